@@ -5,7 +5,7 @@ import type { Load } from './load.ts'
 type Measured = Pick<Load, 'count' | 'cpu_us' | 'cpu'>
 
 /** Runs the sides in turn, `rounds` times over, and answers each one's medians; `count` is of all rounds together. */
-export async function alternate<Name extends string, Result extends Measured = Load>(
+export async function runAlternately<Name extends string, Result extends Measured = Load>(
   rounds: number,
   sides: Record<Name, () => Promise<Result>>,
 ): Promise<Record<Name, Result>> {

@@ -22,14 +22,14 @@ export function cpuTimes(root = process.pid): Map<string, number> {
   }
   const times = new Map<string, number>()
   for (const [pid, { ms, name }] of processes) {
-    if (isOurs(pid)) times.set(name, (times.get(name) ?? 0) + ms)
+    if (isDescendant(pid)) times.set(name, (times.get(name) ?? 0) + ms)
   }
   return times
 
-  function isOurs(pid: number): boolean {
+  function isDescendant(pid: number): boolean {
     if (pid === root) return true
     const found = processes.get(pid)
-    return found !== undefined && isOurs(found.parent)
+    return found !== undefined && isDescendant(found.parent)
   }
 }
 

@@ -31,7 +31,7 @@ const HEAD_END = Buffer.from('\r\n\r\n')
 const LENGTH = Buffer.from('content-length: ')
 const LENGTH_CAPITALS = Buffer.from('Content-Length: ')
 /** What is still on its way when the time is up gets this long. */
-const TAIL_MS = 15_000
+const DRAIN_TIMEOUT_MS = 15_000
 
 /** A request as it is written to the socket. `body` must be ASCII. */
 export function request(
@@ -55,15 +55,15 @@ export async function closedLoop(options: Options & { last?: Options['next'] }):
   return await drive(options, (lines, finished) => {
     const until = performance.now() + seconds * 1000
     let busy = connections
-    const ask = (line: Line) => {
+    const ask = (connection: Connection) => {
       const now = performance.now()
       const bytes = now < until ? next() : last?.()
       if (bytes === undefined) {
         busy -= 1
         if (busy === 0) finished()
-      } else line.send(bytes, now, ask)
+      } else connection.send(bytes, now, ask)
     }
-    for (const line of lines) ask(line)
+    for (const connection of lines) ask(connection)
   })
 }
 
@@ -77,9 +77,9 @@ export async function openLoop(options: Options & { rate: number }): Promise<Loa
     let sent = 0
     let answered = 0
     let exhausted = false
-    const timer = setInterval(pump, 1)
+    const timer = setInterval(sendDue, 1)
 
-    function pump(): void {
+    function sendDue(): void {
       while (sent < total && !exhausted && idle.length > 0) {
         const due = started + (sent * 1000) / rate
         if (due > performance.now()) return
@@ -89,14 +89,14 @@ export async function openLoop(options: Options & { rate: number }): Promise<Loa
           break
         }
         sent += 1
-        idle.pop()!.send(bytes, due, free)
+        idle.pop()!.send(bytes, due, release)
       }
       end()
     }
-    function free(line: Line): void {
+    function release(connection: Connection): void {
       answered += 1
-      idle.push(line)
-      pump()
+      idle.push(connection)
+      sendDue()
     }
     function end(): void {
       if (answered < sent || (sent < total && !exhausted)) return
@@ -106,23 +106,29 @@ export async function openLoop(options: Options & { rate: number }): Promise<Loa
   })
 }
 
-type Line = { send: (bytes: string, due: number, answered: (line: Line) => void) => void; socket: Socket }
+type Connection = {
+  send: (bytes: string, due: number, answered: (connection: Connection) => void) => void
+  socket: Socket
+}
 
 async function drive(
   { url, connections, seconds, expect, onBody }: Options,
-  run: (lines: Line[], finished: () => void) => void,
+  run: (lines: Connection[], finished: () => void) => void,
 ): Promise<Load> {
   const { hostname: host, port } = new URL(url)
   const latencies: number[] = []
   const expected = [expect].flat()
   const { promise: done, resolve, reject } = Promise.withResolvers<void>()
-  const lines = Array.from({ length: connections }, () => openLine())
+  const lines = Array.from({ length: connections }, () => openConnection())
   await Promise.all(lines.map(({ socket }) => once(socket, 'connect')))
 
-  const cpuBefore = cpuTimes()
+  const cpu_before = cpuTimes()
   const started = performance.now()
   let last = started
-  const timer = setTimeout(() => reject(new Error(`no end after ${seconds} s`)), seconds * 1000 + TAIL_MS)
+  const timer = setTimeout(
+    () => reject(new Error(`no end after ${seconds} s`)),
+    seconds * 1000 + DRAIN_TIMEOUT_MS,
+  )
   try {
     run(lines, resolve)
     await done
@@ -130,7 +136,7 @@ async function drive(
     clearTimeout(timer)
     for (const { socket } of lines) socket.destroy()
   }
-  const cpu = costs(cpuBefore, cpuTimes(), latencies.length)
+  const cpu = costs(cpu_before, cpuTimes(), latencies.length)
   const elapsed_ms = last - started
   latencies.sort((a, b) => a - b)
   return {
@@ -143,12 +149,12 @@ async function drive(
     cpu,
   }
 
-  function openLine(): Line {
+  function openConnection(): Connection {
     const socket = connect({ host, port: Number(port), noDelay: true })
     let pending: Buffer | null = null
     let due = 0
-    let answered: (line: Line) => void = () => {}
-    const line: Line = {
+    let answered: (connection: Connection) => void = () => {}
+    const connection: Connection = {
       socket,
       send(bytes, at, then) {
         due = at
@@ -173,9 +179,9 @@ async function drive(
       if (!expected.includes(status))
         return reject(new Error(`${url} answered ${bytes.toString('utf8').slice(0, 2000)}`))
       onBody?.(bytes.toString('utf8', end.body, end.whole), { status, latency_ms })
-      answered(line)
+      answered(connection)
     })
-    return line
+    return connection
   }
 }
 

@@ -78,8 +78,8 @@ async function main(): Promise<void> {
   const names =
     values.only?.split(',') ??
     MEASURES.filter((measure) => measure.on_demand !== true).map(({ name }) => name)
-  const strange = names.find((name) => MEASURES.every((measure) => measure.name !== name))
-  if (strange !== undefined) throw new Error(`--only: there is no measure "${strange}". See --help.`)
+  const unknown = names.find((name) => MEASURES.every((measure) => measure.name !== name))
+  if (unknown !== undefined) throw new Error(`--only: there is no measure "${unknown}". See --help.`)
   const system = await startSystem({
     seconds: count('seconds'),
     rounds: count('rounds'),

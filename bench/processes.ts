@@ -33,12 +33,12 @@ export async function startMeasured(
   },
 ): Promise<Running> {
   const { args, ready, answers, cwd, profile = null } = options
-  const usual = asPackaged(file)
+  const packaged = asPackaged(file)
   const profiling = profile === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${folderOf(profile, name)}`]
   const started = await startProcess(file, {
     args,
-    flags: [...profiling, ...usual.flags],
-    env: { HOME: process.env.HOME, NODE_ENV: 'production', TZ: 'UTC', ...usual.env, ...options.env },
+    flags: [...profiling, ...packaged.flags],
+    env: { HOME: process.env.HOME, NODE_ENV: 'production', TZ: 'UTC', ...packaged.env, ...options.env },
     ready,
     cwd,
   })

@@ -3,10 +3,10 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Sql } from '#core/db.ts'
 
-const MOST = 25
+const MAX_STATEMENTS = 25
 
 /** Forgets what this database has done so far. */
-export async function forgetStatements(sql: Sql): Promise<void> {
+export async function resetStatements(sql: Sql): Promise<void> {
   await sql`create extension if not exists pg_stat_statements`.catch(() => {})
   await sql`
     select pg_stat_statements_reset(0, oid, 0) from pg_database where datname = current_database()`.catch(
@@ -26,7 +26,7 @@ export async function writeStatements(sql: Sql, file: string, of: number | null 
         round(wal_bytes / each::numeric), round(mean_exec_time::numeric, 3)) as figures, query
     from pg_stat_statements s join pg_database d on d.oid = s.dbid and d.datname = current_database()
     cross join (select coalesce(${of}::integer, 1)::float8 as each) n
-    order by total_exec_time desc limit ${MOST}`.catch(() => [])
+    order by total_exec_time desc limit ${MAX_STATEMENTS}`.catch(() => [])
   await mkdir(dirname(file), { recursive: true })
   await writeFile(file, rows.map(({ figures, query }) => `${figures}\n${query}\n\n`).join(''))
   return rows.map(({ figures, query }) => `${figures}: ${query.replaceAll(/\s+/g, ' ').slice(0, 90)}`)

@@ -31,7 +31,7 @@ export type System = {
   redis_url: string
   provider: (name: ProviderName) => Provider
   /** More emulators, which notify the host at this URL; `ends` ends them. */
-  startNotifying(ends: AsyncDisposableStack, webhooks_url: string): Promise<Providers>
+  startNotifyingProviders(ends: AsyncDisposableStack, webhooks_url: string): Promise<Providers>
   keys: Key[]
   /** One of the product's own processes; a second call of a name starts one more. */
   startProduct(name: PartName, env?: Record<string, string>): Promise<Product>
@@ -103,8 +103,8 @@ export async function startSystem(options: Options): Promise<System> {
     database_url,
     redis_url: redis.url,
     provider,
-    startNotifying: (its_ends, webhooks_url) =>
-      startProviders(its_ends, { ...emulators, webhooks_url, only_needed: true }),
+    startNotifyingProviders: (stack, webhooks_url) =>
+      startProviders(stack, { ...emulators, webhooks_url, only_needed: true }),
     floor_url,
     keys,
     async startProduct(name, env = {}) {

@@ -27,13 +27,13 @@ type Unit =
   | '%'
 
 /** At least `times` the floor. */
-export function atLeast(row: Bare, floor: Floor, times: number): Row {
+export function atLeast(row: Measurement, floor: Floor, times: number): Row {
   const text = times < 1 ? `>= ${Math.round(times * 100)} % of ${floor.name}` : `>= ${times} x ${floor.name}`
   return { ...row, floor, bar: { text, met: row.measured >= floor.value * times } }
 }
 
 /** At most `times` the floor. */
-export function atMost(row: Bare, floor: Floor, times: number): Row {
+export function atMost(row: Measurement, floor: Floor, times: number): Row {
   return {
     ...row,
     floor,
@@ -42,24 +42,24 @@ export function atMost(row: Bare, floor: Floor, times: number): Row {
 }
 
 /** Below a figure, whatever the machine. */
-export function below(row: Bare, limit: number): Row {
+export function below(row: Measurement, limit: number): Row {
   return { ...row, floor: null, bar: { text: `< ${limit} ${row.unit}`, met: row.measured < limit } }
 }
 
 /** At least a figure, whatever the machine. */
-export function above(row: Bare, limit: number): Row {
+export function above(row: Measurement, limit: number): Row {
   const text = `>= ${limit.toLocaleString('en-US')} ${row.unit}`
   return { ...row, floor: null, bar: { text, met: row.measured >= limit } }
 }
 
 /** Without a bar; a floor only to compare. */
-export function info(row: Bare, floor: Floor | null = null): Row {
+export function info(row: Measurement, floor: Floor | null = null): Row {
   return { ...row, floor, bar: null }
 }
 
 /** What a request costs in processor time, of all processes together; `cpu` by program. Nearly the same on a busy machine. */
 export function cost(
-  row: Omit<Bare, 'measured' | 'unit'>,
+  row: Omit<Measurement, 'measured' | 'unit'>,
   side: Costs,
   floor: (Costs & { name: string }) | null = null,
 ): Row {
@@ -75,7 +75,7 @@ export function cost(
 }
 
 type Costs = { cpu_us: number; cpu: Record<string, number> }
-type Bare = Pick<Row, 'measure' | 'name' | 'measured' | 'unit'>
+type Measurement = Pick<Row, 'measure' | 'name' | 'measured' | 'unit'>
 type Floor = { name: string; value: number }
 
 const HEADINGS = ['', 'measured', 'floor', 'ratio', 'bar', '']
@@ -106,8 +106,8 @@ export function asMarkdown(rows: Row[]): string {
 function cellsOf({ name, measured, unit, floor, bar, cpu }: Row): string[] {
   return [
     name,
-    `${shown(measured, unit)} ${unit}`,
-    floor === null ? '' : shown(floor.value, unit),
+    `${formatted(measured, unit)} ${unit}`,
+    floor === null ? '' : formatted(floor.value, unit),
     floor === null ? '' : (measured / floor.value).toFixed(2),
     bar?.text ?? (cpu === undefined ? (floor === null ? '' : `(${floor.name})`) : breakdown(cpu)),
     bar === null ? '' : bar.met ? 'met' : 'MISSED',
@@ -119,7 +119,7 @@ function breakdown(cpu: Record<string, number>): string {
   return parts.map(([name, us]) => `${name} ${Math.round(us)}`).join(', ')
 }
 
-function shown(value: number, unit: Unit): string {
+function formatted(value: number, unit: Unit): string {
   if (unit === 'ms' || unit === 's' || unit === '%') return value.toFixed(2)
   if (unit === 'requests') return value.toFixed(1)
   return Math.round(value).toLocaleString('en-US')

@@ -11,10 +11,10 @@ import { isForged, signed, unsigned, type Notice, type Notifier } from './notifi
 import { stripeNotifier } from './notifications/stripe.ts'
 import { twilioNotifier } from './notifications/twilio.ts'
 import { requestsFor } from './requests.ts'
-import type { Lived } from './stories/asker.ts'
-import { live, storiesOf } from './stories/live.ts'
-import { STORY_NOUNS } from './stories/nouns.ts'
-import { livePayment, paymentStories } from './stories/payments.ts'
+import type { ScenarioResult } from './scenarios/asker.ts'
+import { runScenario, scenariosOf } from './scenarios/live.ts'
+import { SCENARIO_RESOURCES } from './scenarios/resources.ts'
+import { runPaymentScenario, paymentScenarios } from './scenarios/payments.ts'
 import type { Target } from './target.ts'
 import { asCommand, send, type Sent } from './wire.ts'
 
@@ -42,11 +42,11 @@ type Property = {
 }
 
 /** A round of so many requests to each operation floods with all of its requests; a smaller one with a part of them. */
-const WHOLE_FLOODS_OF_RUNS = 40
+const RUNS_OF_FULL_FLOODS = 40
 
 const FLOOD = 'a flood of '
 
-class Wrong extends Error {
+class PropertyError extends Error {
   readonly problems: string[]
   readonly command: string
   constructor(problems: string[], command: string) {
@@ -103,13 +103,16 @@ export async function runRound(
     })
     if (!result.failed || result.counterexamplePath === null) continue
     const error = result.errorInstance
-    const wrong = error instanceof Wrong ? error : new Wrong([String((error as Error)?.stack ?? error)], '')
+    const failure =
+      error instanceof PropertyError
+        ? error
+        : new PropertyError([String((error as Error)?.stack ?? error)], '')
     return {
       property: name,
       seed,
       path: result.counterexamplePath,
-      problems: wrong.problems,
-      command: wrong.command,
+      problems: failure.problems,
+      command: failure.command,
     }
   }
   tally.property = 'books and logs'
@@ -117,14 +120,14 @@ export async function runRound(
   return problems.length === 0 ? null : { property: only, seed, path: '', problems, command: '' }
 }
 
-function allProperties(target: Target, tally: Tally, runs = WHOLE_FLOODS_OF_RUNS): Property[] {
+function allProperties(target: Target, tally: Tally, runs = RUNS_OF_FULL_FLOODS): Property[] {
   const routes = routesOf(target.document)
   const requests = new Map(routes.map((route) => [route, requestsFor(target.document, route)]))
   const ofRoutes = routes.map((route) => ({
     name: `${route.method} ${route.path}`,
     share: 1,
     cases: requests.get(route)!,
-    holds: async (sent: Sent) => await holdsFor(target, tally, route, sent),
+    holds: async (sent: Sent) => await checkRequest(target, tally, route, sent),
   }))
   const endless = constantFrom(
     ...routes.filter(({ operation }) => operation.requestBody !== undefined),
@@ -133,14 +136,14 @@ function allProperties(target: Target, tally: Tally, runs = WHOLE_FLOODS_OF_RUNS
   )
   return [
     ...ofRoutes,
-    ...(target.impatient
+    ...(target.short_timeout
       ? [
           {
             name: 'requests without an end',
             share: 0.1,
             cases: array(endless, { minLength: 1, maxLength: 8, size: 'max' }),
             holds: async (all: { route: DocumentedRoute; sent: Sent }[]) => {
-              await endsAll(target, tally, all)
+              await checkEndless(target, tally, all)
             },
           },
         ]
@@ -149,51 +152,58 @@ function allProperties(target: Target, tally: Tally, runs = WHOLE_FLOODS_OF_RUNS
       const secret = target.webhooks?.secrets[notifier.name]
       if (secret === undefined) return []
       const host = { url: target.webhooks!.url, secret }
-      const holds = async (notice: Notice) => await takesNotice(target, notifier, host, tally, notice)
+      const holds = async (notice: Notice) => await checkNotice(target, notifier, host, tally, notice)
       return [{ name: `POST /${notifier.name}`, share: 2, cases: notifier.cases, holds }]
     }),
-    story('payments', 0.5, paymentStories, (each) => livePayment(target, each)),
-    ...STORY_NOUNS.map((noun) => story(noun.name, 0.25, storiesOf(noun), (each) => live(target, noun, each))),
+    scenario('payments', 0.5, paymentScenarios, (each) => runPaymentScenario(target, each)),
+    ...SCENARIO_RESOURCES.map((resource) =>
+      scenario(resource.name, 0.25, scenariosOf(resource), (each) => runScenario(target, resource, each)),
+    ),
     ...FLOODS.map((each) => ({
       name: `${FLOOD}${each.name}`,
       share: 0,
-      cases: constant(Math.min(1, runs / WHOLE_FLOODS_OF_RUNS)),
+      cases: constant(Math.min(1, runs / RUNS_OF_FULL_FLOODS)),
       holds: async (part: number) => {
         const { problems, commands, statuses } = await flood(target, each, part)
         tally.requests += statuses.length
         for (const status of statuses) tally.statuses.set(status, (tally.statuses.get(status) ?? 0) + 1)
-        if (problems.length > 0) throw new Wrong(problems, commands.join('\n'))
+        if (problems.length > 0) throw new PropertyError(problems, commands.join('\n'))
       },
     })),
   ]
 
-  function story<T>(
+  function scenario<T>(
     name: string,
     share: number,
     cases: Arbitrary<T>,
-    lived: (story: T) => Promise<Lived>,
+    run: (scenario: T) => Promise<ScenarioResult>,
   ): Property {
     const holds = async (each: T): Promise<void> => {
-      const { problems, commands } = await lived(each)
+      const { problems, commands } = await run(each)
       tally.requests += commands.length
-      if (problems.length > 0) throw new Wrong(problems, commands.join('\n'))
+      if (problems.length > 0) throw new PropertyError(problems, commands.join('\n'))
     }
     return { name: `stories of ${name}`, share, cases, holds }
   }
 }
 
-async function holdsFor(target: Target, tally: Tally, route: DocumentedRoute, written: Sent): Promise<void> {
+async function checkRequest(
+  target: Target,
+  tally: Tally,
+  route: DocumentedRoute,
+  written: Sent,
+): Promise<void> {
   const sent = await target.concrete(written)
   const before = await target.stored()
   const answer = await answered(target.url, sent, tally)
   const after = await target.stored()
   if (answer.status < 400 && sent.method !== 'GET') target.taken(sent)
   const problems = problemsWith(target, route, { sent, answer, before, after })
-  if (problems.length > 0) throw wrong(problems, answer, target.url, sent)
+  if (problems.length > 0) throw failure(problems, answer, target.url, sent)
 }
 
 /** All at once: each keeps its connection until the server closes it. */
-async function endsAll(
+async function checkEndless(
   target: Target,
   tally: Tally,
   all: { route: DocumentedRoute; sent: Sent }[],
@@ -207,7 +217,7 @@ async function endsAll(
     const { route } = all[index]!
     const problems = problemsWith(target, route, { sent: sent[index]!, answer, before, after })
     if (answer.status < 400) problems.push('it had no end and was taken')
-    if (problems.length > 0) throw wrong(problems, answer, target.url, sent[index]!)
+    if (problems.length > 0) throw failure(problems, answer, target.url, sent[index]!)
   }
 }
 
@@ -215,7 +225,7 @@ async function endsAll(
  * What is refused is not stored and moves nothing. Whatever it claims, a notification moves nothing that its provider does not
  * confirm, unless it is genuine and believed.
  */
-async function takesNotice(
+async function checkNotice(
   target: Target,
   notifier: Notifier,
   host: { url: string; secret: string },
@@ -224,36 +234,36 @@ async function takesNotice(
 ): Promise<void> {
   const concrete = await target.concrete(unsigned(notifier, notice))
   const sent = signed(notifier, concrete, notice.signature, host)
-  const [before, known] = [await target.stored(), await target.notifications()]
+  const [before, count_before] = [await target.stored(), await target.notifications()]
   const answer = await answered(host.url, sent, tally)
-  const [after, kept] = [await target.stored(), await target.notifications()]
+  const [after, count_after] = [await target.stored(), await target.notifications()]
   const { status, body, text } = answer
   const { code = '', message = '' } = body?.error ?? {}
   // Twilio reads its own XML.
   const taken = body?.received === true || text.includes('<Response')
-  const told = status < 400 ? taken : /^[a-z_]+$/.test(code) && /\w/.test(message)
-  const problems = told ? [] : ['it does not say what became of it']
+  const explained = status < 400 ? taken : /^[a-z_]+$/.test(code) && /\w/.test(message)
+  const problems = explained ? [] : ['it does not say what became of it']
   if (status >= 500 || status === 0) problems.push(`no notification may end in ${status}`)
   if (status < 400 && isForged(notice.signature)) problems.push('nobody signed it, and it was taken')
-  if (status >= 400 && kept !== known) problems.push('it was refused and stored')
-  if (after !== before && (status >= 400 || !notifier.believed))
+  if (status >= 400 && count_after !== count_before) problems.push('it was refused and stored')
+  if (after !== before && (status >= 400 || !notifier.trusted))
     problems.push('it changed what only the processor can change')
-  if (problems.length > 0) throw wrong(problems, answer, host.url, sent)
+  if (problems.length > 0) throw failure(problems, answer, host.url, sent)
 }
 
 /** A 429 says nothing about the request itself, so the request is sent again. */
 async function answered(url: string, sent: Sent, tally: Tally): Promise<RawAnswer> {
-  for (let again = 0; ; again++) {
+  for (let retries = 0; ; retries++) {
     const answer = await send(url, sent)
     tally.requests += 1
     tally.statuses.set(answer.status, (tally.statuses.get(answer.status) ?? 0) + 1)
     const code: unknown = answer.body?.error?.code
-    if ((code !== 'rate_limited' && code !== 'overloaded') || again === 50) return answer
-    await sleep(100 * Math.min(10, again + 1))
+    if ((code !== 'rate_limited' && code !== 'overloaded') || retries === 50) return answer
+    await sleep(100 * Math.min(10, retries + 1))
   }
 }
 
-function wrong(problems: string[], { status, text }: RawAnswer, url: string, sent: Sent): Wrong {
+function failure(problems: string[], { status, text }: RawAnswer, url: string, sent: Sent): PropertyError {
   const answer = `answer: ${status} ${text.length > 2000 ? `${text.slice(0, 2000)}...` : text}`
-  return new Wrong([...problems, answer], asCommand(url, sent))
+  return new PropertyError([...problems, answer], asCommand(url, sent))
 }

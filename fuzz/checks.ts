@@ -7,7 +7,7 @@ import { INJECTED } from './values.ts'
 import type { Sent } from './wire.ts'
 
 /** What may be answered before a route is found, on any path and in any state of the connection. */
-const BEFORE_ROUTES = new Set<string>([
+const CODES_BEFORE_ROUTING = new Set<string>([
   'invalid_request',
   'unauthorized',
   'route_not_found',
@@ -17,49 +17,49 @@ const BEFORE_ROUTES = new Set<string>([
   'headers_too_large',
 ])
 /** What no input may cause, although it is documented. */
-const NEVER = new Set<string>(['internal_error', 'database_unavailable', 'misconfigured_gateway'])
+const FORBIDDEN_CODES = new Set<string>(['internal_error', 'database_unavailable', 'misconfigured_gateway'])
 const REVEALING =
   /node_modules|PostgresError|ZodError|TypeError|SyntaxError at|at or near|\bat [\w.<>]+ \(|\/src\/\w+\/|root:x:|"devDependencies"/
 
-export type Seen = { sent: Sent; answer: RawAnswer; before: string; after: string }
+export type Exchange = { sent: Sent; answer: RawAnswer; before: string; after: string }
 
 /** Everything wrong with an answer of the API; empty when nothing is. */
-export function problemsWith(target: Target, route: DocumentedRoute, seen: Seen): string[] {
-  const { sent, answer, before, after } = seen
+export function problemsWith(target: Target, route: DocumentedRoute, exchange: Exchange): string[] {
+  const { sent, answer, before, after } = exchange
   const { status, body, text, headers } = answer
-  const asked = [sent.target, ...sent.headers.flat(), sent.body ?? ''].join('\n')
+  const request_text = [sent.target, ...sent.headers.flat(), sent.body ?? ''].join('\n')
   const problems: string[] = []
-  const say = (problem: string) => problems.push(problem)
+  const report = (problem: string) => problems.push(problem)
 
   if (status === 0) return ['the connection was closed without an answer']
-  if (headers.has(INJECTED)) say('a header was smuggled into the answer')
-  if (target.foreign.some((mark) => text.includes(mark) && !asked.includes(mark)))
-    say("it shows another tenant's record")
-  if (REVEALING.test(text) && !REVEALING.test(decoded(asked))) say('it reveals what is inside')
+  if (headers.has(INJECTED)) report('a header was smuggled into the answer')
+  if (target.other_tenant_texts.some((mark) => text.includes(mark) && !request_text.includes(mark)))
+    report("it shows another tenant's record")
+  if (REVEALING.test(text) && !REVEALING.test(decoded(request_text))) report('it reveals what is inside')
 
   // A path that was changed may lead to another place, which has its own document.
-  const outside = status < 400 && body === undefined
-  if (outside) return isOn(route, sent.target) ? [...problems, 'it is no JSON'] : problems
-  if (headers.get('x-request-id') === undefined) say('it has no x-request-id')
+  const is_other_document = status < 400 && body === undefined
+  if (is_other_document) return isOn(route, sent.target) ? [...problems, 'it is no JSON'] : problems
+  if (headers.get('x-request-id') === undefined) report('it has no x-request-id')
   if (status < 400) {
-    if (isOn(route, sent.target)) problems.push(...untrue(target, route, status, body))
-    if (sent.method === 'GET' && after !== before) say('reading changed what is stored')
-    return [...problems, ...notKept(route, answer, sent)]
+    if (isOn(route, sent.target)) problems.push(...schemaViolations(target, route, status, body))
+    if (sent.method === 'GET' && after !== before) report('reading changed what is stored')
+    return [...problems, ...changedFields(route, answer, sent)]
   }
 
   const { code } = errorOf(body)
-  problems.push(...malformed(target, answer))
-  if (NEVER.has(code)) say(`no request may end in ${code}`)
-  if (isOn(route, sent.target) && !route.codes.includes(code) && !BEFORE_ROUTES.has(code))
-    say(`the route does not document ${code}`)
+  problems.push(...malformedError(target, answer))
+  if (FORBIDDEN_CODES.has(code)) report(`no request may end in ${code}`)
+  if (isOn(route, sent.target) && !route.codes.includes(code) && !CODES_BEFORE_ROUTING.has(code))
+    report(`the route does not document ${code}`)
   // What was accepted and then declined by the processor names what it made.
   const accepted = Object.keys(body?.error?.context ?? {}).some((name) => name.endsWith('_id'))
-  if (!accepted && after !== before) say(`it was refused (${status} ${code}) and changed what is stored`)
+  if (!accepted && after !== before) report(`it was refused (${status} ${code}) and changed what is stored`)
   return problems
 }
 
 /** What is wrong with an error as such. */
-function malformed(target: Target, { status, body, headers }: RawAnswer): string[] {
+function malformedError(target: Target, { status, body, headers }: RawAnswer): string[] {
   const problems: string[] = []
   const { code, message, request_id } = errorOf(body)
   const row = ERRORS[code as ErrorCode] as readonly [number, string] | undefined
@@ -81,12 +81,17 @@ function errorOf(body: any): { code: string; message: string; request_id: string
 
 const checkers = new WeakMap<DocumentedRoute, Map<number, ReturnType<typeof schemaOf>>>()
 
-function untrue({ document }: Target, route: DocumentedRoute, status: number, body: unknown): string[] {
-  const known = checkers.get(route) ?? new Map<number, ReturnType<typeof schemaOf>>()
-  checkers.set(route, known)
+function schemaViolations(
+  { document }: Target,
+  route: DocumentedRoute,
+  status: number,
+  body: unknown,
+): string[] {
+  const by_status = checkers.get(route) ?? new Map<number, ReturnType<typeof schemaOf>>()
+  checkers.set(route, by_status)
   if (route.operation.responses[status] === undefined) return [`the route documents no ${status}`]
-  const schema = known.get(status) ?? schemaOf(document, route, status)
-  known.set(status, schema)
+  const schema = by_status.get(status) ?? schemaOf(document, route, status)
+  by_status.set(status, schema)
   const { error } = schema.safeParse(body)
   return (error?.issues ?? []).map(({ path, message }) => `the answer's ${path.join('.')}: ${message}`)
 }
@@ -98,18 +103,18 @@ function isOn({ path }: DocumentedRoute, target: string): boolean {
 }
 
 /** Null means that the system chooses. */
-const CHOSEN = new Set(['amount_minor', 'model', 'from'])
+const SYSTEM_CHOSEN_FIELDS = new Set(['amount_minor', 'model', 'from'])
 
 /** What is shown in another form: files without what is in them, an address once, a time with its microseconds. */
-const SHOWN_OTHERWISE = new Set(['attachments', 'to', 'cc', 'bcc', 'tags', 'send_at'])
+const TRANSFORMED_FIELDS = new Set(['attachments', 'to', 'cc', 'bcc', 'tags', 'send_at'])
 
 /** The fields of a create that its answer does not repeat. */
-function notKept(route: DocumentedRoute, { status, body, headers }: RawAnswer, sent: Sent): string[] {
+function changedFields(route: DocumentedRoute, { status, body, headers }: RawAnswer, sent: Sent): string[] {
   if (status !== 201 || headers.has('idempotent-replayed') || sent.body === null) return []
-  const told = JSON.parse(Buffer.from(sent.body, 'latin1').toString('utf8')) as Record<string, unknown>
-  return Object.entries(told).flatMap(([name, value]) => {
-    if (value === null && CHOSEN.has(name)) return []
-    if (!(name in body) || SHOWN_OTHERWISE.has(name)) return []
+  const sent_fields = JSON.parse(Buffer.from(sent.body, 'latin1').toString('utf8')) as Record<string, unknown>
+  return Object.entries(sent_fields).flatMap(([name, value]) => {
+    if (value === null && SYSTEM_CHOSEN_FIELDS.has(name)) return []
+    if (!(name in body) || TRANSFORMED_FIELDS.has(name)) return []
     const answered: unknown = body[name]
     // A token is shown masked.
     if (name === 'source' && typeof answered === 'string' && /\*{4}.{0,4}$/.test(answered)) return []

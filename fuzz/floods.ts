@@ -3,19 +3,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { openUnfinished, type RawAnswer } from '#test/raw.ts'
-import type { Lived } from './stories/asker.ts'
+import type { ScenarioResult } from './scenarios/asker.ts'
 import type { Target } from './target.ts'
-import { inAnHour, NOWHERE } from './things.ts'
+import { inAnHour, UNREACHABLE_URL } from './fixtures.ts'
 import { asCommand, binary, bytesOf, send, type Sent } from './wire.ts'
 
 export type Flood = {
   name: string
   /** How many requests at once. */
-  many: number
+  requests: number
   /** What may be full, in the words of the refusals. */
   full: RegExp
   /** Statuses beside 2xx, 429 and 503 that say nothing of a queue. */
-  also?: number[]
+  ignored_statuses?: number[]
   /** Where it goes, if not to the API; null: it cannot be reached. */
   urlOf?: (target: Target) => string | null
   /** Makes what the requests need, and answers the request of each number. */
@@ -25,14 +25,14 @@ export type Flood = {
 }
 
 /** What may be full for any request. */
-const FULL_ANYWHERE = /process is too busy|statements wait|does not keep up|Too many connections/
+const FULL_ANYWHERE = /process is too busy|statements wait|does not keep up|Too requests connections/
 /** Node's heap has 512 MiB; the rest is threads, buffers and code. */
-const MOST_BYTES = 1024 ** 3
-const LOOK_MS = 200
+const MAX_MEMORY_BYTES = 1024 ** 3
+const POLL_INTERVAL_MS = 200
 /** So soon a request is answered that is repeated while it is told to come again. */
-const PATIENCE_MS = 10_000
-const AGAIN_MS = 250
-const LONGEST_SHOWN = 10_000
+const TIMEOUT_MS = 10_000
+const RETRY_DELAY_MS = 250
+const MAX_COMMAND_BODY_LENGTH = 10_000
 const MEBIBYTE = 1024 * 1024
 
 /** Takes some hundredths of a second. */
@@ -46,7 +46,7 @@ const LISTS = ['customers', 'payments', 'payouts', 'messages', 'disputes', 'even
 export const FLOODS: Flood[] = [
   {
     name: 'previews',
-    many: 1_500,
+    requests: 1_500,
     full: /templates wait|Templates cannot be rendered/,
     async prepare(client) {
       const id = await slowTemplate(client)
@@ -61,7 +61,7 @@ export const FLOODS: Flood[] = [
   },
   {
     name: 'batches',
-    many: 120,
+    requests: 120,
     full: /templates|large messages|read at once/,
     async prepare(client) {
       const template = await slowTemplate(client)
@@ -79,9 +79,9 @@ export const FLOODS: Flood[] = [
   },
   {
     name: 'large messages',
-    many: 40,
+    requests: 40,
     full: /large/,
-    also: [408],
+    ignored_statuses: [408],
     prepare: (client) => {
       const content = 'x'.repeat(2 * MEBIBYTE)
       const message = { to: ['flooded@example.com'], subject: 'Large', text: 'Large' }
@@ -98,7 +98,7 @@ export const FLOODS: Flood[] = [
   },
   {
     name: 'lists',
-    many: 800,
+    requests: 800,
     full: /lists/,
     prepare: (client) =>
       Promise.resolve((nth) => request(client, 'GET', `/v1/${LISTS[nth % LISTS.length]!}?limit=100`)),
@@ -106,7 +106,7 @@ export const FLOODS: Flood[] = [
   },
   {
     name: 'waits for events',
-    many: 80,
+    requests: 80,
     full: /wait for events|lists/,
     async prepare(client) {
       let after = 0
@@ -122,9 +122,9 @@ export const FLOODS: Flood[] = [
   },
   {
     name: 'bodies without an end',
-    many: 400,
+    requests: 400,
     full: /bodies/,
-    also: [408],
+    ignored_statuses: [408],
     prepare: (client) => {
       const body = JSON.stringify({ name: 'x'.repeat(220_000) }).slice(0, -1)
       const sent = request(client, 'POST', '/v1/customers', JSON_BODY, body)
@@ -133,7 +133,7 @@ export const FLOODS: Flood[] = [
   },
   {
     name: 'creates',
-    many: 1_000,
+    requests: 1_000,
     full: /too much waits/,
     prepare: (client) => {
       const metadata = { rest: 'x'.repeat(8_000) }
@@ -144,10 +144,10 @@ export const FLOODS: Flood[] = [
   },
   {
     name: 'changes of endpoints',
-    many: 500,
+    requests: 500,
     full: /changes of webhook endpoints/,
     async prepare(client) {
-      const body = { idempotency_key: freshKey(), url: NOWHERE, types: ['payout.canceled'] }
+      const body = { idempotency_key: freshKey(), url: UNREACHABLE_URL, types: ['payout.canceled'] }
       const made = await client.post('/v1/webhook_endpoints', body)
       const id = made.body.id ?? (await client.get('/v1/webhook_endpoints?limit=1')).body[0].id
       return (nth) =>
@@ -156,7 +156,7 @@ export const FLOODS: Flood[] = [
   },
   {
     name: 'links to a verification',
-    many: 60,
+    requests: 60,
     full: /links to this verification/,
     async prepare(client) {
       const person = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
@@ -168,9 +168,9 @@ export const FLOODS: Flood[] = [
   },
   {
     name: 'keys that nobody has',
-    many: 800,
+    requests: 800,
     full: /keys/,
-    also: [401],
+    ignored_statuses: [401],
     prepare: (client) =>
       Promise.resolve((nth) => {
         const key = client.key.slice(0, -6) + String(nth).padStart(6, '0')
@@ -179,9 +179,9 @@ export const FLOODS: Flood[] = [
   },
   {
     name: 'notifications',
-    many: 120,
+    requests: 120,
     full: /bodies|notifications/,
-    also: [400, 408],
+    ignored_statuses: [400, 408],
     urlOf: ({ webhooks }) => webhooks?.url ?? null,
     prepare: (client) => Promise.resolve(() => post(client, '/stripe', { rest: 'x'.repeat(MEBIBYTE - 100) })),
   },
@@ -214,45 +214,46 @@ function post(client: Client, path: string, body: object): Sent {
 export async function flood(
   target: Target,
   of: Flood,
-  part: number,
-): Promise<Lived & { statuses: number[] }> {
+  share: number,
+): Promise<ScenarioResult & { statuses: number[] }> {
   const url = of.urlOf === undefined ? target.url : of.urlOf(target)
   if (url === null) return { problems: [], commands: [], statuses: [] }
-  const many = Math.ceil(of.many * part)
+  const requests = Math.ceil(of.requests * share)
   const make = await of.prepare(target.client)
   const problems = new Set<string>()
-  const isGood = (status: number) => (status >= 200 && status < 300) || of.also?.includes(status) === true
+  const isGood = (status: number) =>
+    (status >= 200 && status < 300) || of.ignored_statuses?.includes(status) === true
 
-  const over = new AbortController()
-  const asked = Array.from({ length: many }, (_, nth) => send(url, make(nth)))
-  const answered = Promise.all(asked).finally(() => over.abort())
+  const finished = new AbortController()
+  const asked = Array.from({ length: requests }, (_, nth) => send(url, make(nth)))
+  const answered = Promise.all(asked).finally(() => finished.abort())
   const others = (async () => {
-    do await answersNeighbour()
-    while (!over.signal.aborted)
+    do await checkOtherTenant()
+    while (!finished.signal.aborted)
   })()
   const memory = (async () => {
     do {
       // One that has ended answers nothing.
       const bytes = await target.memory().catch(() => 0)
-      if (bytes > MOST_BYTES) problems.add(`it took ${Math.round(bytes / MEBIBYTE)} MiB of memory`)
-      await sleep(LOOK_MS)
-    } while (!over.signal.aborted)
+      if (bytes > MAX_MEMORY_BYTES) problems.add(`it took ${Math.round(bytes / MEBIBYTE)} MiB of memory`)
+      await sleep(POLL_INTERVAL_MS)
+    } while (!finished.signal.aborted)
   })()
   const answers = await answered
   await Promise.all([others, memory])
   for (const answer of answers) if (!isGood(answer.status)) judge(answer)
 
-  const left = openUnfinished(url, many, bytesOf(url, make(many)))
-  await answersNeighbour()
-  await left.reset()
-  await soon(
+  const unfinished = openUnfinished(url, requests, bytesOf(url, make(requests)))
+  await checkOtherTenant()
+  await unfinished.reset()
+  await checkAnswered(
     'one that comes after those who left',
-    async () => (await send(url, make(many + 1))).status,
+    async () => (await send(url, make(requests + 1))).status,
     isGood,
   )
   return {
     problems: [...problems],
-    commands: (make(0).body?.length ?? 0) > LONGEST_SHOWN ? [] : [asCommand(url, make(0))],
+    commands: (make(0).body?.length ?? 0) > MAX_COMMAND_BODY_LENGTH ? [] : [asCommand(url, make(0))],
     statuses: answers.map(({ status }) => status),
   }
 
@@ -265,29 +266,29 @@ export async function flood(
     if (!headers.has('retry-after')) problems.add(`a refusal does not say when to try again: ${message}`)
   }
 
-  async function answersNeighbour(): Promise<void> {
+  async function checkOtherTenant(): Promise<void> {
     const { neighbour } = target
     if (neighbour === null) return
     const ask = of.neighbour ?? ((client: Client) => client.get('/v1/customers?limit=1'))
-    await soon(
+    await checkAnswered(
       'another tenant',
       async () => (await ask(neighbour)).status,
       (status) => status === 200,
     )
   }
 
-  async function soon(
-    who: string,
+  async function checkAnswered(
+    caller: string,
     ask: () => Promise<number>,
     isAnswered: (status: number) => boolean,
   ): Promise<void> {
-    const late_at = performance.now() + PATIENCE_MS
+    const late_at = performance.now() + TIMEOUT_MS
     for (;;) {
       const status = await ask().catch(() => 0)
       if (isAnswered(status)) return
       if (performance.now() > late_at)
-        return void problems.add(`${who} is not answered for ${PATIENCE_MS / 1000} s, but told ${status}`)
-      await sleep(AGAIN_MS)
+        return void problems.add(`${caller} is not answered for ${TIMEOUT_MS / 1000} s, but told ${status}`)
+      await sleep(RETRY_DELAY_MS)
     }
   }
 }

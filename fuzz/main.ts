@@ -62,7 +62,8 @@ async function main(): Promise<void> {
   if (values.help) return void process.stdout.write(`${HELP}\n`)
   const minutes = number('minutes', values.minutes)
   const runs = number('runs', values.runs)
-  const first = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : number('seed', values.seed)
+  const first_seed =
+    values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : number('seed', values.seed)
   const { target, close } = await open()
   try {
     const names = propertiesOf(target)
@@ -70,9 +71,10 @@ async function main(): Promise<void> {
     if (!names.some((name) => name.toLowerCase().includes(values.route.toLowerCase())))
       throw new Error(`--route: nothing is called "${values.route}". See --list.`)
     const tally = newTally()
-    const finding = await rounds(target, tally, { first, runs, minutes })
+    const finding = await runRounds(target, tally, { first_seed, runs, minutes })
     process.stdout.write(`${summary(tally)}\n`)
-    if (finding === null) return void process.stdout.write(`nothing found; the first seed was ${first}\n`)
+    if (finding === null)
+      return void process.stdout.write(`nothing found; the first seed was ${first_seed}\n`)
     process.stdout.write(report(finding))
     process.exitCode = 1
   } finally {
@@ -124,32 +126,32 @@ async function open(): Promise<{ target: Target; close: () => Promise<void> }> {
   }
 }
 
-async function rounds(
+async function runRounds(
   target: Target,
   tally: Tally,
-  { first, runs, minutes }: { first: number; runs: number; minutes: number },
+  { first_seed, runs, minutes }: { first_seed: number; runs: number; minutes: number },
 ): Promise<Finding | null> {
   const started = performance.now()
   const until_ms = started + minutes * 60_000
-  const shown = process.stderr.isTTY
-  const show = () => {
+  const is_tty = process.stderr.isTTY
+  const printProgress = () => {
     const elapsed_s = Math.round((performance.now() - started) / 1000)
     const line = `${elapsed_s} s  ${summary(tally)}  ${tally.property}`
     process.stderr.write(
-      shown ? `\r\u001b[K${line.slice(0, (process.stderr.columns || 80) - 1)}` : `${line}\n`,
+      is_tty ? `\r\u001b[K${line.slice(0, (process.stderr.columns || 80) - 1)}` : `${line}\n`,
     )
   }
-  const timer = setInterval(show, shown ? 200 : 10_000)
+  const timer = setInterval(printProgress, is_tty ? 200 : 10_000)
   try {
     const { route: only, path } = values
     for (let round = 0; ; round++) {
-      const seed = first + round
+      const seed = first_seed + round
       const finding = await runRound(target, tally, { seed, runs, only, path, until_ms })
       if (finding !== null || path !== undefined || performance.now() > until_ms) return finding
     }
   } finally {
     clearInterval(timer)
-    if (shown) process.stderr.write('\r\u001b[K')
+    if (is_tty) process.stderr.write('\r\u001b[K')
   }
 }
 

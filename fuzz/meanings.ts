@@ -1,8 +1,8 @@
 // Valid values of fields whose schema does not say enough: references to what there is, tokens of providers, JSON.
 import { type Arbitrary, constant, constantFrom, integer, jsonValue, oneof, uniqueArray } from 'fast-check'
 import type { DocumentedRoute } from '#test/documentation.ts'
-import { NOWHERE } from './things.ts'
-import { CONSISTENT, MESSAGE_MEANINGS, type Fields } from './message-meanings.ts'
+import { UNREACHABLE_URL } from './fixtures.ts'
+import { CONSISTENT_BODIES, MESSAGE_FIELD_VALUES, type Fields } from './message-meanings.ts'
 
 /** Texts for a language model; the emulator does as those in brackets say. */
 const prompt = constantFrom(
@@ -39,9 +39,9 @@ const SCHEMAS: unknown[] = [
 ]
 
 /** By the names of fields. */
-export type Meanings = Record<string, Arbitrary<unknown>>
+export type FieldValues = Record<string, Arbitrary<unknown>>
 
-const MEANINGS: Meanings = {
+const FIELD_VALUES: FieldValues = {
   idempotency_key: oneof(
     { weight: 9, arbitrary: constant('@{fresh}') },
     { weight: 1, arbitrary: constant('@{key}') },
@@ -86,16 +86,16 @@ const MEANINGS: Meanings = {
     [{ filename: 'a.txt', content_type: 'text/plain', content: 'aGVsbG8=' }],
   ),
   list_unsubscribe_url: constantFrom(null, 'https://example.com/unsubscribe'),
-  metadata: jsonValue({ maxDepth: 3, noUnicodeString: false }).map((value) => tidy(value)),
+  metadata: jsonValue({ maxDepth: 3, noUnicodeString: false }).map((value) => withoutInvalidJson(value)),
 }
 
 /** By the beginning of the path, the longest first. */
-const OWN_MEANINGS: Record<string, Meanings> = {
-  ...MESSAGE_MEANINGS,
+const FIELD_VALUES_BY_PATH: Record<string, FieldValues> = {
+  ...MESSAGE_FIELD_VALUES,
   '/v1/webhook_endpoints': {
     url: constantFrom(
-      NOWHERE,
-      NOWHERE,
+      UNREACHABLE_URL,
+      UNREACHABLE_URL,
       'http://127.0.0.1:9/?a=b',
       'http://169.254.169.254/latest',
       'http://10.0.0.1/',
@@ -109,19 +109,19 @@ const OWN_MEANINGS: Record<string, Meanings> = {
 }
 
 /** What fields mean in requests of this operation. */
-export function meaningsFor({ path }: DocumentedRoute): Meanings {
-  const own = Object.entries(OWN_MEANINGS).find(([place]) => path.startsWith(place))
-  return own === undefined ? MEANINGS : { ...MEANINGS, ...own[1] }
+export function fieldValuesFor({ path }: DocumentedRoute): FieldValues {
+  const own = Object.entries(FIELD_VALUES_BY_PATH).find(([prefix]) => path.startsWith(prefix))
+  return own === undefined ? FIELD_VALUES : { ...FIELD_VALUES, ...own[1] }
 }
 
 /** The body of a request of this operation, with no field that another forbids, and those that it needs. */
-export function consistent({ path }: DocumentedRoute, body: Fields): Fields {
-  const [, mend] = Object.entries(CONSISTENT).find(([place]) => path.startsWith(place)) ?? []
-  return mend === undefined ? body : mend(body)
+export function makeConsistent({ path }: DocumentedRoute, body: Fields): Fields {
+  const [, change] = Object.entries(CONSISTENT_BODIES).find(([prefix]) => path.startsWith(prefix)) ?? []
+  return change === undefined ? body : change(body)
 }
 
 /** JSON without what the API refuses in any JSON. */
-export function tidy(value: unknown): unknown {
+export function withoutInvalidJson(value: unknown): unknown {
   const text = JSON.stringify(value, (name, each: unknown) => {
     if (name === '__proto__') return undefined
     if (typeof each === 'number' && (Math.abs(each) > Number.MAX_SAFE_INTEGER || Math.abs(each) < 1e-15))

@@ -103,7 +103,7 @@ const TEMPLATES = {
 const SUPPRESSIONS = { address: oneof(constantFrom('@{fresh}@example.com', '@{address}'), number) }
 
 /** By the beginning of the path, the longest first. */
-export const MESSAGE_MEANINGS: Record<string, Record<string, Arbitrary<unknown>>> = {
+export const MESSAGE_FIELD_VALUES: Record<string, Record<string, Arbitrary<unknown>>> = {
   '/v1/messages/email': EMAIL,
   '/v1/messages/sms': SMS,
   '/v1/messages/templates': TEMPLATES,
@@ -130,10 +130,10 @@ const sentEmail = (body: Fields) =>
   sent(body, { subject: 'Hello', ...((body['html'] ?? null) === null && { text: 'Hello' }) })
 const sentSms = (body: Fields) => sent(body, { body: 'Hello' })
 
-function each(mend: (body: Fields) => Fields): (body: Fields) => Fields {
+function each(makeConsistent: (body: Fields) => Fields): (body: Fields) => Fields {
   return ({ messages, ...own }) => ({
     ...own,
-    messages: Array.isArray(messages) ? messages.map((one: Fields) => mend(one)) : messages,
+    messages: Array.isArray(messages) ? messages.map((one: Fields) => makeConsistent(one)) : messages,
   })
 }
 
@@ -148,7 +148,7 @@ const suppression = (body: Fields): Fields => ({
 })
 
 /** Makes bodies hold what belongs together, by the beginning of the path, the longest first. */
-export const CONSISTENT: Record<string, (body: Fields) => Fields> = {
+export const CONSISTENT_BODIES: Record<string, (body: Fields) => Fields> = {
   '/v1/messages/email/batch': each(sentEmail),
   '/v1/messages/email': sentEmail,
   '/v1/messages/sms/batch': each(sentSms),

@@ -19,7 +19,7 @@ export type Draft = {
 type Mutation = (draft: Draft) => Draft
 
 export const PAYMENTS = ['@{held}', '@{captured}', '@{refunded}']
-const OTHERS = [
+const OTHER_TENANT_IDS = [
   'customer',
   'recipient',
   'merchant',
@@ -41,7 +41,7 @@ const OTHERS = [
   'refund',
 ].map((name) => `@{other.${name}}`)
 /** An id that nothing has. */
-export const NOBODYS = '0198f6f0-1234-7000-8000-123456789abc'
+export const NONEXISTENT_ID = '0198f6f0-1234-7000-8000-123456789abc'
 
 /** Any one mutation; `names`: the fields that the body knows. */
 export function mutationFor(route: DocumentedRoute, names: string[]): Arbitrary<Mutation> {
@@ -59,9 +59,9 @@ export function mutationFor(route: DocumentedRoute, names: string[]): Arbitrary<
 function otherPath({ path }: DocumentedRoute): Arbitrary<Mutation> {
   const id = oneof(
     constantFrom(
-      ...OTHERS,
+      ...OTHER_TENANT_IDS,
       '@{other.key}',
-      NOBODYS,
+      NONEXISTENT_ID,
       '@{customer}',
       ...PAYMENTS,
       '@{refund}',
@@ -131,7 +131,7 @@ const NAMES = [
   'user-agent',
   'accept',
 ]
-const WHOLE: (readonly [name: string, value: string])[] = [
+const COMPLETE_HEADERS: (readonly [name: string, value: string])[] = [
   ['authorization', 'Bearer'],
   ['authorization', 'Basic @{api_key}'],
   ['authorization', 'Bearer @{api_key}x'],
@@ -160,14 +160,14 @@ const otherHeader: Arbitrary<Mutation> = oneof(
     replacing('content-encoding', type),
   ),
   tuple(constantFrom(...NAMES), badHeaderValue).map(([name, value]) => replacing(name, value)),
-  constantFrom(...WHOLE).map(([name, value]) => replacing(name, value)),
-  constantFrom(...WHOLE).map(([name, value]): Mutation => (draft) => ({
+  constantFrom(...COMPLETE_HEADERS).map(([name, value]) => replacing(name, value)),
+  constantFrom(...COMPLETE_HEADERS).map(([name, value]): Mutation => (draft) => ({
     ...draft,
     headers: [...draft.headers, [name, value]],
   })),
-  constantFrom('authorization', 'content-type').map((gone): Mutation => (draft) => ({
+  constantFrom('authorization', 'content-type').map((removed): Mutation => (draft) => ({
     ...draft,
-    headers: draft.headers.filter(([name]) => name !== gone),
+    headers: draft.headers.filter(([name]) => name !== removed),
   })),
   nat({ max: 3000 }).map((count): Mutation => (draft) => ({
     ...draft,
@@ -189,13 +189,15 @@ function otherField(names: string[]): Arbitrary<Mutation> {
     { weight: 5, arbitrary: badToken },
     {
       weight: 1,
-      arbitrary: constantFrom(...OTHERS, NOBODYS, '@{upper.customer}').map((id) => JSON.stringify(id)),
+      arbitrary: constantFrom(...OTHER_TENANT_IDS, NONEXISTENT_ID, '@{upper.customer}').map((id) =>
+        JSON.stringify(id),
+      ),
     },
   )
   const change = (edit: (fields: [string, string][]) => [string, string][]): Mutation => {
     return (draft) => ({ ...draft, fields: edit(draft.fields ?? []) })
   }
-  const without = (fields: [string, string][], gone: string) => fields.filter(([each]) => each !== gone)
+  const without = (fields: [string, string][], removed: string) => fields.filter(([each]) => each !== removed)
   return oneof(
     {
       weight: 6,
@@ -246,10 +248,10 @@ const lineEnd = constantFrom('\r\n', '\n', '\r').map((end) => `${end}${INJECTED}
 
 /** The JSON with this piece in each of its texts. */
 function broken(json: string, at: number, piece: string): string {
-  const put = (text: string) =>
+  const insert = (text: string) =>
     text.slice(0, at % (text.length + 1)) + piece + text.slice(at % (text.length + 1))
   return JSON.stringify(parsed(json), (_name, value: unknown) =>
-    typeof value === 'string' ? put(value) : value,
+    typeof value === 'string' ? insert(value) : value,
   )
 }
 

@@ -15,8 +15,8 @@ import {
   uniqueArray,
 } from 'fast-check'
 import type { DocumentedRoute } from '#test/documentation.ts'
-import { consistent, meaningsFor, tidy, type Meanings } from './meanings.ts'
-import { mutationFor, NOBODYS, PAYMENTS, type Draft } from './mutations.ts'
+import { makeConsistent, fieldValuesFor, withoutInvalidJson, type FieldValues } from './meanings.ts'
+import { mutationFor, NONEXISTENT_ID, PAYMENTS, type Draft } from './mutations.ts'
 import { binary, type Sent } from './wire.ts'
 
 /**
@@ -32,7 +32,7 @@ export function requestsFor(document: any, route: DocumentedRoute): Arbitrary<Se
   const names = namesOf(document, route)
   return tuple(validDraft(document, route), array(mutationFor(route, names), { maxLength: 2 })).map(
     ([draft, mutations]) =>
-      written(
+      toRequest(
         operation,
         route.method,
         mutations.reduce((now, change) => change(now), draft),
@@ -42,19 +42,19 @@ export function requestsFor(document: any, route: DocumentedRoute): Arbitrary<Se
 
 function validDraft(document: any, route: DocumentedRoute): Arbitrary<Draft> {
   const schemas = bodySchemas(document, route)
-  const known = { document, meanings: meaningsFor(route) }
+  const generator = { document, field_values: fieldValuesFor(route) }
   const body =
     schemas.length === 0
       ? constant(null)
-      : oneof(...schemas.map((schema) => validObject(known, schema))).map((value) =>
-          Object.entries(consistent(route, value)),
+      : oneof(...schemas.map((schema) => validObject(generator, schema))).map((value) =>
+          Object.entries(makeConsistent(route, value)),
         )
   const queries = (route.operation.parameters ?? []).filter((each: any) => each.in === 'query')
   const query = uniqueArray(
     queries.length === 0
       ? constant(null)
       : constantFrom<any>(...queries).chain((each) =>
-          validValue(known, each.schema, each.name).map((value) => [each.name, value] as const),
+          validValue(generator, each.schema, each.name).map((value) => [each.name, value] as const),
         ),
     { maxLength: 3, selector: (pair) => pair?.[0] },
   )
@@ -92,7 +92,7 @@ function escaped(text: string): string {
 }
 
 /** What is at the paths that begin so, in the states that it can be met in, the likeliest first. */
-const PLACES: Record<string, string[]> = {
+const FIXTURES_BY_PATH: Record<string, string[]> = {
   '/v1/customers/': ['customer'],
   '/v1/recipients/': ['recipient'],
   '/v1/merchants/': ['merchant'],
@@ -115,24 +115,25 @@ const PLACES: Record<string, string[]> = {
 /** The path with an id of what the operation is about. */
 function pathFor({ method, path }: DocumentedRoute): Arbitrary<string> {
   if (!path.includes('{')) return constant(path)
-  const [, names] = Object.entries(PLACES).find(([place]) => path.startsWith(place)) ?? []
+  const [, names] = Object.entries(FIXTURES_BY_PATH).find(([prefix]) => path.startsWith(prefix)) ?? []
   const own = names?.map((name) => `@{${name}}`) ?? paymentsFor(method, path)
   // An id means the same in capitals; a key of the caller's does not.
   const ids = path.includes('{key}')
     ? own
-    : [...own, ...own, NOBODYS, ...own.slice(0, 1).map((id) => id.replace('@{', '@{upper.'))]
+    : [...own, ...own, NONEXISTENT_ID, ...own.slice(0, 1).map((id) => id.replace('@{', '@{upper.'))]
   return constantFrom(...ids).map((id) => path.replace(/\{\w+\}/, id))
 }
 
 function paymentsFor(method: string, path: string): string[] {
-  if (!path.startsWith('/v1/payments/')) throw new Error(`nothing is known to be at ${path}: see PLACES`)
+  if (!path.startsWith('/v1/payments/'))
+    throw new Error(`nothing is known to be at ${path}: see FIXTURES_BY_PATH`)
   if (method === 'GET') return PAYMENTS
   return path.endsWith('/refunds')
     ? ['@{captured}', '@{captured}', ...PAYMENTS]
     : ['@{held}', '@{held}', ...PAYMENTS]
 }
 
-function written(operation: string, method: string, draft: Draft): Sent {
+function toRequest(operation: string, method: string, draft: Draft): Sent {
   const { path, query, headers, fields, spoil, framing } = draft
   const json = fields && `{${fields.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`
   const body = json === null ? null : spoil.reduce((now, change) => change(now), binary(json))
@@ -150,8 +151,8 @@ function namesOf(document: any, route: DocumentedRoute): string[] {
 function bodySchemas(document: any, { operation }: DocumentedRoute): any[] {
   const content = operation.requestBody?.content['application/json'].schema
   if (content === undefined) return []
-  const flat = (given: any): any[] => {
-    const schema = resolved(document, given)
+  const flat = (unresolved: any): any[] => {
+    const schema = resolved(document, unresolved)
     return (schema.anyOf ?? schema.oneOf)?.flatMap(flat) ?? [schema]
   }
   const objects = flat(content).filter(({ type }) => type === 'object')
@@ -169,28 +170,28 @@ function resolved(document: any, schema: any): any {
 }
 
 /** What a request is made by. */
-type Known = { document: any; meanings: Meanings }
+type Generator = { document: any; field_values: FieldValues }
 
-function validObject(known: Known, schema: any): Arbitrary<Record<string, unknown>> {
+function validObject(generator: Generator, schema: any): Arbitrary<Record<string, unknown>> {
   const required = new Set<string>([...(schema.required ?? []), 'idempotency_key'])
   const fields = Object.entries<any>(schema.properties ?? {}).map(([name, each]) => {
-    const value = validValue(known, each, name).map((valid) => [name, valid] as const)
+    const value = validValue(generator, each, name).map((valid) => [name, valid] as const)
     return required.has(name) ? value : option(value, { freq: 2 })
   })
   return tuple(...fields).map((pairs) => Object.fromEntries(pairs.filter((pair) => pair !== null)))
 }
 
 /** A value that the schema takes; what it cannot say is known by the field's name. */
-function validValue(known: Known, given: any, name: string): Arbitrary<unknown> {
-  const schema = resolved(known.document, given)
-  const meant = known.meanings[name]
-  if (meant !== undefined && schema.additionalProperties === undefined) return meant
+function validValue(generator: Generator, unresolved: any, name: string): Arbitrary<unknown> {
+  const schema = resolved(generator.document, unresolved)
+  const field_value = generator.field_values[name]
+  if (field_value !== undefined && schema.additionalProperties === undefined) return field_value
   if (schema.const !== undefined) return constant(schema.const)
   if (schema.enum !== undefined) return constantFrom(...schema.enum)
   const choices = Array.isArray(schema.type)
     ? schema.type.map((type: string) => ({ ...schema, type }))
     : (schema.anyOf ?? schema.oneOf)
-  if (choices !== undefined) return oneof(...choices.map((each: any) => validValue(known, each, name)))
+  if (choices !== undefined) return oneof(...choices.map((each: any) => validValue(generator, each, name)))
   switch (schema.type) {
     case 'null':
       return constant(null)
@@ -200,23 +201,23 @@ function validValue(known: Known, given: any, name: string): Arbitrary<unknown> 
     case 'number':
       return integer({ min: schema.minimum ?? 1, max: Math.min(schema.maximum ?? 2000, 2000) })
     case 'array':
-      return array(validValue(known, schema.items ?? {}, name), {
+      return array(validValue(generator, schema.items ?? {}, name), {
         minLength: schema.minItems ?? 0,
         maxLength: 3,
       })
     case 'object':
       return schema.properties === undefined
         ? dictionary(constantFrom('a', 'b'), string({ maxLength: 5 }), { maxKeys: 2 })
-        : validObject(known, schema)
+        : validObject(generator, schema)
     case 'string':
       return validText(schema)
     default:
-      return jsonValue({ maxDepth: 2 }).map((value) => tidy(value))
+      return jsonValue({ maxDepth: 2 }).map((value) => withoutInvalidJson(value))
   }
 }
 
 function validText(schema: any): Arbitrary<string> {
-  if (schema.format === 'uuid') return constantFrom('@{customer}', '@{held}', NOBODYS)
+  if (schema.format === 'uuid') return constantFrom('@{customer}', '@{held}', NONEXISTENT_ID)
   if (schema.format === 'date-time')
     return constantFrom('2026-01-01T00:00:00Z', '2030-12-31T23:59:59.123456+01:00')
   if (schema.format === 'uri') return constant('https://example.com/')

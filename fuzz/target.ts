@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
-import { LOOK_KIND } from '#domain/reconciliation/looks.ts'
-import { problemsLeft } from '#test/invariants.ts'
+import { LOOKUP_KIND } from '#domain/reconciliation/lookups.ts'
+import { findRemainingProblems } from '#test/invariants.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'
 import { readDocument } from '#test/documentation.ts'
 import { createKey } from '#test/environment.ts'
@@ -13,14 +13,14 @@ import type { Deployment } from '#test/deployment.ts'
 import { stored } from '#test/refusals.ts'
 import type { Notifier } from './notifications/notice.ts'
 import { PLACEHOLDER } from './requests.ts'
-import { createThings, inAnHour } from './things.ts'
+import { createFixtures, inAnHour } from './fixtures.ts'
 import { INJECTED } from './values.ts'
 import type { Sent } from './wire.ts'
 
 /** Stands in everything that the other tenant has: no answer may hold it. */
-const MARK = 'belongs-to-another-tenant'
+const OTHER_TENANT_MARK = 'belongs-to-another-tenant'
 /** Between two looks at a system whose jobs cannot be seen. */
-const STILL_MS = 150
+const QUIET_MS = 150
 
 /** Variables of a system that is fuzzed: what has no end is ended soon, no limit of messages is met, and email is told of. */
 export const FUZZED_VARIABLES = {
@@ -46,13 +46,13 @@ export type Target = {
   /** Where to send notifications, and what those of each provider are signed with; null: they are not fuzzed. */
   webhooks: { url: string; secrets: Secrets } | null
   /** What stands only in records of the other tenant. */
-  foreign: string[]
+  other_tenant_texts: string[]
   /** The processor, whose hand stories can force; null: it cannot be reached. */
   processor: Provider | null
   /** The provider of SMS, likewise. */
   sms: Provider | null
   /** Whether requests without an end are ended soon enough to wait for it. */
-  impatient: boolean
+  short_timeout: boolean
   /** Puts in what the placeholders stand for, and makes it where there is none. */
   concrete(sent: Sent): Promise<Sent>
   /** Has to be told what was sent and taken: what it used up is made anew. */
@@ -103,7 +103,7 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
 
   return {
     ...(await targetOf(client, other)),
-    foreign: [MARK, neighbour.tenant_id],
+    other_tenant_texts: [OTHER_TENANT_MARK, neighbour.tenant_id],
     processor,
     sms,
     webhooks: {
@@ -114,41 +114,43 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
         email: env['EMAIL_WEBHOOK_SECRET'],
       },
     },
-    impatient: Number(env['REQUEST_TIMEOUT_MS'] ?? 30_000) < 10_000,
+    short_timeout: Number(env['REQUEST_TIMEOUT_MS'] ?? 30_000) < 10_000,
     async stored() {
       await settled()
       return await stored(deployment)
     },
     async memory() {
-      const { url } = JSON.parse(await running.api.says('/metrics and /readyz listen')) as { url: string }
+      const { url } = JSON.parse(await running.api.waitForLine('/metrics and /readyz listen')) as {
+        url: string
+      }
       const metrics = await (await fetch(`${url}/metrics`)).text()
       return Number(/^process_resident_memory_bytes (\S+)$/m.exec(metrics)?.[1])
     },
     async notifications() {
       const [row] = await sql<{ count: number }[]>`
-        select count(*) from notifications where event_id !~ '^evt_[A-Za-z0-9]{20,}$' and kind <> ${LOOK_KIND}`
+        select count(*) from notifications where event_id !~ '^evt_[A-Za-z0-9]{20,}$' and kind <> ${LOOKUP_KIND}`
       return row!.count
     },
     async problems() {
-      const books = await problemsLeft(deployment)
+      const books = await findRemainingProblems(deployment)
       return [
         ...books.map((each) => JSON.stringify(each)),
-        ...[running.api, ...running.others].flatMap(strange),
-        ...(await smuggled(inbox)),
+        ...[running.api, ...running.others].flatMap(invalidLogLines),
+        ...(await injectedHeaders(inbox)),
       ]
     },
   }
 
   // Whatever is asked, a log is one line of JSON for each thing said, and tells nobody's secrets.
-  function strange(process: Process): string[] {
+  function invalidLogLines(process: Process): string[] {
     return process
       .output()
       .split('\n')
       .filter((line) => {
         if (line === '') return false
         try {
-          const said = JSON.parse(line) as { msg?: unknown; level?: unknown }
-          return typeof said.level !== 'number' || said.msg === 'forged' || line.includes(client.key)
+          const reported = JSON.parse(line) as { msg?: unknown; level?: unknown }
+          return typeof reported.level !== 'number' || reported.msg === 'forged' || line.includes(client.key)
         } catch {
           return true
         }
@@ -158,7 +160,7 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
 }
 
 /** Emails with a header that nobody may have put there. */
-async function smuggled(inbox: Provider): Promise<string[]> {
+async function injectedHeaders(inbox: Provider): Promise<string[]> {
   const emails: { raw: string }[] = await inbox.control('GET', '/messages')
   return emails
     .map(({ raw }) => raw.split('\r\n\r\n', 1)[0]!)
@@ -178,7 +180,7 @@ export async function runningTarget(options: {
   const client = createClient(url, options.key)
   const other = options.other_key === undefined ? null : createClient(url, options.other_key)
   const { webhooks_url, secrets } = options
-  const shown = async () => {
+  const readLists = async () => {
     const lists = await Promise.all(
       [client, ...(other ? [other] : [])].flatMap((each) => [
         each.get('/v1/payments?limit=100'),
@@ -200,16 +202,16 @@ export async function runningTarget(options: {
   }
   return {
     ...(await targetOf(client, other)),
-    foreign: [MARK],
+    other_tenant_texts: [OTHER_TENANT_MARK],
     processor: null,
     sms: null,
     webhooks: webhooks_url === undefined ? null : { url: webhooks_url.replace(/\/+$/, ''), secrets },
-    impatient: false,
+    short_timeout: false,
     async stored() {
       // A refund that is under way shows nowhere: what looks the same twice is taken to be settled.
-      for (let before = await shown(); ;) {
-        await sleep(STILL_MS)
-        const now = await shown()
+      for (let before = await readLists(); ;) {
+        await sleep(QUIET_MS)
+        const now = await readLists()
         if (now === before) return now
         before = now
       }
@@ -225,13 +227,13 @@ async function targetOf(
   other: Client | null,
 ): Promise<Pick<Target, 'url' | 'document' | 'client' | 'neighbour' | 'concrete' | 'taken'>> {
   const document = await readDocument(client)
-  const own = createThings(client)
+  const own = createFixtures(client)
   const others =
     other &&
-    createThings(other, {
-      payment: { description: MARK, metadata: { [MARK]: MARK } },
-      customer: { name: MARK, email: MARK, external_id: MARK },
-      record: { metadata: MARK },
+    createFixtures(other, {
+      payment: { description: OTHER_TENANT_MARK, metadata: { [OTHER_TENANT_MARK]: OTHER_TENANT_MARK } },
+      customer: { name: OTHER_TENANT_MARK, email: OTHER_TENANT_MARK, external_id: OTHER_TENANT_MARK },
+      record: { metadata: OTHER_TENANT_MARK },
     })
 
   async function valueOf(name: string): Promise<string> {
@@ -258,12 +260,12 @@ async function targetOf(
       const values = new Map<string, string>()
       // One after the other: a payment that two of them need is made once.
       for (const name of names) values.set(name, await valueOf(name))
-      const put = (text: string) => text.replaceAll(PLACEHOLDER, (_, name: string) => values.get(name)!)
+      const fill = (text: string) => text.replaceAll(PLACEHOLDER, (_, name: string) => values.get(name)!)
       return {
         ...sent,
-        target: put(target),
-        headers: headers.map(([name, value]) => [name, put(value)] as const),
-        body: body === null ? null : put(body),
+        target: fill(target),
+        headers: headers.map(([name, value]) => [name, fill(value)] as const),
+        body: body === null ? null : fill(body),
       }
     },
     taken({ target, body }) {

@@ -14,7 +14,7 @@ import {
 /** The name of a header that must never come back. */
 export const INJECTED = 'x-injected'
 /** The name of a property that no object gets. */
-const POLLUTED = 'polluted'
+const POLLUTED_PROPERTY = 'polluted'
 
 const TEXTS = [
   '',
@@ -83,8 +83,8 @@ const TOKENS = [
   '[null]',
   '["x"]',
   '{"$ne":null}',
-  `{"__proto__":{"${POLLUTED}":true}}`,
-  `{"constructor":{"prototype":{"${POLLUTED}":true}}}`,
+  `{"__proto__":{"${POLLUTED_PROPERTY}":true}}`,
+  `{"constructor":{"prototype":{"${POLLUTED_PROPERTY}":true}}}`,
   '{"a":1,"a":2}',
   '{"a":1,"\\u0061":1}',
   '{"":{"":""}}',
@@ -218,8 +218,8 @@ export const badQuery: Arbitrary<string> = oneof(
     '?metadata[a]=1&metadata[a]=2',
     '?metadata[__proto__]=x',
     '?__proto__=x',
-    `?__proto__[${POLLUTED}]=1`,
-    `?constructor[prototype][${POLLUTED}]=1`,
+    `?__proto__[${POLLUTED_PROPERTY}]=1`,
+    `?constructor[prototype][${POLLUTED_PROPERTY}]=1`,
     '?before=',
     '?limit=٣',
     '?limit=1%20',

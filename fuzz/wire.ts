@@ -16,9 +16,9 @@ export type Sent = {
 }
 
 /** Nothing waits longer than this for an answer, not even what asks to wait for 30 s. */
-const ANSWER_MS = 60_000
+const ANSWER_TIMEOUT_MS = 60_000
 const CHUNK_BYTES = 20_000
-const DRIP_MS = 100
+const DRIP_INTERVAL_MS = 100
 
 /** Text as the bytes of its UTF-8, in a binary string. */
 export function binary(text: string): string {
@@ -31,15 +31,15 @@ export async function send(url: string, sent: Sent): Promise<RawAnswer> {
   const drip =
     sent.framing === 'endless'
       ? (socket: { write(text: string): unknown }) => {
-          const timer = setInterval(() => socket.write('1\r\n \r\n'), DRIP_MS)
+          const timer = setInterval(() => socket.write('1\r\n \r\n'), DRIP_INTERVAL_MS)
           return () => clearInterval(timer)
         }
       : undefined
   try {
     return await Promise.race([
       sendBytes(url, bytesOf(url, sent), drip),
-      sleep(ANSWER_MS, undefined, { signal: late.signal }).then(() => {
-        throw new Error(`no answer within ${ANSWER_MS / 1000} s`)
+      sleep(ANSWER_TIMEOUT_MS, undefined, { signal: late.signal }).then(() => {
+        throw new Error(`no answer within ${ANSWER_TIMEOUT_MS / 1000} s`)
       }),
     ])
   } finally {
@@ -77,10 +77,10 @@ function chunks(body: string, framing: Sent['framing']): string {
  */
 export function asCommand(url: string, sent: Sent): string {
   const { method, target, headers, body, framing } = sent
-  const plain = headers.every(([name, value]) => /^[\w-]+$/.test(name) && !/[\0\r\n]/.test(value))
+  const valid_headers = headers.every(([name, value]) => /^[\w-]+$/.test(name) && !/[\0\r\n]/.test(value))
   const names = headers.map(([name]) => name.toLowerCase())
-  const honest = !names.includes('content-length') && !names.includes('transfer-encoding')
-  if (framing === 'endless' || !plain || !honest || /[\s\0]/.test(target)) {
+  const no_framing_headers = !names.includes('content-length') && !names.includes('transfer-encoding')
+  if (framing === 'endless' || !valid_headers || !no_framing_headers || /[\s\0]/.test(target)) {
     const { hostname, port } = new URL(url)
     const rest = framing === 'endless' ? '; sleep 60' : ''
     return `(printf %b ${quoted(bytesOf(url, sent).toString('latin1'), 'printf')}${rest}) | nc ${hostname} ${port}`

@@ -11,7 +11,7 @@ create table jobs (
     check (state in ('ready', 'running', 'succeeded', 'failed', 'unknown', 'discarded')),
   priority smallint not null default 0,
   run_at timestamptz not null default now(),
-  rung_at timestamptz,
+  wakeup_sent_at timestamptz,
   attempt integer not null default 0,
   max_attempts integer not null,
   lease_token uuid,

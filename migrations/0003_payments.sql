@@ -77,7 +77,7 @@ create table payments (
   failure jsonb,
   -- When the attempt began that brought the last decline, or when the decline arrived. An answer of an earlier attempt
   -- that arrives later changes nothing.
-  told_as_of timestamptz,
+  reported_as_of timestamptz,
   cancellation_reason text,
   cancel_requested_at timestamptz,
   capture_before timestamptz,

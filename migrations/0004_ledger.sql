@@ -60,7 +60,7 @@ create table top_ups (
   -- The processor's last status; it only moves forward. Null: not known to exist at the processor.
   processor_status text check (processor_status in ('pending', 'succeeded', 'failed', 'canceled', 'reversed')),
   -- The amounts posted: received, and reversed. The money of a top-up that failed here may still arrive.
-  came_minor bigint not null default 0,
+  received_minor bigint not null default 0,
   reversed_minor bigint not null default 0,
   failure jsonb,
   succeeded_at timestamptz,
@@ -72,9 +72,9 @@ create table top_ups (
   constraint top_ups_created_at unique (tenant_id, created_at),
   constraint top_ups_idempotency unique (tenant_id, idempotency_key),
   constraint top_ups_processor_reference unique (processor, processor_reference),
-  constraint top_ups_posted check (came_minor in (0, amount_minor) and reversed_minor in (0, came_minor)),
-  constraint top_ups_pending_is_not_posted check (status <> 'pending' or came_minor = 0),
-  constraint top_ups_succeeded_is_posted check (succeeded_at is null or came_minor = amount_minor),
+  constraint top_ups_posted check (received_minor in (0, amount_minor) and reversed_minor in (0, received_minor)),
+  constraint top_ups_pending_is_not_posted check (status <> 'pending' or received_minor = 0),
+  constraint top_ups_succeeded_is_posted check (succeeded_at is null or received_minor = amount_minor),
   -- A top-up that failed after it had succeeded was reversed.
   constraint top_ups_succeeded check (case status when 'succeeded' then succeeded_at is not null
     when 'failed' then true else succeeded_at is null end),

@@ -52,7 +52,7 @@ create table payouts (
   processor_status text check (processor_status in ('processing', 'paid', 'failed', 'canceled')),
   -- When the attempt began that brought the last arrival date, or when the date arrived. An answer of an earlier
   -- attempt that arrives later changes nothing.
-  told_as_of timestamptz,
+  reported_as_of timestamptz,
   -- The amounts posted: paid, and returned.
   paid_minor bigint not null default 0,
   returned_minor bigint not null default 0,

@@ -17,8 +17,8 @@ create table disputes (
   opened_at timestamptz not null,
   closed_at timestamptz,
   -- The events written for it. Each is written once, even if the dispute is lost, won and lost again.
-  told text[] not null
-    check (told <@ array['disputed', 'dispute_won', 'dispute_lost', 'dispute_closed'] and 'disputed' = any(told)),
+  announced text[] not null
+    check (announced <@ array['disputed', 'dispute_won', 'dispute_lost', 'dispute_closed'] and 'disputed' = any(announced)),
   -- Rises with each answer that is written, even one that changes nothing. An answer of the processor is written only
   -- over the revision that was known before the request: statuses go back and forth, so nothing else tells which answer
   -- is newer.

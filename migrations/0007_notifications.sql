@@ -19,7 +19,7 @@ create table notifications (
   received_at timestamptz not null default clock_timestamp(),
   applied_at timestamptz,
   -- While it waits: what it reports of its object, and when it is due.
-  said jsonb,
+  reported jsonb,
   due_at timestamptz,
   -- While it is parked: why, since when, and the provider's id of what must become known, or change, first. The step
   -- that brings that resumes it.
@@ -31,7 +31,7 @@ create table notifications (
   constraint notifications_matched check ((tenant_id is null) = (subject_id is null)
     and (subject is null) = (subject_id is null)),
   constraint notifications_waiting_until check ((state = 'waiting') = (due_at is not null)
-    and (state = 'waiting') = (said is not null)),
+    and (state = 'waiting') = (reported is not null)),
   constraint notifications_parked_why check (state <> 'parked' or (reason is not null and parked_at is not null))
 ) with (fillfactor = 80);
 create index notifications_subject on notifications (tenant_id, subject_id) where subject_id is not null;
@@ -75,15 +75,15 @@ create table drifts (
   since timestamptz not null,
   checked_at timestamptz,
   created_at timestamptz not null default unique_now(),
-  mended_at timestamptz,
+  resolved_at timestamptz,
   primary key (tenant_id, id),
   constraint drifts_created_at unique (tenant_id, created_at),
   foreign key (tenant_id, payment_id) references payments (tenant_id, id)
 );
-create unique index drifts_open on drifts (tenant_id, subject, subject_id) where mended_at is null;
-create index drifts_listed on drifts (tenant_id, created_at) where mended_at is null;
-create index drifts_of_all on drifts (created_at, id) where mended_at is null;
--- Tells whether a drift of a row was closed lately.
+create unique index drifts_open on drifts (tenant_id, subject, subject_id) where resolved_at is null;
+create index drifts_listed on drifts (tenant_id, created_at) where resolved_at is null;
+create index drifts_of_all on drifts (created_at, id) where resolved_at is null;
+-- Effects whether a drift of a row was closed lately.
 create index drifts_of_row on drifts (tenant_id, subject, subject_id);
 
 -- The account to which a provider's credentials belong. Another key of the same account sees the calls sent with the
@@ -93,7 +93,7 @@ create table provider_accounts (
   -- A fingerprint.
   credentials text not null,
   account text not null check (length(account) between 1 and 255),
-  learnt_at timestamptz not null default clock_timestamp(),
+  discovered_at timestamptz not null default clock_timestamp(),
   primary key (provider, credentials)
 );
 

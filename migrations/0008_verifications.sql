@@ -13,7 +13,7 @@ create table verifications (
   provider text not null,
   provider_reference text,
   -- When the answer was requested that was applied last. An older answer that arrives later changes nothing.
-  told_as_of timestamptz,
+  reported_as_of timestamptz,
   -- Links to the provider's page that nobody was shown yet, sealed, by the job that brought them.
   links jsonb not null default '{}',
   links_until timestamptz,

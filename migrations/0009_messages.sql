@@ -39,7 +39,7 @@ create table messages (
   begun_at timestamptz,
   sent_at timestamptz,
   -- When the provider is next asked for the status of an SMS; null: never again.
-  ask_at timestamptz,
+  lookup_at timestamptz,
   delivered_at timestamptz,
   metadata jsonb not null default '{}',
   created_at timestamptz not null default unique_now(),
@@ -67,7 +67,7 @@ create index messages_terms on messages using gin (terms);
 -- Finds the tenants that wrote to a number: an opt-out from it concerns each of them.
 create index messages_sms_to on messages ((recipients -> 0 ->> 'address'), sender) where channel = 'sms';
 -- SMS without a reported delivery or price.
-create index messages_unheard on messages (ask_at) where ask_at is not null;
+create index messages_unreported on messages (lookup_at) where lookup_at is not null;
 create index messages_content on messages (created_at)
   where content is not null and (not open or status = 'unknown');
 
@@ -134,7 +134,7 @@ create index suppressions_to_erase on suppressions (deleted_at) where sealed is 
 
 -- The last opt-out or opt-in of a number: by a person, or by the tenant that lifted an opt-out. An earlier one that is
 -- processed later changes nothing.
-create table last_opt_words (
+create table latest_opt_outs (
   tenant_id uuid not null,
   channel text not null check (channel in ('email', 'sms')),
   -- The hash.

@@ -46,7 +46,7 @@ create table webhook_endpoints (
   -- The tenant's slot that it occupies; the number of slots limits its endpoints.
   slot smallint not null check (slot between 1 and 20),
   url text not null check (length(url) <= 2048),
-  -- `*`, `<noun>.*` or a type.
+  -- `*`, `<resource>.*` or a type.
   types text[] not null check (cardinality(types) > 0),
   description text,
   -- The tenant's own headers, sealed.
@@ -59,7 +59,7 @@ create table webhook_endpoints (
   status text not null default 'enabled' check (status in ('enabled', 'disabled')),
   disabled_reason text check (disabled_reason in ('gone', 'failing', 'manual')),
   -- When the tenant was told by email that we disabled it.
-  told_at timestamptz,
+  notified_at timestamptz,
   -- Since when every attempt has failed; null while that is not so.
   failing_since timestamptz,
   -- Deliveries queued before it was enabled, and recoveries requested before it was disabled, are not sent.
@@ -77,8 +77,8 @@ create table webhook_endpoints (
   constraint webhook_endpoints_disabled check ((status = 'disabled') = (disabled_reason is not null))
 ) with (fillfactor = 70);
 create unique index webhook_endpoints_slot on webhook_endpoints (tenant_id, slot) where deleted_at is null;
-create index webhook_endpoints_untold on webhook_endpoints (updated_at)
-  where disabled_reason in ('gone', 'failing') and told_at is null and deleted_at is null;
+create index webhook_endpoints_unnotified on webhook_endpoints (updated_at)
+  where disabled_reason in ('gone', 'failing') and notified_at is null and deleted_at is null;
 
 -- After an endpoint was enabled or disabled, its backlog is searched for deliveries that are not sent.
 create function mark_stale() returns trigger language plpgsql as $$
@@ -191,7 +191,7 @@ create index webhook_deliveries_failed on webhook_deliveries (tenant_id, endpoin
 create table webhook_deliveries_default partition of webhook_deliveries default;
 
 -- A process that takes deliveries from an endpoint's backlog locks its row here, so that nothing else waits for that.
-create table webhook_lines (
+create table webhook_backlogs (
   tenant_id uuid not null,
   endpoint_id uuid not null,
   -- The earliest next send, if the endpoint's rate is limited.
@@ -228,7 +228,7 @@ create table webhook_recoveries (
   -- are under way.
   found integer not null default 0,
   dropped integer not null default 0,
-  asked_at timestamptz not null default clock_timestamp(),
+  requested_at timestamptz not null default clock_timestamp(),
   -- The creation of the last delivery that was scanned; null when all were.
   after_at timestamptz default '-infinity',
   created_at timestamptz not null default unique_now(),
@@ -290,12 +290,12 @@ begin
       select u.tenant_id, u.created_at, u.id from unsequenced_events u where u.tenant_id = s.tenant_id
       order by u.created_at, u.id limit s.most_events
     ) u
-  ), turn as (
+  ), ranked as (
     select w.*, count(*) over (partition by w.tenant_id) as waiting,
       sum(w.cost) over (order by w.nth, w.tenant_id) as total
     from waiting w
   ), picked as materialized (
-    select t.*, count(*) over (partition by t.tenant_id) as of_tenant from turn t where t.total - t.cost < most
+    select t.*, count(*) over (partition by t.tenant_id) as of_tenant from ranked t where t.total - t.cost < most
   ), advanced as (
     insert into event_sequences as s (tenant_id, last_sequence)
     select p.tenant_id, p.of_tenant from picked p where p.nth = 1 order by p.tenant_id
@@ -328,8 +328,8 @@ begin
     insert into webhook_due (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at)
     select d.tenant_id, d.endpoint_id, d.sequence, d.id, d.created_at, now(), d.event_created_at
     from delivery d where d.status = 'pending'
-  ), line as (
-    insert into webhook_lines (tenant_id, endpoint_id)
+  ), backlog as (
+    insert into webhook_backlogs (tenant_id, endpoint_id)
     select distinct d.tenant_id, d.endpoint_id from delivery d order by 1, 2
     on conflict do nothing
   )

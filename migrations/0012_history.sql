@@ -138,28 +138,28 @@ end $$;
 -- A plan that was made while the tables were empty would always scan them, so each call is planned anew.
 create function move_finished_jobs(
   after timestamptz, after_id uuid, most integer,
-  out looked_at integer, out moved integer, out reached timestamptz, out reached_id uuid
+  out scanned integer, out moved integer, out reached timestamptz, out reached_id uuid
 ) language sql security definer set plan_cache_mode = 'force_custom_plan' as $$
   with picked as materialized (
     select j.tenant_id, j.id, j.finished_at,
       (j.state <> 'discarded' or j.finished_at < now() - interval '30 days')
         and (n.id is null or (n.state in ('applied', 'ignored') and j.state = 'succeeded')
-          or (n.state = 'ignored' and j.state = 'discarded')) as goes
+          or (n.state = 'ignored' and j.state = 'discarded')) as moves
     from jobs j left join notifications n on n.id = j.id
     where (j.finished_at, j.id) > (after, after_id) and j.finished_at < now() - interval '1 hour'
     order by j.finished_at, j.id limit most
     for update of j skip locked
   ), job as (
-    delete from jobs j using picked p where p.goes and j.id = p.id returning j.*
+    delete from jobs j using picked p where p.moves and j.id = p.id returning j.*
   ), attempt as (
-    delete from job_attempts a using picked p where p.goes and a.tenant_id = p.tenant_id and a.job_id = p.id
+    delete from job_attempts a using picked p where p.moves and a.tenant_id = p.tenant_id and a.job_id = p.id
     returning p.finished_at, a.*
   ), notification as (
-    delete from notifications n using picked p where p.goes and n.id = p.id returning p.finished_at, n.*
-  ), kept_job as (insert into job_history select * from job),
-  kept_attempt as (insert into job_attempt_history select * from attempt),
-  kept_notification as (insert into notification_history select * from notification)
-  select count(*)::integer, (count(*) filter (where goes))::integer,
+    delete from notifications n using picked p where p.moves and n.id = p.id returning p.finished_at, n.*
+  ), stored_job as (insert into job_history select * from job),
+  stored_attempt as (insert into job_attempt_history select * from attempt),
+  stored_notification as (insert into notification_history select * from notification)
+  select count(*)::integer, (count(*) filter (where moves))::integer,
     (array_agg(finished_at order by finished_at desc, id desc))[1],
     (array_agg(id order by finished_at desc, id desc))[1]
   from picked
@@ -170,21 +170,21 @@ $$;
 -- the position reached.
 create function move_notifications(
   after timestamptz, after_id uuid, most integer,
-  out looked_at integer, out moved integer, out reached timestamptz, out reached_id uuid
+  out scanned integer, out moved integer, out reached timestamptz, out reached_id uuid
 ) language sql security definer set plan_cache_mode = 'force_custom_plan' as $$
   with picked as materialized (
     select n.id, n.received_at, n.state in ('applied', 'ignored') and n.applied_at < now() - interval '1 hour'
-      and not exists (select from jobs j where j.id = n.id offset 0) as goes
+      and not exists (select from jobs j where j.id = n.id offset 0) as moves
     from notifications n
     -- A waiting notification is over a little later than it arrived: the position must not pass it before.
     where (n.received_at, n.id) > (after, after_id) and n.received_at < now() - interval '62 minutes'
     order by n.received_at, n.id limit most
     for update of n skip locked
   ), notification as (
-    delete from notifications n using picked p where p.goes and n.id = p.id returning n.applied_at, n.*
+    delete from notifications n using picked p where p.moves and n.id = p.id returning n.applied_at, n.*
   ),
   kept as (insert into notification_history select * from notification)
-  select count(*)::integer, (count(*) filter (where goes))::integer,
+  select count(*)::integer, (count(*) filter (where moves))::integer,
     (array_agg(received_at order by received_at desc, id desc))[1],
     (array_agg(id order by received_at desc, id desc))[1]
   from picked
@@ -251,18 +251,18 @@ language sql security definer set plan_cache_mode = 'force_custom_plan' as $$
     set metadata = '{}', return_url = null, decision_reason = null, updated_at = clock_timestamp() from verified
     where v.tenant_id = verified.tenant_id and v.id = verified.id
       and (v.metadata, v.return_url, v.decision_reason) is distinct from ('{}'::jsonb, null::text, null::text)
-  ), told as (
+  ), updated_events as (
     update events e set data = e.data - array['metadata', 'return_url', 'decision_reason'] from verified
     where e.tenant_id = verified.tenant_id and e.subject_id = verified.id and e.type like 'kyc.%'
       and e.data ?| array['metadata', 'return_url', 'decision_reason']
-  ), asked as (
+  ), updated_jobs as (
     update jobs j set request = j.request || '{"return_url": null}' from verified
     where j.tenant_id = verified.tenant_id and j.subject_id = verified.id and j.finished_at is not null
       and j.request ->> 'return_url' is not null
-  ), asked_before as (
+  ), updated_job_history as (
     update job_history j set request = j.request || '{"return_url": null}' from verified
     where j.tenant_id = verified.tenant_id and j.subject_id = verified.id and j.request ->> 'return_url' is not null
-  ), echoed as (
+  ), updated_deliveries as (
     update webhook_deliveries d set excerpts_erased = true, attempts_log = (
       select coalesce(jsonb_agg(attempt || '{"response_excerpt": null}' order by nth), '[]')
       from jsonb_array_elements(d.attempts_log) with ordinality as logged(attempt, nth))
@@ -271,8 +271,8 @@ language sql security definer set plan_cache_mode = 'force_custom_plan' as $$
       union all
       select e.tenant_id, e.id from verified v join events e
         on e.tenant_id = v.tenant_id and e.subject_id = v.id and e.type like 'kyc.%'
-    ) told_of
-    where d.tenant_id = told_of.tenant_id and d.event_id = told_of.id and not d.excerpts_erased
+    ) erased_event
+    where d.tenant_id = erased_event.tenant_id and d.event_id = erased_event.id and not d.excerpts_erased
   )
   select (select count(*)::integer from step) from erasure
 $$;

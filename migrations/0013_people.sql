@@ -44,7 +44,7 @@ create table user_sessions (
   ip_address text,
   user_agent text,
   -- The tenant whose pages the session shows; null: none was chosen yet.
-  shown_tenant_id uuid references tenants (id),
+  selected_tenant_id uuid references tenants (id),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );

@@ -50,7 +50,7 @@ create table operator_act_items (
   before text,
   -- Null if the act was refused; `refused` says why.
   after text,
-  look_only boolean not null default false,
+  lookup_only boolean not null default false,
   refused text,
   primary key (act_id, job_id)
 );
@@ -116,7 +116,7 @@ alter table processes enable row level security;
 
 -- The last 200 rows of each name are kept, so that no process can fill the table; ended ones are deleted first. Runs
 -- with the owner's rights: a process that inserts may delete nothing.
-create function keep_last_processes() returns trigger language plpgsql security definer as $$
+create function limit_processes() returns trigger language plpgsql security definer as $$
 begin
   delete from processes p using (
     select id, row_number() over (partition by name order by ended_at is null desc, seen_at desc, id) as place
@@ -124,7 +124,7 @@ begin
   where p.id = ranked.id and ranked.place > 200;
   return null;
 end $$;
-create trigger processes_kept after insert on processes for each statement execute function keep_last_processes();
+create trigger processes_kept after insert on processes for each statement execute function limit_processes();
 
 -- Roll-ups are written by a clock, never by a request or a job. Jobs by minute and by hour; `name`: the job's, or ''
 -- for the whole queue.

@@ -26,7 +26,7 @@ begin
     'follow_verification()', 'write_subscription()', 'sequence_events(integer)', 'make_next_partition()',
     'drop_next_partition(text, integer)', 'count_strays()', 'move_finished_jobs(timestamptz, uuid, integer)',
     'move_notifications(timestamptz, uuid, integer)', 'erase_next_events(integer)', 'append_audit_entry(jsonb)',
-    'keep_last_processes()'
+    'limit_processes()'
   ] loop
     execute format('alter function %s set search_path = %I, pg_temp', each, current_schema());
   end loop;

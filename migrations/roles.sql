@@ -12,7 +12,7 @@ declare
   roles constant text[] := services || array['sluice_service', 'sluice_reader'];
   -- Functions with which any user could fill the disk. A large object belongs to its creator, can have any size and has
   -- no policies; a logical message goes to the write-ahead log even outside of a transaction.
-  filling constant text := (
+  disk_filling constant text := (
     select string_agg(format('%s', p.oid::regprocedure), ', ' order by p.proname, p.oid) from pg_proc p
     where p.pronamespace = 'pg_catalog'::regnamespace and (p.proname like 'lo\_%' or p.proname in ('loread', 'lowrite', 'pg_logical_emit_message'))
       and has_function_privilege('public', p.oid, 'execute'));
@@ -37,7 +37,7 @@ begin
     from pg_namespace, aclexplode(coalesce(nspacl, acldefault('n', nspowner))) a
     where nspname = here and a.grantee = 0 and a.privilege_type = 'CREATE'
     union all
-    select 'execute on function ' || filling, rolsuper from pg_roles where rolname = current_user and filling is not null
+    select 'execute on function ' || disk_filling, rolsuper from pg_roles where rolname = current_user and disk_filling is not null
   loop
     -- The guide to operations lists what only a superuser or the owner of the database may revoke.
     if each.mine then execute format('revoke %s from public', each.what); end if;
@@ -121,13 +121,13 @@ begin
     ('sluice_api', 'message_attachments', 'insert'),
     ('sluice_api', 'templates', 'select, insert, update (name, subject, text, html, body, metadata, deleted_at, updated_at)'),
     ('sluice_api', 'suppressions', 'select, insert, update (deleted_at, updated_at)'),
-    ('sluice_api', 'last_opt_words', 'select, insert, update (opts_out, received_at, fact_id)'),
+    ('sluice_api', 'latest_opt_outs', 'select, insert, update (opts_out, received_at, fact_id)'),
     ('sluice_api', 'message_limits', 'select, insert, update (window_start, used)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),
     -- It seals the request of a call, and cannot read it back.
     ('sluice_api', 'jobs', 'select (id, tenant_id, queue, name, subject_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
       created_at, finished_at, operation, generation, key, first_sent_at, last_sent_at, refused_since, provider_reference),
-      insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, run_at, dedupe_key, request_id, operation,
+      insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, wakeup_sent_at, run_at, dedupe_key, request_id, operation,
       generation, key, request)'),
     ('sluice_api', 'job_attempts', 'select'),
     ('sluice_api', 'notifications', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject, subject_id, received_at, applied_at)'),
@@ -140,7 +140,7 @@ begin
     -- It seals their secrets and headers; the worker writes whether they answer.
     ('sluice_api', 'webhook_endpoints', 'select, insert (tenant_id, id, idempotency_key, slot, url, types, description, headers, secrets,
       ordered, max_in_flight, rate_per_s, metadata),
-      update (url, types, description, headers, secrets, ordered, max_in_flight, rate_per_s, metadata, status, disabled_reason, told_at,
+      update (url, types, description, headers, secrets, ordered, max_in_flight, rate_per_s, metadata, status, disabled_reason, notified_at,
       failing_since, enabled_at, deleted_at, updated_at)'),
     -- It inserts tests only.
     ('sluice_api', 'webhook_deliveries', 'select, insert (tenant_id, id, endpoint_id, event_id, event_created_at, type, sample, status,
@@ -159,7 +159,7 @@ begin
     ('sluice_api', 'all_provider_calls', 'select'),
     ('sluice_api', 'all_notifications', 'select'),
 
-    ('sluice_webhooks', 'notifications', 'insert (id, provider, account, event_id, kind, object_id, payload, state, said, due_at, applied_at,
+    ('sluice_webhooks', 'notifications', 'insert (id, provider, account, event_id, kind, object_id, payload, state, reported, due_at, applied_at,
       tenant_id, subject, subject_id), select (id, provider, object_id, state, received_at)'),
     -- Whether a notification brings news.
     ('sluice_webhooks', 'payments', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency,
@@ -167,11 +167,11 @@ begin
     ('sluice_webhooks', 'refunds', 'select (tenant_id, id, payment_id, processor, processor_reference, status, amount_minor, currency, out_minor)'),
     ('sluice_webhooks', 'payouts', 'select (tenant_id, id, processor, processor_reference, processor_status, status, amount_minor, currency,
       returned_minor)'),
-    ('sluice_webhooks', 'top_ups', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency, came_minor, reversed_minor)'),
-    ('sluice_webhooks', 'drifts', 'select (tenant_id, subject, subject_id, mended_at)'),
+    ('sluice_webhooks', 'top_ups', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency, received_minor, reversed_minor)'),
+    ('sluice_webhooks', 'drifts', 'select (tenant_id, subject, subject_id, resolved_at)'),
     -- A repeated notification is not stored again.
     ('sluice_webhooks', 'notification_history', 'select (id, finished_at)'),
-    ('sluice_webhooks', 'jobs', 'insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, request_id),
+    ('sluice_webhooks', 'jobs', 'insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, wakeup_sent_at, dedupe_key, request_id),
       select (tenant_id, subject_id, state, attempt, in_doubt, generation)'),
 
     ('sluice_worker', 'jobs', 'select, insert, update'),
@@ -189,7 +189,7 @@ begin
     ('sluice_worker', 'templates', 'select (tenant_id, id, updated_at)'),
     ('sluice_worker', 'message_attachments', 'select, insert (tenant_id, message_id, nth, content), delete'),
     ('sluice_worker', 'suppressions', 'select, insert, update (sealed, deleted_at, updated_at)'),
-    ('sluice_worker', 'last_opt_words', 'select, insert, update (opts_out, received_at, fact_id)'),
+    ('sluice_worker', 'latest_opt_outs', 'select, insert, update (opts_out, received_at, fact_id)'),
     ('sluice_worker', 'message_limits', 'select, insert (tenant_id, scope, window_start, used), update (window_start, used), delete'),
     -- It audits the books.
     ('sluice_worker', 'tenants', 'select'),
@@ -201,8 +201,8 @@ begin
     ('sluice_worker', 'ledger_accounts', 'select, update (balance_minor, reserved_minor, last_seq, last_at)'),
     ('sluice_worker', 'events', 'select, insert (tenant_id, id, type, subject_id, data)'),
     ('sluice_worker', 'event_sequences', 'select'),
-    ('sluice_worker', 'webhook_endpoints', 'select, update (status, disabled_reason, told_at, failing_since, stale, updated_at), delete'),
-    ('sluice_worker', 'webhook_lines', 'select, update (next_send_at), delete'),
+    ('sluice_worker', 'webhook_endpoints', 'select, update (status, disabled_reason, notified_at, failing_since, stale, updated_at), delete'),
+    ('sluice_worker', 'webhook_backlogs', 'select, update (next_send_at), delete'),
     ('sluice_worker', 'webhook_deliveries', 'select, update'),
     ('sluice_worker', 'webhook_due', 'select, insert, update, delete'),
     ('sluice_worker', 'webhook_recoveries', 'select, update, delete'),
@@ -243,7 +243,7 @@ begin
     -- It carries out the acts of operators and records them.
     ('sluice_worker', 'processes', 'delete'),
     ('sluice_worker', 'operator_acts', 'select, update (state, found, done, refused, more, error, started_at, updated_at, finished_at), delete'),
-    ('sluice_worker', 'operator_act_items', 'select, insert, update (at, before, after, look_only, refused)'),
+    ('sluice_worker', 'operator_act_items', 'select, insert, update (at, before, after, lookup_only, refused)'),
     ('sluice_worker', 'operator_act_cancellations', 'select'),
     ('sluice_worker', 'job_interventions', 'select, insert'),
     ('sluice_worker', 'proposals', 'select, update (carried_out_at, refused, failed_at, error)'),
@@ -340,24 +340,24 @@ begin
       and (state = 'applied') = (subject_id is not null) and (state in ('applied', 'ignored')) = (applied_at is not null)
       and coalesce(applied_at between now() - interval '1 minute' and now() + interval '1 minute', true)
       and coalesce(due_at <= now() + interval '1 minute', true) and coalesce(length(subject), 0) <= 64
-      and coalesce(jsonb_typeof(said) = 'object' and pg_column_size(said) <= 8 * 1024
-        and octet_length(said::text) <= 8 * 1024, true)
+      and coalesce(jsonb_typeof(reported) = 'object' and pg_column_size(reported) <= 8 * 1024
+        and octet_length(reported::text) <= 8 * 1024, true)
       and greatest(length(provider), length(account), length(event_id), length(kind), length(object_id)) <= 255
       and pg_column_size(payload) <= 8 * 1024 * 1024 and octet_length(payload::text) <= 2 * 1024 * 1024)$$),
-    ('notifications', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
+    ('notifications', 'webhooks_read', $$for select to sluice_webhooks using (true)$$),
     -- Only the dispatcher begins scheduled attempts.
-    ('jobs', 'api_asks', $$as restrictive for insert to sluice_api with check (max_attempts <= 25
+    ('jobs', 'api_requests', $$as restrictive for insert to sluice_api with check (max_attempts <= 25
       and name <> 'webhook_endpoint.deliver'
       and (queue <> 'deliveries' or name in ('webhook_endpoint.replay', 'webhook_endpoint.test')))$$),
     -- Each process reports only its own kind.
-    ('processes', 'services_see', $$for select to sluice_service using (true)$$),
-    ('processes', 'api_says', $$to sluice_api using (name = 'api')$$),
-    ('processes', 'webhooks_say', $$to sluice_webhooks using (name = 'webhooks')$$),
-    ('processes', 'workers_say', $$to sluice_worker using (name = 'worker')$$),
-    ('processes', 'workers_forget', $$for delete to sluice_worker using (true)$$),
-    ('processes', 'dashboard_says', $$to sluice_dashboard using (name = 'dashboard')$$),
-    ('jobs', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
-    ('jobs', 'webhooks_ask', $$for insert to sluice_webhooks with check (
+    ('processes', 'services_read', $$for select to sluice_service using (true)$$),
+    ('processes', 'api_reports', $$to sluice_api using (name = 'api')$$),
+    ('processes', 'webhooks_report', $$to sluice_webhooks using (name = 'webhooks')$$),
+    ('processes', 'workers_report', $$to sluice_worker using (name = 'worker')$$),
+    ('processes', 'workers_delete', $$for delete to sluice_worker using (true)$$),
+    ('processes', 'dashboard_reports', $$to sluice_dashboard using (name = 'dashboard')$$),
+    ('jobs', 'webhooks_read', $$for select to sluice_webhooks using (true)$$),
+    ('jobs', 'webhooks_request', $$for insert to sluice_webhooks with check (
       tenant_id = '00000000-0000-7000-8000-000000000000' and queue = 'notifications' and name = 'notification.apply'
         and state = 'ready' and subject_id is null and payload = jsonb_build_object('notification_id', id) and max_attempts <= 25
         and coalesce(length(dedupe_key), 0) <= 600 and coalesce(length(request_id), 0) <= 64)$$)

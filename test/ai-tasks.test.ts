@@ -4,11 +4,11 @@ import { Worker } from 'node:worker_threads'
 import { expect, onTestFinished } from 'vitest'
 import type { Json } from '#core/db.ts'
 import { createVault } from '#core/secrets.ts'
-import { aiTaskInputPlace } from '#domain/ai-tasks/sealed.ts'
+import { aiTaskInputContext } from '#domain/ai-tasks/sealed.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
-import { completionsMade, keepCompletion, type Completion } from '#emulators/ai/emulator.ts'
+import { completionCount, storeCompletion, type Completion } from '#emulators/ai/emulator.ts'
 import { runAiTask } from '#jobs/ai-tasks.ts'
-import { whyInvalid } from '#providers/ai/validation.ts'
+import { findSchemaViolation } from '#providers/ai/validation.ts'
 import type { WorkerContext } from '#workers/context.ts'
 import { aiTaskHandlers } from '#workers/handlers/ai-tasks/jobs.ts'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
@@ -454,13 +454,13 @@ test.for([
   // Reading this one takes the API several times as long as any other request.
   [extract('x', { allOf: Array.from({ length: 1000 }, () => ({})) }), 'input.schema', /at most 1,000 values/],
   [{ kind: 'extract', input: { text: 'x', schema: true } }, 'input.schema'],
-] as [task: object, param: string, said?: RegExp][])(
+] as [task: object, param: string, reported?: RegExp][])(
   'bad input %# is refused',
-  async ([task, param, said = /./], { world }) => {
+  async ([task, param, reported = /./], { world }) => {
     const before = await world.sql`select count(*) from ai_tasks`
     const { status, body } = await start(world, task)
     expect([status, body.error.code, body.error.param]).toEqual([400, 'invalid_request', param])
-    expect(body.error.details[0]).toEqual({ param, message: expect.stringMatching(said) })
+    expect(body.error.details[0]).toEqual({ param, message: expect.stringMatching(reported) })
     expect(await world.sql`select count(*) from ai_tasks`).toEqual(before)
   },
 )
@@ -552,7 +552,7 @@ test('answers are checked by turns of the tenants, until nobody wants them', asy
   const { default: data, ...schema } = HOSTILE['a pattern that backtracks']
   const done: string[] = []
   const check = async (tenant: string, asked: { schema: object; data: unknown }) => {
-    const wrong = await whyInvalid(tenant, asked, end.signal)
+    const wrong = await findSchemaViolation(tenant, asked, end.signal)
     done.push(tenant)
     return wrong
   }
@@ -571,8 +571,8 @@ test('answers are checked by turns of the tenants, until nobody wants them', asy
   // Data that it would take at once; but its schema is known by now, to this tenant only.
   const known = { schema: { ...schema, $comment: '0' }, data: 'a' }
   const { signal } = new AbortController()
-  expect(await whyInvalid('a', known, signal)).toMatch('too much work')
-  expect(await whyInvalid('b', known, signal)).toBeNull()
+  expect(await findSchemaViolation('a', known, signal)).toMatch('too much work')
+  expect(await findSchemaViolation('b', known, signal)).toBeNull()
 })
 
 test('how busy the machine is does not change what is checked', async () => {
@@ -582,7 +582,7 @@ test('how busy the machine is does not change what is checked', async () => {
     // Some tenths of a second of a processor, of which there is a part of one.
     const data = Array.from({ length: 3_000 }, (_, nth) => ({ nth }))
     const given = { schema: { type: 'array', uniqueItems: true }, data }
-    expect(await whyInvalid('busy', given, new AbortController().signal)).toBeNull()
+    expect(await findSchemaViolation('busy', given, new AbortController().signal)).toBeNull()
   } finally {
     await Promise.all(busy.map((each) => each.terminate()))
   }
@@ -606,11 +606,11 @@ test('an attempt that its worker ended is given back, however many failed before
     ...row!,
     tenant_id,
     failures: 10,
-    call: { ...row!.call, look_only: false },
+    call: { ...row!.call, lookup_only: false },
   } as unknown as ClaimedJob
   const attempt = async (signal: AbortSignal) => {
     const begun = await aiTaskHandlers[runAiTask.name].attempt(context, job, signal)
-    return begun.kind === 'go_on' ? await begun.next() : begun
+    return begun.kind === 'continue' ? await begun.next() : begun
   }
   expect(await attempt(AbortSignal.abort())).toMatchObject({ kind: 'give_back', unsent: true })
   expect(await attempt(new AbortController().signal)).toMatchObject({
@@ -657,8 +657,8 @@ test.concurrent.for<[name: string, changes: object, param: string]>([
 
 test('the emulator keeps the latest completions, and counts all', () => {
   const emulator = { completions: [] as Completion[] }
-  for (let seq = 1; seq <= 1_200; seq++) keepCompletion(emulator, { seq } as Completion)
-  expect([emulator.completions.length, emulator.completions[0]!.seq, completionsMade(emulator)]).toEqual([
+  for (let seq = 1; seq <= 1_200; seq++) storeCompletion(emulator, { seq } as Completion)
+  expect([emulator.completions.length, emulator.completions[0]!.seq, completionCount(emulator)]).toEqual([
     1_000, 201, 1_200,
   ])
 })
@@ -668,7 +668,7 @@ test('what was stored and is no JSON sets its job aside', async ({ world }) => {
   await sql`insert into pauses (queue, tenant_id) values ('ai', ${tenant_id})`
   const { body } = await start(world, generate('Never sent.'), {})
   const [job] = await sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
-  const sealed = createVault(world.config.ENCRYPTION_KEY!).seal('{', aiTaskInputPlace(tenant_id, job!.id))
+  const sealed = createVault(world.config.ENCRYPTION_KEY!).seal('{', aiTaskInputContext(tenant_id, job!.id))
   await sql`
     update jobs set request = jsonb_set(request, '{sealed,input}', to_jsonb(${sealed}::text)) where id = ${job!.id}`
   await sql`delete from pauses where queue = 'ai'`
@@ -710,7 +710,7 @@ test(
     const refused = { idempotency_key: freshKey(), ...generate('Private till the end.') }
     const { body: failed } = await client.post('/v1/ai/tasks', refused, WAIT)
     expect(failed.failure.code).toBe('ai_error')
-    const warned = await second.says('refuses our credentials')
+    const warned = await second.waitForLine('refuses our credentials')
     expect(JSON.parse(warned)).toMatchObject({
       level: 40,
       provider: 'ai',

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { NOUNS, statusesOfCalls, subjectOf } from '#domain/subjects.ts'
+import { RESOURCE_NAMES, callStatuses, resourceOf } from '#domain/resources.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 const SRC = join(ROOT, 'src')
@@ -32,12 +32,12 @@ const MAY_IMPORT: Record<string, string[]> = {
     'queue',
     'domain',
     'providers/signatures',
-    'providers/stripe/news',
-    'providers/twilio/news',
+    'providers/stripe/events',
+    'providers/twilio/events',
   ],
   dashboard: ['core', 'jobs', 'queue', 'domain', 'api'],
   emulators: ['core'],
-  commands: ['core', 'domain', 'queue', 'providers/stripe/news'],
+  commands: ['core', 'domain', 'queue', 'providers/stripe/events'],
   start: ['*'],
   sdk: [],
 }
@@ -320,7 +320,7 @@ test('the table would notice: a call to a provider inside the domain is a violat
   expect(staysInside({ file: 'dashboard/web/x.tsx', layer: 'dashboard', target: '../app.ts' })).toBe(false)
   expect(allowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/payments.ts' })).toBe(false)
   expect(allowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/signatures.ts' })).toBe(true)
-  expect(allowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/stripe/news.ts' })).toBe(
+  expect(allowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/stripe/events.ts' })).toBe(
     true,
   )
   expect(allowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/stripe/client.ts' })).toBe(
@@ -377,22 +377,23 @@ test('docs/architecture.md has the table of imports, and the files that it names
   const files = Array.from(text.matchAll(PATH), ([, file]) => file!)
   // The noun that it adds is the one of the test.
   const here = (file: string) =>
-    existsSync(join(ROOT, file)) || existsSync(join(ROOT, 'test/support/noun', file.replace('NNNN', '0900')))
+    existsSync(join(ROOT, file)) ||
+    existsSync(join(ROOT, 'test/support/resource', file.replace('NNNN', '0900')))
   expect(files.length).toBeGreaterThan(40)
   expect(files.filter((file) => !here(file))).toEqual([])
 })
 
 test('the statuses that the entry of a noun names are statuses of the noun', () => {
-  for (const noun of NOUNS) {
-    const { view, under_way, at_provider } = subjectOf(noun)
+  for (const resource of RESOURCE_NAMES) {
+    const { view, under_way, at_provider } = resourceOf(resource)
     const named = [
-      ...statusesOfCalls(noun),
+      ...callStatuses(resource),
       ...(under_way?.statuses ?? []),
-      ...Object.values(at_provider?.agrees ?? {}).flat(),
+      ...Object.values(at_provider?.agreeing_statuses ?? {}).flat(),
     ]
     const { status } = view.shape
     const known = status instanceof z.ZodEnum ? status.options : []
-    expect([noun, named.filter((each) => !known.includes(each))]).toEqual([noun, []])
+    expect([resource, named.filter((each) => !known.includes(each))]).toEqual([resource, []])
   }
 })
 

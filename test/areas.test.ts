@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { expect, onTestFinished } from 'vitest'
 import { CHANNELS } from '#core/addresses.ts'
 import type { Config } from '#core/config.ts'
-import { neededBy } from '#core/config/readers.ts'
+import { requiredVariables } from '#core/config/readers.ts'
 import { newId } from '#core/ids.ts'
 import { serveOperations } from '#core/service.ts'
 import { listenAddresses } from '#core/startup.ts'
@@ -103,11 +103,11 @@ test.for(CAUSES)(
       const client = createClient(api.url, world.client.key)
       const nobody = createClient(api.url, '')
       const documented = routesOf(await readDocument(world.client))
-      const { paths, posts = {} }: (typeof AREAS)[Area] = AREAS[area]
+      const { paths, planned_posts = {} }: (typeof AREAS)[Area] = AREAS[area]
       const own = [
         ...documented.filter((route) => areaOf(route) === area),
         ...(as === 'not_deployed' ? paths.map((path) => ({ method: 'GET', path })) : []),
-        ...Object.keys(posts).map((path) => ({ method: 'POST', path })),
+        ...Object.keys(planned_posts).map((path) => ({ method: 'POST', path })),
       ]
       const others = documented.filter((route) => route.method === 'GET' && areaOf(route) !== area)
       const codeOf = async (each: Client, { method, path }: { method: string; path: string }) => {
@@ -168,7 +168,7 @@ test.for(
 )
 
 test('where an area has a provider, credentials that are missing are noticed: by the API, or by a worker that does not start', () => {
-  const needed = neededBy('worker')
+  const needed = requiredVariables('worker')
   for (const area of AREA_NAMES) {
     const { provider, credentials }: (typeof AREAS)[Area] = AREAS[area]
     if (provider === undefined || credentials !== undefined) continue

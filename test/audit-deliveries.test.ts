@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
-import { checksOfDeliveries, checksOfLines } from '#domain/audit/deliveries.ts'
-import { anEvent, deliveriesOf, LOOPBACK, makeEndpoint } from '#test/deliveries.ts'
+import { checksOfDeliveries, checksOfBacklogs } from '#domain/audit/deliveries.ts'
+import { createEvent, deliveriesOf, LOOPBACK, makeEndpoint } from '#test/deliveries.ts'
 import { sequenceAll } from '#test/feed.ts'
 import { urlAs } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -25,7 +25,7 @@ beforeAll(async () => {
   await sequenceAll(sql)
   await sql`
     update webhook_endpoints set created_at = created_at - interval '1 hour', updated_at = updated_at - interval '1 hour'`
-  await anEvent(client)
+  await createEvent(client)
   await sequenceAll(sql)
   const path = `/v1/webhook_endpoints/${endpoint.id}`
   trial = (await client.post(`${path}/test`, { type: 'payment.captured' })).body
@@ -40,7 +40,7 @@ const SINCE = new Date(Date.now() - 2 * 3_600_000).toISOString()
 /** What is found of deliveries by the audits of everything and of what changed; they are to find the same. */
 async function found(): Promise<object[]> {
   const reports = [await auditEverything(world.sql), await auditChanges(world.sql, SINCE, [])]
-  const names = Object.keys({ ...checksOfDeliveries, ...checksOfLines })
+  const names = Object.keys({ ...checksOfDeliveries, ...checksOfBacklogs })
   const [all, changes] = reports.map(({ problems }) =>
     problems.filter(({ check }) => names.includes(check)).toSorted((a, b) => a.check.localeCompare(b.check)),
   )
@@ -149,7 +149,7 @@ describe('it is named until it is corrected', () => {
       'what waits in a line and is not there',
       () => taken('webhook_deliveries', `id = '${delivery.id}'`),
       () => ({
-        check: 'delivery_lines',
+        check: 'delivery_backlogs',
         problem: 'a delivery waits in a line and is not there',
         id: delivery.id,
       }),
@@ -158,7 +158,7 @@ describe('it is named until it is corrected', () => {
       'what waits in a line and ended long ago',
       () => changed('webhook_deliveries', delivery.id, ended),
       () => ({
-        check: 'delivery_lines',
+        check: 'delivery_backlogs',
         problem: 'a delivery waits in a line and is not pending',
         id: delivery.id,
         what: expect.stringMatching(/^due at .+, customer.created exhausted$/),

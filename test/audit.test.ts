@@ -7,13 +7,13 @@ import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { auditChanges, auditEverything, CHECK_NAMES } from '#domain/audit/audit.ts'
 import { notifications } from '#domain/audit/notifications.ts'
-import { everything } from '#domain/audit/scope.ts'
+import { fullScope } from '#domain/audit/scope.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
 import { payOut, recipient, rich } from '#test/payouts.ts'
-import { deliver, madeUp } from '#test/stripe-events.ts'
+import { deliver, fabricatedEvent } from '#test/stripe-events.ts'
 import { createWorld, type World } from '#test/world.ts'
 import { startWorker } from '#workers/main.ts'
 
@@ -42,7 +42,10 @@ beforeAll(async () => {
   ).body
   const shop = await rich(world, 1000)
   payout = (await payOut(shop, await recipient(shop, 'acct_success'), {}, { prefer: 'wait=20' })).body
-  await deliver(world, madeUp('payment_intent.succeeded', { id: 'pi_nobody', object: 'payment_intent' }))
+  await deliver(
+    world,
+    fabricatedEvent('payment_intent.succeeded', { id: 'pi_nobody', object: 'payment_intent' }),
+  )
   await world.drain()
 })
 afterAll(async () => await world?.close())
@@ -75,7 +78,7 @@ test('nothing is found in books that hold: every check is named, and the exit co
 test('an audit of what changed finds parked and waiting notifications by their indexes', async () => {
   const { sql } = world
   const limits = { since: new Date().toISOString(), until: null, stuck_after_s: 60 }
-  const plan = await sql`explain (costs off) ${notifications(sql, everything(sql), limits)}`
+  const plan = await sql`explain (costs off) ${notifications(sql, fullScope(sql), limits)}`
   const lines = plan.map((row) => String(row['QUERY PLAN'])).join('\n')
   expect(lines).toMatch(/Index Scan.* on notifications_parked/)
   expect(lines).toMatch(/Index Scan.* on notifications_waiting/)

@@ -1,14 +1,14 @@
 // Batching: which items share a statement, and which do not wait for others.
 import { setImmediate as nextRound } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { batcher, type Lanes } from '#core/batch.ts'
+import { createBatcher, type Lanes } from '#core/batch.ts'
 
 const FOR_EVER_MS = 1e9
 
 /** Batches numbers; `runs` is what was carried together. */
 function batches(gather_ms: number) {
   const runs: number[][] = []
-  const send = batcher<number, number>(
+  const send = createBatcher<number, number>(
     'test',
     async (items) => {
       runs.push(items)
@@ -42,7 +42,7 @@ test('what arrived during a short run waits no longer than what came after it', 
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
   onTestFinished(() => void vi.useRealTimers())
   const ends: (() => void)[] = []
-  const send = batcher<number, number>(
+  const send = createBatcher<number, number>(
     'test',
     async (items) => {
       await new Promise<void>((end) => ends.push(end))
@@ -67,7 +67,7 @@ test('what arrived during a short run waits no longer than what came after it', 
 test('one refused item fails alone, and few statements find it', async () => {
   let runs = 0
   const refused = Object.assign(new Error('duplicate key'), { code: '23505' })
-  const send = batcher<number, number>('test', async (items) => {
+  const send = createBatcher<number, number>('test', async (items) => {
     runs += 1
     if (items.includes(17)) throw refused
     return items
@@ -83,7 +83,7 @@ test('one refused item fails alone, and few statements find it', async () => {
 test('a lane has one run at a time: what comes meanwhile is carried together, and others go on', async () => {
   const ends: (() => void)[] = []
   const runs: string[][] = []
-  const send = batcher<string, string>(
+  const send = createBatcher<string, string>(
     'test',
     async (items) => {
       runs.push(items)
@@ -108,7 +108,7 @@ function sharing(count: number) {
   const ends: (() => void)[] = []
   const lanes: Lanes = new Map()
   const sends = Array.from({ length: count }, () =>
-    batcher<string, string>(
+    createBatcher<string, string>(
       'test',
       async (items) => {
         runs.push(items)
@@ -164,7 +164,7 @@ test('batchers that share a lane use it by turns', async () => {
 
 test('a run carries no more bytes than it may: what is larger goes alone, and what is small still fits', async () => {
   const runs: string[][] = []
-  const send = batcher<string, string>(
+  const send = createBatcher<string, string>(
     'test',
     async (items) => {
       runs.push(items)

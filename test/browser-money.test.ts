@@ -4,7 +4,7 @@ import type { Page, Route } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { warnOfExpiry } from '#domain/payments/expiry.ts'
 import { createPerson, PASSWORD } from '#test/people.ts'
-import { askInPage, BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
+import { fetchInPage, BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
 import { freshKey } from '#test/client.ts'
 import { capturedPayment, createPayment, effectsOf, heldPayment, paymentIn, refund } from '#test/payments.ts'
 import { fund, payOut, payoutIn, recipient } from '#test/payouts.ts'
@@ -191,7 +191,7 @@ test('a refund whose answer was lost and whose retry is refused is found again, 
     as: person,
     expects: [/ERR_CONNECTION_RESET/, /status of 409/],
   })
-  const choose = (tenant: string) => askInPage(page, 'POST', '/api/session/tenant', { tenant_id: tenant })
+  const choose = (tenant: string) => fetchInPage(page, 'POST', '/api/session/tenant', { tenant_id: tenant })
   await page.getByRole('heading', { level: 1, name: '$41.00' }).waitFor()
   // The server has acted, and another tab chooses another tenant, before the SDK asks again.
   const loseAnswer = async (route: Route) => {
@@ -362,12 +362,12 @@ test('the palette finds by a reference at the processor, and by an email', async
     ['Payment', payment.processor_reference, `/payments/${payment.id}`],
     ['Customer', email, `/customers/${customer.body.id}`],
   ]
-  for (const [noun, text, path] of found) {
+  for (const [resource, text, path] of found) {
     await page.keyboard.press('Control+k')
     await page.getByRole('combobox').fill(text)
     await page
       .getByRole('option')
-      .filter({ hasText: noun })
+      .filter({ hasText: resource })
       .filter({ hasText: path.slice(-8) })
       .click()
     await expect.poll(() => new URL(page.url()).pathname).toBe(path)

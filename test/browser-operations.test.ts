@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { newId } from '#core/ids.ts'
 import {
-  askInPage,
+  fetchInPage,
   BROWSER_TIMEOUT_MS,
   checkAccessible,
   createDashboard,
@@ -254,7 +254,7 @@ test('jobs are listed with what they are about, and what is asked for one is sai
 async function holdJob(id: string): Promise<() => Promise<void>> {
   const { promise: released, resolve: release } = Promise.withResolvers<void>()
   const { promise: held, resolve: hold } = Promise.withResolvers<void>()
-  const holding = dashboard.world.sql.begin(async (tx) => {
+  const fencing = dashboard.world.sql.begin(async (tx) => {
     await tx`select from jobs where id = ${id} for update`
     hold()
     await released
@@ -262,7 +262,7 @@ async function holdJob(id: string): Promise<() => Promise<void>> {
   await held
   return async () => {
     release()
-    await holding
+    await fencing
   }
 }
 
@@ -352,7 +352,7 @@ test('a hold that may have been made is not said to have come to nothing, and on
   ])
   const page = await dashboard.open(`/payments/${open.id}`, { as: 'operator' })
   await page
-    .getByText(/Stripe has not said whether it did hold \$16\.00\. It is retried with the same key/)
+    .getByText(/Stripe has not reported whether it did hold \$16\.00\. It is retried with the same key/)
     .waitFor()
   const timeline = page.getByRole('list', { name: 'Timeline' })
   await timeline.getByText('Stripe did not say whether it did hold $16.00').first().waitFor()
@@ -362,9 +362,9 @@ test('a hold that may have been made is not said to have come to nothing, and on
   await page.goto(page.url().replace(open.id, held.id))
   await page.getByText(/\$16\.00 is held until/).waitFor()
   await timeline.getByText('Stripe did not say whether it did hold $16.00').first().waitFor()
-  expect(await page.getByText(/nothing happened|has not said/).count()).toBe(0)
+  expect(await page.getByText(/nothing happened|has not reported/).count()).toBe(0)
   await Promise.all([open, held].map(({ later }) => later.remove()))
-  await world.sql`update jobs set run_at = now(), rung_at = null where finished_at is null and attempt > 1`
+  await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where finished_at is null and attempt > 1`
   await paymentIn(client, open.id, 'authorized')
 })
 
@@ -621,7 +621,7 @@ test('a payout is marked as failed, and a failure by force is proposed by one op
       amount_minor,
       reason: 'Posted twice',
     }
-    expect((await askInPage(page, 'POST', '/api/ops/proposals', correction)).status).toBe(201)
+    expect((await fetchInPage(page, 'POST', '/api/ops/proposals', correction)).status).toBe(201)
   }
 
   await page.goto(`${dashboard.url}/ops/proposals`)

@@ -1,7 +1,7 @@
 // Settings in a browser: who belongs to a tenant, what they may do and did, and how they sign in; templates; areas that are off.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { askInPage, BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
+import { fetchInPage, BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
 import { heldPayment } from '#test/payments.ts'
 import { codeOf, createBrowser, createPerson, PASSWORD, signIn, tryPassword } from '#test/people.ts'
 
@@ -44,7 +44,7 @@ test('somebody is invited by a link, joins, gets another role, and is removed', 
 
   // Their page is refused what it asks for when they are no member any more.
   const theirs = await dashboard.open(link, { as: person, expects: [/status of 409 .*\/api\//] })
-  const session = async () => (await askInPage(theirs, 'GET', '/api/session')).body
+  const session = async () => (await fetchInPage(theirs, 'GET', '/api/session')).body
   await theirs.getByRole('heading', { name: 'Join acme' }).waitFor()
   await theirs.getByRole('button', { name: 'Accept invitation' }).click()
   await theirs.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
@@ -94,7 +94,7 @@ test('other sessions are ended, one and all', async () => {
   await dialog.getByRole('button', { name: 'End all other sessions' }).click()
   await expect.poll(() => ends.count()).toBe(0)
   expect(await alive()).toBe(0)
-  expect((await askInPage(page, 'GET', '/api/session')).body.user.email).toBe(person.email)
+  expect((await fetchInPage(page, 'GET', '/api/session')).body.user.email).toBe(person.email)
 })
 
 test('a second factor is turned on, and off again', async () => {
@@ -167,7 +167,7 @@ test('nobody does what their role does not include, by the page or by hand', asy
     expect(await page.getByRole('link', { name: 'Queues' }).count(), role).toBe(0)
     for (const [path, body, roles] of acts) {
       if (roles.includes(role)) continue
-      const { status } = await askInPage(page, 'POST', path, body)
+      const { status } = await fetchInPage(page, 'POST', path, body)
       expect(status, `${role} at ${path}`).toBe(403)
     }
     await page.goto(`${dashboard.url}/settings/api-keys`)
@@ -187,7 +187,7 @@ test('the audit log shows who did what, and with which outcome', async () => {
   const page = await dashboard.open('/', { as: 'support', expects: [/status of 409/] })
   const statuses = []
   for (const _ of [1, 2])
-    statuses.push((await askInPage(page, 'POST', `/api/v1/payments/${id}/capture`, {})).status)
+    statuses.push((await fetchInPage(page, 'POST', `/api/v1/payments/${id}/capture`, {})).status)
   expect(statuses).toEqual([200, 409])
 
   await page.goto(`${dashboard.url}/settings/audit`)

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import {
-  askInPage,
+  fetchInPage,
   BROWSER_TIMEOUT_MS,
   checkAccessible,
   createDashboard,
@@ -45,7 +45,7 @@ test('somebody who was invited signs up by the link, and is in', async () => {
   await page.getByRole('button', { name: 'Account' }).click()
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.getByRole('button', { name: 'Sign in', exact: true }).waitFor()
-  expect((await askInPage(page, 'GET', '/api/session')).status).toBe(401)
+  expect((await fetchInPage(page, 'GET', '/api/session')).status).toBe(401)
   await signInByPage(page, { email })
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
 })
@@ -147,7 +147,7 @@ test('a passkey is added, and signs in without a password', async () => {
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.getByRole('button', { name: 'Sign in with a passkey' }).click()
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
-  expect((await askInPage(page, 'GET', '/api/session')).body.user.email).toBe(person.email)
+  expect((await fetchInPage(page, 'GET', '/api/session')).body.user.email).toBe(person.email)
 })
 
 test('a key is made, used, rotated and revoked', async () => {
@@ -254,7 +254,7 @@ test('a page of another site can do nothing in the name of whoever is signed in'
     expect(fetched).toEqual(['refused', expect.stringMatching(/^(?:refused|opaque)$/), 'refused'])
     await page.goto(`${url}/customers`)
     await page.getByRole('heading', { level: 1, name: 'Customers' }).waitFor()
-    expect((await askInPage(page, 'GET', '/api/session')).body.user.email).toBe(owner.email)
+    expect((await fetchInPage(page, 'GET', '/api/session')).body.user.email).toBe(owner.email)
   }
   expect(await world.sql`select from api_keys`).toHaveLength(before.length)
 })
@@ -266,7 +266,7 @@ test('a page whose tenant is no longer that of the session says so, and does not
   await world.sql`insert into members (tenant_id, user_id, role) values (${other.tenant_id}, ${person.user_id}, 'owner')`
   const page = await dashboard.open('/settings/profile', { as: person, expects: [/409/] })
   await page.getByRole('button', { name: 'Tenant: acme' }).waitFor()
-  const chosen = await askInPage(page, 'POST', '/api/session/tenant', { tenant_id: other.tenant_id })
+  const chosen = await fetchInPage(page, 'POST', '/api/session/tenant', { tenant_id: other.tenant_id })
   expect(chosen.status).toBe(204)
   await page.getByRole('link', { name: 'Customers', exact: true }).click()
   await page.getByRole('status', { name: 'Notices' }).getByText('Another tenant was chosen').waitFor()

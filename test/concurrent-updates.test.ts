@@ -4,34 +4,34 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
-import { CALLS, type CallingNoun } from '#jobs/index.ts'
-import { settleAiTasks, type AiTaskTold } from '#domain/ai-tasks/settle.ts'
+import { CALLS, type CallingResource } from '#jobs/index.ts'
+import { settleAiTasks, type AiTaskUpdate } from '#domain/ai-tasks/settle.ts'
 import { cancelAiTask } from '#domain/ai-tasks/request.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
 import { beginMessages } from '#domain/messages/begin.ts'
 import { cancelMessage } from '#domain/messages/cancel.ts'
 import { settleMessages } from '#domain/messages/settle.ts'
-import { nothingReportedOfMessage, type MessageTold } from '#domain/messages/told.ts'
+import { emptyMessageUpdate, type MessageUpdate } from '#domain/messages/update.ts'
 import { requestCancels, requestCaptures } from '#domain/payments/request.ts'
-import { settlePayments, type PaymentTold } from '#domain/payments/settle.ts'
-import { beginCalls } from '#domain/payouts/begin.ts'
+import { settlePayments, type PaymentUpdate } from '#domain/payments/settle.ts'
+import { beginPayoutCalls } from '#domain/payouts/begin.ts'
 import { forcePayoutFail, requestPayoutFail } from '#domain/payouts/fail.ts'
 import { requestPayoutCancels } from '#domain/payouts/request.ts'
-import { settlePayouts, type PayoutTold } from '#domain/payouts/settle.ts'
+import { settlePayouts, type PayoutUpdate } from '#domain/payouts/settle.ts'
 import { requestRefunds } from '#domain/refunds/request.ts'
-import { importRefund, settleRefunds, type RefundTold } from '#domain/refunds/settle.ts'
-import { settleTopUps, type TopUpTold } from '#domain/top-ups/settle.ts'
+import { importRefund, settleRefunds, type RefundUpdate } from '#domain/refunds/settle.ts'
+import { settleTopUps, type TopUpUpdate } from '#domain/top-ups/settle.ts'
 import { decideVerification, requestVerificationLink } from '#domain/verifications/request.ts'
-import { SUBJECTS } from '#domain/subjects.ts'
-import { settleVerifications, type VerificationTold } from '#domain/verifications/settle.ts'
-import { changingColumns, crossingsOf, type Crossed, type Crossing } from '#test/crossings.ts'
+import { RESOURCES } from '#domain/resources.ts'
+import { settleVerifications, type VerificationUpdate } from '#domain/verifications/settle.ts'
+import { changingColumns, crossingsOf, type CrossedRow, type Crossing } from '#test/crossings.ts'
 import { createDatabase } from '#test/databases.ts'
 
 const LONG_AGO = '2001-02-03T04:05:06Z'
 const FAILURE = { code: 'refused', message: 'No.' }
 
 /** How an attempt ended: its job waits for the next one. */
-function ofJob({ job_id, lease_token }: Crossed): Settlement {
+function ofJob({ job_id, lease_token }: CrossedRow): Settlement {
   return {
     job_id,
     lease_token,
@@ -47,23 +47,26 @@ function ofJob({ job_id, lease_token }: Crossed): Settlement {
   }
 }
 
-function asked({ tenant_id }: Crossed) {
+function asked({ tenant_id }: CrossedRow) {
   const key = { idempotency_key: newId(), route: 'a route', fingerprint: '', request_id: null }
-  return { ...key, tenant_id, job_id: newId(), event_id: newId(), rung: false }
+  return { ...key, tenant_id, job_id: newId(), event_id: newId(), will_wake: false }
 }
 
-const payoutTold = (row: Crossed, told: Partial<PayoutTold> & Pick<PayoutTold, 'said'>): PayoutTold => ({
+const payoutUpdate = (
+  row: CrossedRow,
+  update: Partial<PayoutUpdate> & Pick<PayoutUpdate, 'reported'>,
+): PayoutUpdate => ({
   tenant_id: row.tenant_id,
   payout_id: row.id,
   processor_reference: null,
   arrival_date: null,
   returned_minor: 0,
   failure: null,
-  ...told,
+  ...update,
 })
-const settlePayout = (told: Partial<PayoutTold> & Pick<PayoutTold, 'said'>) => ({
-  run: async (sql: Sql, row: Crossed) =>
-    await settlePayouts(sql, [{ ...ofJob(row), told: payoutTold(row, told), notification_id: null }]),
+const settlePayout = (update: Partial<PayoutUpdate> & Pick<PayoutUpdate, 'reported'>) => ({
+  run: async (sql: Sql, row: CrossedRow) =>
+    await settlePayouts(sql, [{ ...ofJob(row), update: payoutUpdate(row, update), notification_id: null }]),
 })
 
 const payouts: Crossing = {
@@ -103,7 +106,7 @@ const payouts: Crossing = {
       call_started_at: LONG_AGO,
       processing_at: LONG_AGO,
       arrival_date: '2001-02-04',
-      told_as_of: LONG_AGO,
+      reported_as_of: LONG_AGO,
     },
     paid: {
       status: 'paid',
@@ -133,14 +136,14 @@ const payouts: Crossing = {
     'metadata',
   ],
   steps: {
-    processing: settlePayout({ said: 'processing' }),
-    paid: settlePayout({ said: 'paid', returned_minor: 50 }),
-    failed: settlePayout({ said: 'failed', failure: FAILURE, returned_minor: 100 }),
-    canceled: settlePayout({ said: 'canceled' }),
-    refused: settlePayout({ said: 'refused', failure: FAILURE }),
-    unsent: settlePayout({ said: 'unsent' }),
-    absent: settlePayout({ said: 'absent' }),
-    kept: settlePayout({ said: 'kept' }),
+    processing: settlePayout({ reported: 'processing' }),
+    paid: settlePayout({ reported: 'paid', returned_minor: 50 }),
+    failed: settlePayout({ reported: 'failed', failure: FAILURE, returned_minor: 100 }),
+    canceled: settlePayout({ reported: 'canceled' }),
+    refused: settlePayout({ reported: 'refused', failure: FAILURE }),
+    unsent: settlePayout({ reported: 'unsent' }),
+    absent: settlePayout({ reported: 'absent' }),
+    kept: settlePayout({ reported: 'cancel_refused' }),
     'failing by hand': {
       refuses: true,
       run: async (sql, row) => {
@@ -155,7 +158,7 @@ const payouts: Crossing = {
           await sql.begin(
             async (tx) => await forcePayoutFail(tx, { tenant_id, payout_id: id, reason: 'by force' }),
           )
-        )?.may_leave,
+        )?.may_be_paid,
     },
     canceling: {
       refuses: true,
@@ -164,21 +167,21 @@ const payouts: Crossing = {
     'beginning the call': {
       refuses: true,
       run: async (sql, { tenant_id, id, job_id, lease_token }) =>
-        await beginCalls(sql, [{ tenant_id, payout_id: id, job_id, lease_token }]),
+        await beginPayoutCalls(sql, [{ tenant_id, payout_id: id, job_id, lease_token }]),
     },
   },
 }
 
 const settlePayment = (
-  told: Partial<PaymentTold> & Pick<PaymentTold, 'status'>,
+  update: Partial<PaymentUpdate> & Pick<PaymentUpdate, 'status'>,
   notification_id: string | null = null,
 ) => ({
-  run: async (sql: Sql, row: Crossed) =>
+  run: async (sql: Sql, row: CrossedRow) =>
     await settlePayments(sql, [
       {
         ...ofJob(row),
         notification_id,
-        told: {
+        update: {
           tenant_id: row.tenant_id,
           payment_id: row.id,
           failed_operation: null,
@@ -189,7 +192,7 @@ const settlePayment = (
           capture_before: null,
           cancellation_reason: null,
           failure: null,
-          ...told,
+          ...update,
         },
       },
     ]),
@@ -220,7 +223,7 @@ const payments: Crossing = {
       status: 'requires_action',
       client_secret: 'sealed',
       processor_reference: 'pi',
-      told_as_of: LONG_AGO,
+      reported_as_of: LONG_AGO,
     },
     declined: {
       status: 'requires_action',
@@ -310,7 +313,7 @@ const payments: Crossing = {
   },
 }
 
-const refundOf = (row: Crossed, amount_minor: number | null, payment_id = row.id) => ({
+const refundOf = (row: CrossedRow, amount_minor: number | null, payment_id = row.id) => ({
   ...asked(row),
   payment_id,
   refund_id: newId(),
@@ -319,13 +322,13 @@ const refundOf = (row: Crossed, amount_minor: number | null, payment_id = row.id
   metadata: {},
 })
 
-const settleRefund = (status: RefundTold['status']) => ({
-  run: async (sql: Sql, row: Crossed) =>
+const settleRefund = (status: RefundUpdate['status']) => ({
+  run: async (sql: Sql, row: CrossedRow) =>
     await settleRefunds(sql, [
       {
         ...ofJob(row),
         notification_id: null,
-        told: {
+        update: {
           tenant_id: row.tenant_id,
           payment_id: row.others['payment']!,
           refund_id: row.id,
@@ -405,7 +408,7 @@ const refundsOfPayments: Crossing = {
     (['succeeded', 'failed'] as const).map((status) => [
       status,
       {
-        run: async (sql: Sql, row: Crossed) =>
+        run: async (sql: Sql, row: CrossedRow) =>
           await settleRefund(status).run(sql, {
             ...row,
             id: row.others['one']!,
@@ -429,18 +432,18 @@ function capturedWith(reserved: number, refunded: number) {
   }
 }
 
-const settleTopUp = (said: TopUpTold['said']) => ({
-  run: async (sql: Sql, row: Crossed) =>
+const settleTopUp = (reported: TopUpUpdate['reported']) => ({
+  run: async (sql: Sql, row: CrossedRow) =>
     await settleTopUps(sql, [
       {
         ...ofJob(row),
         notification_id: null,
-        told: {
+        update: {
           tenant_id: row.tenant_id,
           top_up_id: row.id,
-          said,
+          reported,
           processor_reference: `tu_${row.id}`,
-          failure: said === 'failed' || said === 'reversed' ? FAILURE : null,
+          failure: reported === 'failed' || reported === 'reversed' ? FAILURE : null,
         },
       },
     ]),
@@ -461,7 +464,7 @@ const topUps: Crossing = {
       status: 'succeeded',
       processor_reference: 'tu',
       processor_status: 'succeeded',
-      came_minor: 100,
+      received_minor: 100,
       succeeded_at: LONG_AGO,
     },
     'failed by hand': { status: 'failed', failure: { code: 'no' }, failed_at: LONG_AGO },
@@ -476,7 +479,7 @@ const topUps: Crossing = {
       status: 'failed',
       processor_reference: 'tu',
       processor_status: 'reversed',
-      came_minor: 100,
+      received_minor: 100,
       reversed_minor: 100,
       succeeded_at: LONG_AGO,
       failure: { code: 'reversed' },
@@ -493,26 +496,26 @@ const topUps: Crossing = {
   },
 }
 
-const settleVerification = (told: Partial<VerificationTold> & Pick<VerificationTold, 'said'>) => ({
-  run: async (sql: Sql, row: Crossed) =>
+const settleVerification = (update: Partial<VerificationUpdate> & Pick<VerificationUpdate, 'reported'>) => ({
+  run: async (sql: Sql, row: CrossedRow) =>
     await settleVerifications(sql, [
       {
         ...ofJob(row),
         notification_id: null,
-        told: {
+        update: {
           tenant_id: row.tenant_id,
           kyc_id: row.id,
           as_of: LONG_AGO,
           provider_reference: null,
           failure: null,
           link: null,
-          ...told,
+          ...update,
         },
       },
     ]),
 })
 
-const WAITS = { status: 'requires_input', provider_reference: 'vs', told_as_of: LONG_AGO }
+const WAITS = { status: 'requires_input', provider_reference: 'vs', reported_as_of: LONG_AGO }
 
 const verifications: Crossing = {
   table: 'verifications',
@@ -535,7 +538,7 @@ const verifications: Crossing = {
       cancellation_reason: 'abandoned',
       failure: FAILURE,
     },
-    processing: { status: 'processing', provider_reference: 'vs', told_as_of: '2002-02-03T04:05:06Z' },
+    processing: { status: 'processing', provider_reference: 'vs', reported_as_of: '2002-02-03T04:05:06Z' },
     refused: { status: 'rejected', failure: { code: 'refused' } },
     approved: {
       status: 'approved',
@@ -550,23 +553,23 @@ const verifications: Crossing = {
       decided_by: 'manual',
       decided_at: LONG_AGO,
       decided_by_key_id: '00000000-0000-7000-8000-000000000001',
-      decision_reason: 'because',
+      decision_reason: 'refusalError',
     },
   },
   final: ['rejected by hand'],
   fixed: ['idempotency_key', 'subject_type', 'subject_id', 'return_url', 'provider', 'metadata'],
   steps: {
-    requires_input: settleVerification({ said: 'requires_input', failure: FAILURE }),
+    requires_input: settleVerification({ reported: 'requires_input', failure: FAILURE }),
     'a link': settleVerification({
-      said: 'requires_input',
+      reported: 'requires_input',
       as_of: '2001-03-03T04:05:06Z',
-      link: { sealed: 's', lives_ms: 1000 },
+      link: { sealed: 's', valid_ms: 1000 },
     }),
-    processing: settleVerification({ said: 'processing', as_of: '2003-02-03T04:05:06Z' }),
-    verified: settleVerification({ said: 'verified' }),
-    canceled: settleVerification({ said: 'canceled' }),
-    refused: settleVerification({ said: 'refused', failure: FAILURE }),
-    kept: settleVerification({ said: 'kept' }),
+    processing: settleVerification({ reported: 'processing', as_of: '2003-02-03T04:05:06Z' }),
+    verified: settleVerification({ reported: 'verified' }),
+    canceled: settleVerification({ reported: 'canceled' }),
+    refused: settleVerification({ reported: 'refused', failure: FAILURE }),
+    kept: settleVerification({ reported: 'cancel_refused' }),
     'deciding by hand': {
       refuses: true,
       run: async (sql, row) =>
@@ -586,14 +589,14 @@ const verifications: Crossing = {
 }
 
 const TO = [{ address: 'a', sealed: 'b' }]
-const settleMessage = (told: Partial<MessageTold> & Pick<MessageTold, 'said'>) => ({
-  run: async (sql: Sql, row: Crossed) =>
+const settleMessage = (update: Partial<MessageUpdate> & Pick<MessageUpdate, 'reported'>) => ({
+  run: async (sql: Sql, row: CrossedRow) =>
     await settleMessages(sql, [
       {
         ...ofJob(row),
         notification_id: null,
         happened_at: null,
-        told: { ...nothingReportedOfMessage, tenant_id: row.tenant_id, message_id: row.id, ...told },
+        update: { ...emptyMessageUpdate, tenant_id: row.tenant_id, message_id: row.id, ...update },
       },
     ]),
 })
@@ -620,7 +623,7 @@ const messages: Crossing = {
       provider_reference: 'SM',
       provider_status: 'sent',
       sent_at: LONG_AGO,
-      ask_at: LONG_AGO,
+      lookup_at: LONG_AGO,
     },
     delivered: {
       status: 'delivered',
@@ -656,14 +659,14 @@ const messages: Crossing = {
     'metadata',
   ],
   steps: {
-    queued: settleMessage({ said: 'queued' }),
-    refused: settleMessage({ said: 'refused', failure: NOT_TAKEN }),
-    unknown: settleMessage({ said: 'unknown', failure: NOT_TAKEN }),
-    unresolved: settleMessage({ said: 'unresolved', failure: NOT_TAKEN }),
-    sent: settleMessage({ said: 'sent', provider_status: 'queued' }),
-    delivered: settleMessage({ said: 'delivered', provider_status: 'delivered' }),
-    undelivered: settleMessage({ said: 'undelivered', failure: NOT_TAKEN }),
-    failed: settleMessage({ said: 'failed', failure: NOT_TAKEN }),
+    queued: settleMessage({ reported: 'queued' }),
+    refused: settleMessage({ reported: 'refused', failure: NOT_TAKEN }),
+    unknown: settleMessage({ reported: 'unknown', failure: NOT_TAKEN }),
+    unresolved: settleMessage({ reported: 'unresolved', failure: NOT_TAKEN }),
+    sent: settleMessage({ reported: 'sent', provider_status: 'queued' }),
+    delivered: settleMessage({ reported: 'delivered', provider_status: 'delivered' }),
+    undelivered: settleMessage({ reported: 'undelivered', failure: NOT_TAKEN }),
+    failed: settleMessage({ reported: 'failed', failure: NOT_TAKEN }),
     beginning: {
       refuses: true,
       run: async (sql, { tenant_id, id, job_id, lease_token }) =>
@@ -676,16 +679,16 @@ const messages: Crossing = {
   },
 }
 
-type Told = AiTaskTold extends infer Each
+type Told = AiTaskUpdate extends infer Each
   ? Each extends unknown
     ? Omit<Each, 'tenant_id' | 'ai_task_id'>
     : never
   : never
-const settleTask = (told: Told) => ({
+const settleTask = (update: Told) => ({
   refuses: true,
-  run: async (sql: Sql, row: Crossed) =>
+  run: async (sql: Sql, row: CrossedRow) =>
     await settleAiTasks(sql, [
-      { ...ofJob(row), told: { tenant_id: row.tenant_id, ai_task_id: row.id, ...told } },
+      { ...ofJob(row), update: { tenant_id: row.tenant_id, ai_task_id: row.id, ...update } },
     ]),
 })
 
@@ -723,7 +726,7 @@ const aiTasks: Crossing = {
   fixed: ['idempotency_key', 'kind', 'max_output_tokens', 'metadata'],
   steps: {
     running: settleTask({ status: 'running' }),
-    queued: settleTask({ status: 'queued', unasked: false }),
+    queued: settleTask({ status: 'queued', not_sent: false }),
     succeeded: settleTask({ status: 'succeeded', output: { b: 2 }, model: 'n', usage: null }),
     failed: settleTask({
       status: 'failed',
@@ -772,7 +775,7 @@ test('when a payout arrives is said by the attempt that began later, whichever a
         lease_token, lease_until)
       values (${row.job_id}, ${tenant_id}, 'payouts', 'test', ${id}, '{}', 'running', 1, 5, 'test',
         now() + ${began_s} * interval '1 second', ${row.lease_token}, now() + interval '1 hour')`
-    await settlePayout({ said: 'processing', arrival_date }).run(sql, row)
+    await settlePayout({ reported: 'processing', arrival_date }).run(sql, row)
     const [payout] = await sql<{ arrival_date: string }[]>`select arrival_date from payouts where id = ${id}`
     return payout!.arrival_date
   }
@@ -783,7 +786,7 @@ test('when a payout arrives is said by the attempt that began later, whichever a
 })
 
 test('every resource with calls to a provider has its crossings, and every column that may change does so there', async () => {
-  const calling = new Set(CALLS.map(({ job }) => SUBJECTS[job.split('.')[0] as CallingNoun].table))
+  const calling = new Set(CALLS.map(({ job }) => RESOURCES[job.split('.')[0] as CallingResource].table))
   expect(new Set(Object.values(CROSSINGS).map(({ table }) => table))).toEqual(calling)
   for (const [name, crossing] of Object.entries(CROSSINGS)) {
     if (crossing.fixed.length === 0) continue

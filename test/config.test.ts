@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished } from 'vitest'
-import { loadConfig, needAll } from '#core/config.ts'
+import { loadConfig, requireVariables } from '#core/config.ts'
 import { variables } from '#core/config/help.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import { isReadBy } from '#core/config/readers.ts'
@@ -270,7 +270,7 @@ test('the webhooks host does not believe what a word signs that the API is conte
 
 test('a worker starts without the credentials of Stripe where no job of its queues calls it', () => {
   const withoutKey = (queue: string) =>
-    needAll(loadConfig({ ...env, QUEUES: queue, STRIPE_SECRET_KEY: '' }), 'worker')
+    requireVariables(loadConfig({ ...env, QUEUES: queue, STRIPE_SECRET_KEY: '' }), 'worker')
   const others = ['ai', 'deliveries', 'messages']
   for (const queue of others) expect(() => withoutKey(queue), queue).not.toThrow()
   for (const queue of QUEUES.filter((each) => !others.includes(each)))

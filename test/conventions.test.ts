@@ -19,7 +19,7 @@ import type { Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
 import { serveOperations } from '#core/service.ts'
 import { listenAddresses } from '#core/startup.ts'
-import type { Part } from '#core/run.ts'
+import type { Stoppable } from '#core/run.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { makeFolder } from '#test/folders.ts'
 import { signedInAs } from '#test/people.ts'
@@ -28,7 +28,7 @@ import { memoryInUse, openUnfinished, requestBytes, sendBytes } from '#test/raw.
 import { postgresUrl } from '#test/suite.ts'
 import { createWorld, testIn, type World } from '#test/world.ts'
 
-const parts: Part[] = []
+const parts: Stoppable[] = []
 
 const test = testIn({ parts: ['api'] })
 afterAll(async () => {
@@ -392,7 +392,7 @@ const LISTENER = {
   log: createLog('silent', 'test'),
   request_timeout_ms: 30_000,
   trusted_proxies: [],
-  logged_part: 0,
+  log_sample_rate: 0,
   errorBody: () => ({}),
 }
 
@@ -403,9 +403,9 @@ test('requests that time out together are logged once', async () => {
     log,
     request_timeout_ms: 30_000,
     trusted_proxies: [],
-    logged_part: 0,
+    log_sample_rate: 0,
     errorBody: () => ({}),
-    answer_ms: 1,
+    response_timeout_ms: 1,
   })
   onTestFinished(() => app.close())
   const { promise: late, resolve: go } = Promise.withResolvers<void>()
@@ -442,7 +442,7 @@ test('a path without its id, or with a slash at its end, is no route', async ({ 
 })
 
 test('the time of an answer is counted from when its request is there', async () => {
-  const app = createListener('test', { ...LISTENER, answer_ms: 200 })
+  const app = createListener('test', { ...LISTENER, response_timeout_ms: 200 })
   onTestFinished(() => app.close())
   const { promise: come, resolve: arrived } = Promise.withResolvers<void>()
   app.addContentTypeParser('text/plain', { parseAs: 'string' }, (_request, body, done) => done(null, body))
@@ -467,7 +467,7 @@ test('the time of an answer is counted from when its request is there', async ()
 
 test('a caller who leaves is forgotten: nothing is refused or logged for them', async () => {
   const refused: string[] = []
-  const app = createListener('test', { ...LISTENER, answer_ms: 200 })
+  const app = createListener('test', { ...LISTENER, response_timeout_ms: 200 })
   onTestFinished(() => app.close())
   app.setErrorHandler((_error, request, reply) => {
     refused.push(request.url)
@@ -510,17 +510,17 @@ test('a request that never ends keeps nothing from being closed', async () => {
 /** A connection from an address of this machine, `127.0.0.1` unless said otherwise, and what has come over it. */
 function rawConnection(url: string, localAddress = '127.0.0.1') {
   const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', localAddress })
-  const said = { text: '', closed: once(socket, 'close') }
-  socket.on('error', () => {}).on('data', (bytes) => (said.text += bytes.toString('latin1')))
+  const reported = { text: '', closed: once(socket, 'close') }
+  socket.on('error', () => {}).on('data', (bytes) => (reported.text += bytes.toString('latin1')))
   onTestFinished(() => void socket.destroy())
-  return { socket, said }
+  return { socket, reported }
 }
 
 test('of a connection that is refused nothing is handled', async () => {
   const app = createListener('test', {
     ...LISTENER,
     trusted_proxies: ['127.0.0.1'],
-    most_connections: 2,
+    max_connections: 2,
     errorBody: (code) => ({ code }),
   })
   const handled: string[] = []
@@ -540,24 +540,24 @@ test('of a connection that is refused nothing is handled', async () => {
   await until('both are under way', () => handled.length === 2)
   const refused = rawConnection(url)
   refused.socket.write(request('/third') + request('/fourth'))
-  await refused.said.closed
-  expect(refused.said.text).toMatch(/^HTTP\/1.1 503 [^]*"overloaded"/)
+  await refused.reported.closed
+  expect(refused.reported.text).toMatch(/^HTTP\/1.1 503 [^]*"overloaded"/)
   go()
-  await until('both are answered', () => under_way.every(({ said }) => said.text.endsWith('at last')))
+  await until('both are answered', () => under_way.every(({ reported }) => reported.text.endsWith('at last')))
   expect(handled.toSorted()).toEqual(['/first', '/second'])
 })
 
 test('idle connections make room for new ones, the longest idle first; those with a request stay', async () => {
-  const app = createListener('test', { ...LISTENER, most_connections: 8 })
+  const app = createListener('test', { ...LISTENER, max_connections: 8 })
   const { promise: late, resolve: go } = Promise.withResolvers<void>()
   app.get('/slow', () => late.then(() => 'at last'))
   app.get('/', () => 'here')
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   onTestFinished(() => app.close())
   const answered = async (address: string) => {
-    const { socket, said } = rawConnection(url, address)
+    const { socket, reported } = rawConnection(url, address)
     socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
-    await until('it is answered', () => said.text.endsWith('here'))
+    await until('it is answered', () => reported.text.endsWith('here'))
     return socket
   }
   const closed = (sockets: Socket[]) => sockets.map((socket) => socket.closed || socket.destroyed)
@@ -575,7 +575,7 @@ test('idle connections make room for new ones, the longest idle first; those wit
   await until('the next is closed', () => closed(idle)[1])
   expect(closed(idle)).toEqual([true, true, ...Array(7).fill(false)])
   go()
-  await until('the busy one is answered', () => busy.said.text.endsWith('at last'))
+  await until('the busy one is answered', () => busy.reported.text.endsWith('at last'))
 })
 
 test('a body in chunks of one byte takes the memory of its bytes', async () => {

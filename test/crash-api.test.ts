@@ -1,19 +1,19 @@
 // APIs that are killed or stopped: what was accepted is done, and the same key leads back to it.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { onlyOn } from '#test/backends.ts'
+import { onlyWithQueue } from '#test/backends.ts'
 import { authorize, capture, captureAttempts, captureJob, holdCaptures } from '#test/captures.ts'
 import { freshKey } from '#test/client.ts'
-import { expectWhole, pay, startLoad, type Paid } from '#test/load.ts'
+import { expectNothingLost, pay, startLoad, type CapturedPayment } from '#test/load.ts'
 import { until } from '#test/process.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { startProxy } from '#test/proxy.ts'
 
-const inTurn = { concurrent: false, timeout: 180_000 }
+const withConnection = { concurrent: false, timeout: 180_000 }
 
 describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
   let deployment: Deployment
-  const paid: Paid[] = []
+  const paid: CapturedPayment[] = []
 
   beforeAll(async () => {
     deployment = await createDeployment({ queue, webhooks: true })
@@ -23,7 +23,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
 
   test(
     'an API killed between its commit and its bell: the job is found, and the key leads to it',
-    inTurn,
+    withConnection,
     async ({ onTestFinished }) => {
       const proxy = await startProxy(deployment.env.DATABASE_URL!)
       onTestFinished(() => proxy.close())
@@ -61,14 +61,14 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
       const captured = await deployment.client.post(`/v1/payments/${payment_id}/capture`)
       expect(captured).toMatchObject({ status: 200, body: { status: 'captured' } })
       paid.push({ key, payment_id, amount_minor: 1500, answers: [] })
-      await expectWhole(deployment, paid)
+      await expectNothingLost(deployment, paid)
       await api.end()
     },
   )
 
-  test.for(onlyOn('postgres', queue))(
+  test.for(onlyWithQueue('postgres', queue))(
     'connections to Postgres lost between a commit and its answer: 503, and the key leads to the payment',
-    inTurn,
+    withConnection,
     async (_, { onTestFinished }) => {
       const proxy = await startProxy(deployment.env.DATABASE_URL!)
       onTestFinished(() => proxy.close())
@@ -85,14 +85,14 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
       const settled = await paying
       expect(settled.answers[0]).toBe(503)
       paid.push(settled)
-      await expectWhole(deployment, paid)
+      await expectNothingLost(deployment, paid)
       await api.end()
     },
   )
 
-  test.for(onlyOn('redis', queue))(
+  test.for(onlyWithQueue('redis', queue))(
     'APIs killed again and again under 50 clients: one payment a key, each captured once',
-    inTurn,
+    withConnection,
     async () => {
       let api = await deployment.startApi()
       const load = startLoad(deployment.client, { clients: 50, pause_ms: 1000 })
@@ -103,14 +103,14 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
       }
       paid.push(...(await load.stop()))
       expect(paid.filter(({ answers }) => answers.includes(0)).length).toBeGreaterThan(0)
-      await expectWhole(deployment, paid)
+      await expectNothingLost(deployment, paid)
       await api.end()
     },
   )
 
   test(
     'an API told to stop answers waiting callers, exits with 0 and leaves nothing behind',
-    inTurn,
+    withConnection,
     async () => {
       const api = await deployment.startApi()
       const payment = await authorize(deployment)
@@ -136,23 +136,23 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
       const next = await deployment.startApi()
       expect(await capture(deployment, payment)).toMatchObject({ status: 200, body: { status: 'captured' } })
       paid.push(payment)
-      await expectWhole(deployment, paid)
+      await expectNothingLost(deployment, paid)
       await next.end()
     },
   )
 
-  test.for(onlyOn('postgres', queue))(
+  test.for(onlyWithQueue('postgres', queue))(
     'an API told to stop under load finishes every request that it has begun; a second one beside it is refused',
-    inTurn,
+    withConnection,
     async () => {
       const api = await deployment.startApi()
       await expect(deployment.startApi()).rejects.toThrow(/API_PORT: port \d+ is in use/)
       const load = startLoad(deployment.client, { clients: 20, pause_ms: 400 })
-      await load.goesOn(20)
+      await load.untilPaid(20)
       expect(await api.end('SIGTERM')).toEqual({ code: 0, signal: null })
       const next = await deployment.startApi()
       paid.push(...(await load.stop()))
-      await expectWhole(deployment, paid)
+      await expectNothingLost(deployment, paid)
       await next.end()
     },
   )

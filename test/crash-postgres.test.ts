@@ -7,15 +7,15 @@ import { connectDatabase } from '#core/pool.ts'
 import { isUnavailable } from '#core/db.ts'
 import { freePort } from '#start/ports.ts'
 import { startPostgres, type EmbeddedPostgres } from '#start/postgres.ts'
-import { onlyOn } from '#test/backends.ts'
+import { onlyWithQueue } from '#test/backends.ts'
 import { makeFolder } from '#test/folders.ts'
-import { expectWhole, pay, startLoad } from '#test/load.ts'
+import { expectNothingLost, pay, startLoad } from '#test/load.ts'
 import { startProcess, until } from '#test/process.ts'
 import { createDeployment } from '#test/deployment.ts'
 import { startProxy } from '#test/proxy.ts'
 import { postgresUrl } from '#test/suite.ts'
 
-const inTurn = { concurrent: false, timeout: 180_000 }
+const withConnection = { concurrent: false, timeout: 180_000 }
 
 describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with bells on %s', (queue) => {
   let postgres: EmbeddedPostgres
@@ -36,31 +36,31 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
 
   test(
     'it restarts under load and the same keys lead to one payment each',
-    inTurn,
+    withConnection,
     async ({ onTestFinished }) => {
       const deployment = await createDeployment({ queue, server_url: postgres.url, webhooks: true })
       onTestFinished(() => deployment.close())
       const [api, worker] = await Promise.all([deployment.startApi(), deployment.startWorker()])
       const load = startLoad(deployment.client, { clients: 15, pause_ms: 1000 })
-      await load.goesOn(15)
+      await load.untilPaid(15)
       for (let crashes = 1; crashes <= 2; crashes++) {
         await postgres.restart('immediate')
-        await load.goesOn(15)
+        await load.untilPaid(15)
       }
       const paid = await load.stop()
       // The API itself never went away, so nobody was left without an answer.
       const answers = new Set(paid.flatMap((each) => each.answers))
       expect([...answers].filter((status) => ![200, 201, 202, 503].includes(status))).toEqual([])
       expect([...answers]).toContain(503)
-      await expectWhole(deployment, paid)
+      await expectNothingLost(deployment, paid)
       expect(await api.end('SIGTERM')).toEqual({ code: 0, signal: null })
       expect(await worker.end('SIGTERM')).toEqual({ code: 0, signal: null })
     },
   )
 
-  test.for(onlyOn('postgres', queue))(
+  test.for(onlyWithQueue('postgres', queue))(
     'it is away while everything starts: not ready, 503 and a warning in the log, until it is there',
-    inTurn,
+    withConnection,
     async (_, { onTestFinished }) => {
       const deployment = await createDeployment({ queue, server_url: postgres.url })
       onTestFinished(() => deployment.close())
@@ -68,15 +68,15 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
       const METRICS_PORT = String(await freePort('127.0.0.1'))
       const readiness = async () => (await fetch(`http://127.0.0.1:${METRICS_PORT}/readyz`)).status
       const [api] = await Promise.all([deployment.startApi({ METRICS_PORT }), deployment.startWorker()])
-      await api.says('/metrics and /readyz listen')
+      await api.waitForLine('/metrics and /readyz listen')
       expect(await readiness()).toBe(503)
       const refused = await deployment.client.get('/v1/payments')
       expect(refused).toMatchObject({ status: 503, body: { error: { code: 'database_unavailable' } } })
       expect(refused.headers.get('retry-after')).toBe('1')
-      await api.says('ECONNREFUSED')
+      await api.waitForLine('ECONNREFUSED')
       await postgres.restart('immediate')
       await until('the API is ready', async () => (await readiness()) === 200)
-      await expectWhole(deployment, [await pay(deployment.client)])
+      await expectNothingLost(deployment, [await pay(deployment.client)])
     },
   )
 })
@@ -92,13 +92,13 @@ test.concurrent(
     await deployment.startApi({ DATABASE_URL: proxy.url })
     await deployment.startWorker({ DATABASE_URL: proxy.url })
     const load = startLoad(deployment.client, { clients: 10, pause_ms: 200 })
-    await load.goesOn(20)
+    await load.untilPaid(20)
     proxy.freeze()
     const before = load.paid.length
-    await load.goesOn(20)
+    await load.untilPaid(20)
     const paid = await load.stop()
     expect(paid.length).toBeGreaterThan(before)
-    await expectWhole(deployment, paid)
+    await expectNothingLost(deployment, paid)
   },
 )
 

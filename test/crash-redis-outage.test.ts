@@ -1,7 +1,7 @@
 // Redis is gone or silent for longer than anybody waits for it: captures go on and are answered with their outcome, not with 202.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
-import { expectWhole, startLoad } from '#test/load.ts'
+import { expectNothingLost, startLoad } from '#test/load.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 
 /** Leases, BullMQ's locks and all reconnecting take less; `npm run torture -- --fault redis-away` takes ten minutes. */
@@ -38,18 +38,18 @@ describe.concurrent.each(outages)(`for ${OUTAGE_S} s Redis is $name`, ({ begin, 
       await sleep(1_000)
       await begin(deployment.redis!)
       await Promise.all([
-        api.says('jobs are claimed from PostgreSQL'),
-        worker.says('jobs are claimed from PostgreSQL'),
+        api.waitForLine('jobs are claimed from PostgreSQL'),
+        worker.waitForLine('jobs are claimed from PostgreSQL'),
       ])
       const before = load.paid.length
       await sleep(OUTAGE_S * 1000)
       expect(load.paid.length).toBeGreaterThan(before)
       await end(deployment.redis!)
-      await Promise.all([api.says('the queue is back'), worker.says('the queue is back')])
+      await Promise.all([api.waitForLine('the queue is back'), worker.waitForLine('the queue is back')])
       await sleep(1_000)
       const paid = await load.stop()
       expect(new Set(paid.map(({ answers }) => answers.join(' ')))).toEqual(new Set(['201 200']))
-      await expectWhole(deployment, paid)
+      await expectNothingLost(deployment, paid)
     },
   )
 })

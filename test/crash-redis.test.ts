@@ -2,12 +2,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import { expectWhole, pay, startLoad, type Paid } from '#test/load.ts'
+import { expectNothingLost, pay, startLoad, type CapturedPayment } from '#test/load.ts'
 import { until } from '#test/process.ts'
 import { createDeployment } from '#test/deployment.ts'
 
 /** No broken connection, no 503: a Redis is nobody's reason to refuse. */
-function strangeAnswers(paid: Paid[]): number[] {
+function strangeAnswers(paid: CapturedPayment[]): number[] {
   return paid.flatMap(({ answers }) => answers).filter((status) => ![200, 201, 202].includes(status))
 }
 
@@ -29,7 +29,7 @@ describe.concurrent('Redis', () => {
       }
       const paid = await load.stop()
       expect(strangeAnswers(paid)).toEqual([])
-      await expectWhole(deployment, paid)
+      await expectNothingLost(deployment, paid)
     },
   )
 
@@ -49,7 +49,7 @@ describe.concurrent('Redis', () => {
       }
       const paid = await load.stop()
       expect(strangeAnswers(paid)).toEqual([])
-      await expectWhole(deployment, paid)
+      await expectNothingLost(deployment, paid)
     },
   )
 
@@ -67,7 +67,7 @@ describe.concurrent('Redis', () => {
       ])
 
       await deployment.redis!.start()
-      await Promise.all([api.says('the queue is back'), worker.says('the queue is back')])
+      await Promise.all([api.waitForLine('the queue is back'), worker.waitForLine('the queue is back')])
       // Bells work again as soon as a worker has taken one: nothing else publishes on this channel but who performed a job.
       const redis = new Redis(deployment.redis!.url)
       onTestFinished(() => redis.disconnect())
@@ -76,7 +76,7 @@ describe.concurrent('Redis', () => {
       redis.on('message', (_channel, message) => heard.push(message))
       paid.push(await pay(deployment.client))
       await until('states are heard', () => heard.length > 0)
-      await expectWhole(deployment, paid)
+      await expectNothingLost(deployment, paid)
     },
   )
 })

@@ -2,20 +2,20 @@
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { onlyOn } from '#test/backends.ts'
+import { onlyWithQueue } from '#test/backends.ts'
 import { authorize, capture, captureAttempts, captureJob, holdCaptures, lapse } from '#test/captures.ts'
-import { expectWhole, pay, type Paid } from '#test/load.ts'
+import { expectNothingLost, pay, type CapturedPayment } from '#test/load.ts'
 import { until } from '#test/process.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 
 const BACKENDS = ['redis', 'postgres'] as const
-const inTurn = { concurrent: false, timeout: 180_000 }
+const withConnection = { concurrent: false, timeout: 180_000 }
 const done = { status: 200, body: { status: 'captured' } }
 
 // Side by side: these stories mostly wait for leases to lapse.
 describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
   let deployment: Deployment
-  const paid: Paid[] = []
+  const paid: CapturedPayment[] = []
 
   beforeAll(async () => {
     deployment = await createDeployment({ queue })
@@ -24,9 +24,9 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
   afterEach(async () => await deployment.killWorkers())
   afterAll(async () => await deployment.close())
 
-  test.for(onlyOn('redis', queue))(
+  test.for(onlyWithQueue('redis', queue))(
     'a worker killed before its call reaches the processor: another makes it',
-    inTurn,
+    withConnection,
     async (_, { onTestFinished }) => {
       const worker = await deployment.startWorker()
       const payment = await authorize(deployment)
@@ -48,13 +48,13 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
       await deployment.startWorker()
       expect(await answer).toMatchObject(done)
       paid.push(payment)
-      await expectWhole(deployment, paid)
+      await expectNothingLost(deployment, paid)
     },
   )
 
-  test.for(onlyOn('redis', queue))(
+  test.for(onlyWithQueue('redis', queue))(
     'a worker killed during its call: the next worker sends it with the same key',
-    inTurn,
+    withConnection,
     async () => {
       const worker = await deployment.startWorker()
       const payment = await authorize(deployment)
@@ -69,13 +69,13 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
       await hold.release()
       expect(await answer).toMatchObject(done)
       paid.push(payment)
-      await expectWhole(deployment, paid)
+      await expectNothingLost(deployment, paid)
     },
   )
 
-  test.for(onlyOn('postgres', queue))(
+  test.for(onlyWithQueue('postgres', queue))(
     'a worker killed after the effect and before its commit: another worker finishes',
-    inTurn,
+    withConnection,
     async () => {
       const workers = [await deployment.startWorker(), await deployment.startWorker()]
       const payment = await authorize(deployment)
@@ -90,65 +90,73 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
       const attempts = await captureAttempts(deployment, payment)
       expect(attempts.map(({ outcome }) => outcome)).toEqual([null, 'done'])
       paid.push(payment)
-      await expectWhole(deployment, paid)
+      await expectNothingLost(deployment, paid)
     },
   )
 
-  test('a worker killed right after its commit: the waiting request is still answered', inTurn, async () => {
-    const worker = await deployment.startWorker()
-    const payment = await authorize(deployment)
-    const hold = await holdCaptures(deployment, payment, 'after')
-    const answer = capture(deployment, payment)
-    await hold.hit()
-    // A frozen Redis takes neither the published state nor the end of the bell.
-    deployment.redis?.signal('SIGSTOP')
-    await hold.release()
-    await until('the commit', async () => (await captureJob(deployment, payment)).state === 'succeeded')
-    await worker.end()
-    deployment.redis?.signal('SIGCONT')
-    expect(await answer).toMatchObject(done)
-    await deployment.startWorker()
-    paid.push(payment, await pay(deployment.client))
-    await expectWhole(deployment, paid)
-    const attempts = await captureAttempts(deployment, payment)
-    expect(attempts.map(({ outcome }) => outcome)).toEqual(['done'])
-  })
+  test(
+    'a worker killed right after its commit: the waiting request is still answered',
+    withConnection,
+    async () => {
+      const worker = await deployment.startWorker()
+      const payment = await authorize(deployment)
+      const hold = await holdCaptures(deployment, payment, 'after')
+      const answer = capture(deployment, payment)
+      await hold.hit()
+      // A frozen Redis takes neither the published state nor the end of the bell.
+      deployment.redis?.signal('SIGSTOP')
+      await hold.release()
+      await until('the commit', async () => (await captureJob(deployment, payment)).state === 'succeeded')
+      await worker.end()
+      deployment.redis?.signal('SIGCONT')
+      expect(await answer).toMatchObject(done)
+      await deployment.startWorker()
+      paid.push(payment, await pay(deployment.client))
+      await expectNothingLost(deployment, paid)
+      const attempts = await captureAttempts(deployment, payment)
+      expect(attempts.map(({ outcome }) => outcome)).toEqual(['done'])
+    },
+  )
 
-  test('a worker frozen past its lease wakes up too late: its write changes nothing', inTurn, async () => {
-    const frozen = await deployment.startWorker()
-    const payment = await authorize(deployment)
-    const hold = await holdCaptures(deployment, payment, 'after')
-    const answer = capture(deployment, payment)
-    await hold.hit()
-    frozen.signal('SIGSTOP')
-    await lapse(deployment, payment)
-    await hold.release()
-    await deployment.startWorker()
-    expect(await answer).toMatchObject(done)
-    const { sql } = deployment
-    const everything = async () => [
-      await sql`select * from payments where id = ${payment.payment_id}`,
-      await sql`select * from jobs where subject_id = ${payment.payment_id} order by id`,
-      await sql`select id, type from events where subject_id = ${payment.payment_id} order by id`,
-      await captureAttempts(deployment, payment),
-    ]
-    const before = await everything()
-    frozen.signal('SIGCONT')
-    expect(JSON.parse(await frozen.says('a late write was fenced'))).toMatchObject({
-      job: 'payment.capture',
-      attempt: 1,
-      request_id: expect.any(String),
-      tenant_id: deployment.tenant_id,
-      payment_id: payment.payment_id,
-    })
-    expect(await everything()).toEqual(before)
-    paid.push(payment)
-    await expectWhole(deployment, paid)
-  })
+  test(
+    'a worker frozen past its lease wakes up too late: its write changes nothing',
+    withConnection,
+    async () => {
+      const frozen = await deployment.startWorker()
+      const payment = await authorize(deployment)
+      const hold = await holdCaptures(deployment, payment, 'after')
+      const answer = capture(deployment, payment)
+      await hold.hit()
+      frozen.signal('SIGSTOP')
+      await lapse(deployment, payment)
+      await hold.release()
+      await deployment.startWorker()
+      expect(await answer).toMatchObject(done)
+      const { sql } = deployment
+      const everything = async () => [
+        await sql`select * from payments where id = ${payment.payment_id}`,
+        await sql`select * from jobs where subject_id = ${payment.payment_id} order by id`,
+        await sql`select id, type from events where subject_id = ${payment.payment_id} order by id`,
+        await captureAttempts(deployment, payment),
+      ]
+      const before = await everything()
+      frozen.signal('SIGCONT')
+      expect(JSON.parse(await frozen.waitForLine('a late write was fenced'))).toMatchObject({
+        job: 'payment.capture',
+        attempt: 1,
+        request_id: expect.any(String),
+        tenant_id: deployment.tenant_id,
+        payment_id: payment.payment_id,
+      })
+      expect(await everything()).toEqual(before)
+      paid.push(payment)
+      await expectNothingLost(deployment, paid)
+    },
+  )
 
-  test.for(onlyOn('redis', queue))(
+  test.for(onlyWithQueue('redis', queue))(
     'the only worker, frozen past its lease, claims its own job again',
-    inTurn,
+    withConnection,
     async () => {
       const worker = await deployment.startWorker()
       const payment = await authorize(deployment)
@@ -159,16 +167,16 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
       await hold.release()
       await until('the lease lapsed', async () => (await captureJob(deployment, payment)).lapsed === true)
       worker.signal('SIGCONT')
-      await worker.says('a late write was fenced')
+      await worker.waitForLine('a late write was fenced')
       expect(await answer).toMatchObject(done)
       paid.push(payment)
-      await expectWhole(deployment, paid)
+      await expectNothingLost(deployment, paid)
     },
   )
 
-  test.for(onlyOn('postgres', queue))(
+  test.for(onlyWithQueue('postgres', queue))(
     'a worker told to stop finishes what it performs and leaves nothing behind',
-    inTurn,
+    withConnection,
     async () => {
       const worker = await deployment.startWorker()
       const payment = await authorize(deployment)
@@ -176,7 +184,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
       const answer = capture(deployment, payment)
       await hold.hit()
       worker.signal('SIGTERM')
-      await worker.says('stopping')
+      await worker.waitForLine('stopping')
       await hold.release()
       expect(await answer).toMatchObject(done)
       expect(await worker.ended).toEqual({ code: 0, signal: null })
@@ -187,7 +195,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
       expect(sessions).toHaveLength(0)
       await deployment.startWorker()
       paid.push(payment, await pay(deployment.client))
-      await expectWhole(deployment, paid)
+      await expectNothingLost(deployment, paid)
     },
   )
 })
@@ -216,6 +224,6 @@ test.concurrent(
     // A slow machine gives back a claim that came too late: nothing was tried then.
     const tried = attempts.map(({ outcome }) => outcome).filter((outcome) => outcome !== 'returned')
     expect(tried).toEqual([...Array<null>(5).fill(null), 'done'])
-    await expectWhole(deployment, [payment])
+    await expectNothingLost(deployment, [payment])
   },
 )

@@ -7,16 +7,16 @@ import { discardJob } from '#domain/interventions/act.ts'
 import { findJob } from '#domain/interventions/find.ts'
 import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import {
-  askForAct,
+  requestAct,
   cancelAct,
   findAct,
   findActItems,
-  forgetOldActs,
+  deleteOldActs,
   listActs,
-  type AskedAct,
+  type RequestedAct,
   type OperatorAct,
 } from '#domain/operator-acts/act.ts'
-import { findProcesses, forgetGoneProcesses } from '#domain/operations/processes.ts'
+import { findProcesses, deleteEndedProcesses } from '#domain/operations/processes.ts'
 import { findSchedules } from '#domain/operations/schedules.ts'
 import { findAuditEntries } from '#domain/people/audit-log.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
@@ -47,8 +47,8 @@ async function parked(count: number, queue: string, run_at = 'infinity'): Promis
   return ids
 }
 
-async function ask(asked: AskedAct): Promise<string> {
-  return await askForAct(dashboard, asked, { who: 'ada@example.com', matched: 1 })
+async function ask(asked: RequestedAct): Promise<string> {
+  return await requestAct(dashboard, asked, { who: 'ada@example.com', matched: 1 })
 }
 
 async function reaches(id: string, expected: Partial<OperatorAct>): Promise<OperatorAct> {
@@ -71,7 +71,7 @@ async function hold(id: string): Promise<{ release(): Promise<void> }> {
   const has_it = new Promise<void>((resolve) => {
     taken = resolve
   })
-  const holding = deployment.sql.begin(async (tx) => {
+  const fencing = deployment.sql.begin(async (tx) => {
     await tx`select from jobs where id = ${id} for update`
     taken()
     await held
@@ -80,7 +80,7 @@ async function hold(id: string): Promise<{ release(): Promise<void> }> {
   return {
     async release() {
       release()
-      await holding
+      await fencing
     },
   }
 }
@@ -285,7 +285,7 @@ test('acts are forgotten with their items 90 days after they ended, and processe
     from (values (${old!}, 'done', '91 days'), (${recent!}, 'canceled', '89 days'), (${open!}, 'running', null))
       a(id, state, ended)`
   await sql`insert into operator_act_items (act_id, job_id) select id, job_id from operator_acts where reason = 'long ago'`
-  expect(await forgetOldActs(worker, 10)).toBe(1)
+  expect(await deleteOldActs(worker, 10)).toBe(1)
   const left = await sql<{ act_id: string }[]>`
     select act_id from operator_acts a join operator_act_items i on i.act_id = a.id where reason = 'long ago' order by 1`
   expect(left.map(({ act_id }) => act_id)).toEqual([recent, open])
@@ -294,6 +294,6 @@ test('acts are forgotten with their items 90 days after they ended, and processe
   await sql`
     insert into processes (id, name, version, host, pid, seen_at)
     select gen_random_uuid(), 'old', '1', 'host', hours, now() - hours * interval '1 hour' from unnest(array[23, 25]) hours`
-  await forgetGoneProcesses(worker)
+  await deleteEndedProcesses(worker)
   expect(await sql`select pid from processes where name = 'old'`).toEqual([{ pid: 23 }])
 })

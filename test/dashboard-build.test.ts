@@ -6,10 +6,10 @@ import { gzipSync } from 'node:zlib'
 import { build } from 'vite'
 import { expect, onTestFinished, test } from 'vitest'
 import { SCOPES } from '#domain/areas.ts'
-import { NOUNS } from '#domain/subjects.ts'
+import { RESOURCE_NAMES } from '#domain/resources.ts'
 import { makeFolder } from '#test/folders.ts'
-import { NOUN_PAGES, pageOfNoun } from '../src/dashboard/web/nouns.ts'
-import { SCOPE_WORDS } from '../src/dashboard/web/scopes.ts'
+import { RESOURCE_PAGES, pageOfResource } from '../src/dashboard/web/resources.ts'
+import { SCOPE_DESCRIPTIONS } from '../src/dashboard/web/scopes.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 /** Of script, gzipped, for the first page. */
@@ -35,15 +35,17 @@ test('the first page needs less than 250 kB of script, and nothing that stands i
 })
 
 test('the scopes that a key can be given are those of the API', () => {
-  expect(Object.keys(SCOPE_WORDS).toSorted()).toEqual([...SCOPES].toSorted())
+  expect(Object.keys(SCOPE_DESCRIPTIONS).toSorted()).toEqual([...SCOPES].toSorted())
 })
 
 test('the nouns that the pages know are those of the API, and each that has a page is led to it', async () => {
-  const known = Object.keys(NOUN_PAGES)
-  expect(known.toSorted()).toEqual(['event', ...NOUNS].toSorted())
+  const known = Object.keys(RESOURCE_PAGES)
+  expect(known.toSorted()).toEqual(['event', ...RESOURCE_NAMES].toSorted())
   const router = await readFile(join(ROOT, 'src/dashboard/web/router.tsx'), 'utf8')
   const pages = Array.from(router.matchAll(/'(\/[a-z/-]+)\/\$id'/g), ([, page]) => page!)
-  const shown = known.map((noun) => String(pageOfNoun(noun, 'ID'))).filter((page) => page.endsWith('/ID'))
+  const shown = known
+    .map((resource) => String(pageOfResource(resource, 'ID')))
+    .filter((page) => page.endsWith('/ID'))
   const routed = pages.filter((page) => !page.startsWith('/ops/')).map((page) => `${page}/ID`)
   expect(shown.toSorted()).toEqual(routed.toSorted())
 })

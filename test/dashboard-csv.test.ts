@@ -1,6 +1,6 @@
 // The files that lists are exported to.
 import { expect, test } from 'vitest'
-import { CSV_MARK, csvLine } from '../src/dashboard/web/kit/csv.ts'
+import { UTF8_BOM, csvLine } from '../src/dashboard/web/kit/csv.ts'
 
 test('an amount keeps its digits and its sign, and what a spreadsheet would run is a text', () => {
   expect(csvLine(['12.50', '-12.50', null, 3])).toBe('12.50,-12.50,,3\r\n')
@@ -11,7 +11,7 @@ test('a number is a number, with a sign too, and the file says that it is UTF-8'
   expect(csvLine(['+12.50', '-3', '0.1', '+4915112345678', '+1+1', '-2.5.1', '+1 (555)', '1e5'])).toBe(
     "+12.50,-3,0.1,+4915112345678,'+1+1,'-2.5.1,'+1 (555),1e5\r\n",
   )
-  expect([...Buffer.from(CSV_MARK)]).toEqual([0xef, 0xbb, 0xbf])
+  expect([...Buffer.from(UTF8_BOM)]).toEqual([0xef, 0xbb, 0xbf])
 })
 
 test('where a semicolon separates cells, what follows it is no formula either', () => {

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import { expect, onTestFinished } from 'vitest'
-import { askedOf, subjectIn, TOLD } from '#dashboard/told.ts'
+import { auditedParameters, subjectOfPath, AUDITED_FIELDS } from '#dashboard/audited-parameters.ts'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { dashboardRoutes } from '#test/dashboard-routes.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
@@ -139,7 +139,7 @@ test('what operators read is on record without filters that nobody said may be t
     routeOptions: { config: {} },
     query: { 'metadata[a]': 'b', new: 'x', state: {} },
   }
-  const { details } = askedOf(request as unknown as FastifyRequest)
+  const { details } = auditedParameters(request as unknown as FastifyRequest)
   expect(details).toEqual({ query: '{"metadata[a]":"...","new":"...","state":"..."}' })
 })
 
@@ -149,7 +149,7 @@ test('each filter of the API is told in the audit log, or is one that is not', a
   for (const item of Object.values<object>(document.paths))
     for (const { parameters = [] } of Object.values<any>(item))
       for (const { name, in: place } of parameters) if (place === 'query') filters.add(name)
-  expect([...filters].filter((name) => !TOLD.has(name)).toSorted()).toEqual([
+  expect([...filters].filter((name) => !AUDITED_FIELDS.has(name)).toSorted()).toEqual([
     'address',
     'email',
     'external_id',
@@ -525,7 +525,7 @@ test('whatever the id in a path is of, the audit log names it by one word', asyn
     ...documented.map((path) => path.replaceAll(/\{(\w+)\}/g, ':$1')),
     ...(await dashboardRoutes()).map(({ url: path }) => path),
   ].filter((path) => path.includes('/:'))
-  const words = new Map(paths.map((path) => [path.replace(/\/:.*/, ''), subjectIn(path).subject]))
+  const words = new Map(paths.map((path) => [path.replace(/\/:.*/, ''), subjectOfPath(path).subject]))
   expect(Object.fromEntries(words)).toEqual({
     '/v1/ai/tasks': 'ai_task',
     '/v1/compliance/kyc': 'kyc',

@@ -1,18 +1,22 @@
 // The filters of the pages' lists: what does not fit the API does not compile, and what the API is sent for an address.
 import { expect, test } from 'vitest'
 import { LIST_FILTERS } from '../src/dashboard/web/generated/filters.ts'
-import { fieldsOf, filtersIn, sentBy } from '../src/dashboard/web/kit/filter-fields.ts'
+import { fieldsOf, activeFilters, parametersOf } from '../src/dashboard/web/kit/filter-fields.ts'
 
 test('a filter that the list does not take, and words without one of its values, do not compile', () => {
-  // @ts-expect-error -- payouts have no customer
-  fieldsOf('/v1/payouts', [{ kind: 'text', name: 'customer_id', label: 'Customer' }])
-  // @ts-expect-error -- a day is no text
-  fieldsOf('/v1/payouts', [{ kind: 'text', name: 'created_from', label: 'Created' }])
-  // @ts-expect-error -- `customer` is not what it is sent as
-  fieldsOf('/v1/payments', [{ kind: 'text', name: 'who', label: 'Who', sends: (customer) => ({ customer }) }])
-  const words = { pending: 'Pending', failed: 'Failed' }
-  // @ts-expect-error -- a refund can have succeeded
-  fieldsOf('/v1/refunds', [{ kind: 'choice', name: 'status', label: 'Status', words }])
+  const mistakes = () => {
+    // @ts-expect-error -- payouts have no customer
+    fieldsOf('/v1/payouts', [{ kind: 'text', name: 'customer_id', label: 'Customer' }])
+    // @ts-expect-error -- a day is no text
+    fieldsOf('/v1/payouts', [{ kind: 'text', name: 'created_from', label: 'Created' }])
+    const toParameters = (customer: string) => ({ customer })
+    // @ts-expect-error -- `customer` is no parameter
+    fieldsOf('/v1/payouts', [{ kind: 'text', name: 'who', label: 'Who', toParameters }])
+    const labels = { pending: 'Pending', failed: 'Failed' }
+    // @ts-expect-error -- a refund can have succeeded
+    fieldsOf('/v1/refunds', [{ kind: 'choice', name: 'status', label: 'Status', labels }])
+  }
+  expect(mistakes).toBeInstanceOf(Function)
 })
 
 test('a choice offers all values of its parameter', () => {
@@ -22,7 +26,7 @@ test('a choice offers all values of its parameter', () => {
       kind: 'choice',
       name: 'kind',
       label: 'Kind',
-      words: { generate: 'Text', classify: 'Label', extract: 'Data' },
+      labels: { generate: 'Text', classify: 'Label', extract: 'Data' },
     },
   ])
   expect(status).toMatchObject({
@@ -39,16 +43,16 @@ test('a text is sent as the parameters that it stands for, and counts as a filte
       kind: 'text',
       name: 'search',
       label: 'Search',
-      sends: (processor_reference) => ({ processor_reference }),
+      toParameters: (processor_reference) => ({ processor_reference }),
     },
-    { kind: 'text', name: 'note', label: 'Note', sends: (note) => ({ 'metadata[note]': note }) },
+    { kind: 'text', name: 'note', label: 'Note', toParameters: (note) => ({ 'metadata[note]': note }) },
   ])
   const search = { amount_min: '100', amount_max: '', search: ' pi_1 ', note: 'late', tab: 'other' }
-  expect(sentBy(fields, search)).toEqual({
+  expect(parametersOf(fields, search)).toEqual({
     processor_reference: 'pi_1',
     'metadata[note]': 'late',
     amount_min: '100',
   })
-  expect(filtersIn(fields, search)).toEqual({ amount_min: '100', search: ' pi_1 ', note: 'late' })
-  expect(filtersIn(fields, { tab: 'other' })).toEqual({})
+  expect(activeFilters(fields, search)).toEqual({ amount_min: '100', search: ' pi_1 ', note: 'late' })
+  expect(activeFilters(fields, { tab: 'other' })).toEqual({})
 })

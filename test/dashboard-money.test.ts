@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { currencyCode, DECIMALS, moneyText, settlesExactly, STEPS } from '#core/money.ts'
 import { DECIMALS as OF_PAGES, STEPS as STEPS_OF_PAGES } from '../src/dashboard/web/generated/currencies.ts'
-import { formatMoney, inSteps, parseMoney, typedMoney } from '../src/dashboard/web/kit/amounts.ts'
+import { formatMoney, stepHint, parseMoney, decimalAmount } from '../src/dashboard/web/kit/amounts.ts'
 
 test('an amount is shown, typed and exported with the decimals that the API counts in', () => {
   expect(OF_PAGES).toEqual(DECIMALS)
@@ -11,7 +11,7 @@ test('an amount is shown, typed and exported with the decimals that the API coun
     const shown = formatMoney(1_234_567, currency)
     const [, part = ''] = /\.(\d+)\D*$/.exec(shown) ?? []
     expect([currency, shown.replaceAll(/\D/g, ''), part.length]).toEqual([currency, '1234567', decimals])
-    const typed = typedMoney(1_234_567, currency.toLowerCase())
+    const typed = decimalAmount(1_234_567, currency.toLowerCase())
     expect([typed, parseMoney(typed, currency)]).toEqual([
       (1_234_567 / 10 ** decimals).toFixed(decimals),
       1_234_567,
@@ -23,7 +23,7 @@ test('an amount is shown, typed and exported with the decimals that the API coun
 
 test('currencies of which a browser knows other decimals are as the guide says', () => {
   const amounts = ['HUF', 'ISK', 'UGX', 'JPY', 'MGA', 'IQD', 'KWD'].map((currency) =>
-    typedMoney(100_000, currency),
+    decimalAmount(100_000, currency),
   )
   expect(amounts).toEqual(['1000.00', '1000.00', '1000.00', '100000', '100000', '100.000', '100.000'])
 })
@@ -33,7 +33,7 @@ test('an amount that the processor does not settle cannot be typed, by what it i
   for (const use of ['payment', 'payout'] as const)
     for (const currency of Object.keys(DECIMALS))
       for (const minor of [1_000_100, 1_000_010, 1_000_001])
-        expect([use, currency, minor, parseMoney(typedMoney(minor, currency), currency, use)]).toEqual([
+        expect([use, currency, minor, parseMoney(decimalAmount(minor, currency), currency, use)]).toEqual([
           use,
           currency,
           minor,
@@ -41,7 +41,7 @@ test('an amount that the processor does not settle cannot be typed, by what it i
         ])
   expect(parseMoney('10.50', 'HUF', 'payment')).toBe(1050)
   expect(parseMoney('10.50', 'HUF', 'payout')).toBe(undefined)
-  expect([inSteps('usd', 'payout'), inSteps('kwd', 'payment').replaceAll(/\s/g, ' ')]).toEqual([
+  expect([stepHint('usd', 'payout'), stepHint('kwd', 'payment').replaceAll(/\s/g, ' ')]).toEqual([
     '',
     ' in steps of KWD 0.010',
   ])

@@ -92,7 +92,7 @@ test('only operators see operations, and a mixed run shows on each page', async 
   expect(shown).toMatchObject({
     tenant: 'acme',
     state: 'succeeded',
-    works_on: { noun: 'payment', id: payment.body.id, amount_minor: 4200, idempotency_key: 'mixed-1' },
+    works_on: { resource: 'payment', id: payment.body.id, amount_minor: 4200, idempotency_key: 'mixed-1' },
   })
   expect(shown.attempts).toHaveLength(1)
   // The money beside it: what was posted for the payment.
@@ -282,7 +282,7 @@ test('an operator says of an unknown call whether it took effect, and what does 
   )
 
   const asked = await ask(job_id, { took_effect: true, reference: 're_mistyped' })
-  expect(await resultOf(asked)).toMatchObject({ before: 'unknown', look_only: true, refused: null })
+  expect(await resultOf(asked)).toMatchObject({ before: 'unknown', lookup_only: true, refused: null })
   const entry = asked.headers.get('x-audit-entry')
   expect((await operator.get(`/api/ops/audit?seq=${entry}`)).body).toMatchObject([
     {
@@ -321,14 +321,14 @@ test('drifts and parked notifications of all tenants are listed in pages, and fo
   // The reconciler, which takes them for mended, comes by the hour.
   const [mended, first, second, third] = newIdsInOrder(4)
   await sql`
-    insert into drifts (id, tenant_id, subject, subject_id, state, ours, since, created_at, mended_at)
+    insert into drifts (id, tenant_id, subject, subject_id, state, ours, since, created_at, resolved_at)
     select id::uuid, tenant_id::uuid, subject, gen_random_uuid(), state, '{"status": "pending"}',
       now() - interval '1 hour', created_at::timestamptz, case when id::uuid = ${mended!} then now() end
     from (values (${mended!}, ${tenant_id}, 'refund', 'stale', '2026-01-04'),
       (${first!}, ${tenant_id}, 'payment', 'differs', '2026-01-01'),
       (${second!}, ${tenant_id}, 'refund', 'stale', '2026-01-02'),
       (${third!}, ${shop.tenant_id}, 'refund', 'differs', '2026-01-03')) d(id, tenant_id, subject, state, created_at)`
-  onTestFinished(async () => void (await sql`delete from drifts where mended_at is null`))
+  onTestFinished(async () => void (await sql`delete from drifts where resolved_at is null`))
   expect(await ids('drifts')).toEqual([third, second, first])
   expect(await ids('drifts?limit=1')).toEqual([third])
   expect(await ids(`drifts?limit=1&before=${third}`)).toEqual([second])
@@ -488,9 +488,9 @@ test('a row is found by what its provider or a person calls it, in its own tenan
   const found = async (by: Browser, text: string) =>
     (await by.get(`/api/find?q=${encodeURIComponent(text)}`)).body
   for (const [text, row] of [
-    [payment.id, { noun: 'payment', id: payment.id, by: 'id' }],
-    [payment.processor_reference, { noun: 'payment', id: payment.id, by: 'reference' }],
-    [email, { noun: 'customer', id: customer.id, by: 'email' }],
+    [payment.id, { resource: 'payment', id: payment.id, by: 'id' }],
+    [payment.processor_reference, { resource: 'payment', id: payment.id, by: 'reference' }],
+    [email, { resource: 'customer', id: customer.id, by: 'email' }],
   ] as const) {
     expect([text, await found(mine, text)]).toEqual([text, [expect.objectContaining(row)]])
     expect([text, await found(other, text)]).toEqual([text, []])

@@ -3,12 +3,12 @@ import { expect, test, vi } from 'vitest'
 import { SluiceErrorOf, type SluiceErrorCode } from '#sdk/errors.ts'
 import { Sluice } from '#sdk/index.ts'
 import {
-  askKeeping,
+  runWithStoredKey,
   findOutcome,
-  isUnknown,
-  keyOf,
-  openKeyOf,
-  outcomeWords,
+  isOutcomeUnknown,
+  keyOptions,
+  storedKeyOf,
+  outcomeText,
 } from '../src/dashboard/web/outcomes.ts'
 
 const KEY = 'dashboard-1'
@@ -23,7 +23,7 @@ async function lost(path: string): Promise<{ keys: (string | null)[]; error: Err
       throw new TypeError('reset')
     },
   })
-  const { content, options } = keyOf(path, KEY)
+  const { content, options } = keyOptions(path, KEY)
   const error = await sluice
     .request('POST', path, { body: {}, ...content }, { ...options, max_retries: 1 })
     .then(
@@ -52,14 +52,14 @@ async function keptAfter(
   words = 'Refund $4.00',
 ): Promise<string | undefined> {
   let meanwhile: string | undefined
-  const asked = askKeeping({ subject, key: KEY, words }, async () => {
-    meanwhile = openKeyOf(subject)
+  const asked = runWithStoredKey({ subject, key: KEY, words }, async () => {
+    meanwhile = storedKeyOf(subject)
     if (error !== undefined) throw error
   })
   const [{ status }] = await Promise.allSettled([asked])
   // Also the page that is left while it is asked finds the key again.
   expect([status, meanwhile]).toEqual([error === undefined ? 'fulfilled' : 'rejected', KEY])
-  return openKeyOf(subject)
+  return storedKeyOf(subject)
 }
 
 const OF_OTHER_TENANT = { param: 'x-sluice-tenant' }
@@ -92,12 +92,12 @@ test('an act keeps its key until it is known what became of it', async () => {
     ...NOT_LOOKED_UP.map(([code, status, facts]) => refused(code, status, { ...facts, maybe_done: true })),
   ]) {
     const subject = `capture ${doubt.message}`
-    expect([subject, isUnknown(doubt)]).toEqual([subject, true])
+    expect([subject, isOutcomeUnknown(doubt)]).toEqual([subject, true])
     expect([subject, await keptAfter(subject, doubt)]).toEqual([subject, KEY])
     // A second press that is refused before its key is looked up says nothing of the first.
     for (const facts of NOT_LOOKED_UP) {
       const refusal = refused(...facts)
-      expect([refusal.message, isUnknown(refusal)]).toEqual([refusal.message, false])
+      expect([refusal.message, isOutcomeUnknown(refusal)]).toEqual([refusal.message, false])
       expect([refusal.message, await keptAfter(subject, refusal)]).toEqual([refusal.message, KEY])
     }
     expect(await keptAfter(subject)).toBeUndefined()
@@ -105,7 +105,7 @@ test('an act keeps its key until it is known what became of it', async () => {
   for (const [code, status] of LOOKED_UP) {
     const subject = `refund ${code}`
     const refusal = refused(code, status, { maybe_done: true })
-    expect([code, isUnknown(refusal)]).toEqual([code, false])
+    expect([code, isOutcomeUnknown(refusal)]).toEqual([code, false])
     expect([code, await keptAfter(subject, error), await keptAfter(subject, refusal)]).toEqual([
       code,
       KEY,
@@ -122,15 +122,15 @@ test('a key is found again after the page was loaded again, with what was asked 
   await keptAfter('payout 1', error, 'Pay $60.00 to Ada')
   vi.resetModules()
   const loaded = await import('../src/dashboard/web/outcomes.ts')
-  expect([loaded.openKeyOf('payout 1'), loaded.openKeyOf('payout 2')]).toEqual([KEY, undefined])
+  expect([loaded.storedKeyOf('payout 1'), loaded.storedKeyOf('payout 2')]).toEqual([KEY, undefined])
   const found = { state: 'finished', request: { ...DONE, resource: 'payout' } } as const
-  expect(loaded.outcomeWords(found, loaded.openWordsOf('payout 1'))).toBe(
+  expect(loaded.outcomeText(found, loaded.storedTitlesOf('payout 1'))).toBe(
     'It was done: payout 17 (Pay $40.00 to Ada, or Pay $60.00 to Ada).',
   )
-  loaded.forgetKey('payout 1', 'another')
-  expect(loaded.openKeyOf('payout 1')).toBe(KEY)
-  loaded.forgetKey('payout 1', KEY)
-  expect(loaded.openKeyOf('payout 1')).toBeUndefined()
+  loaded.deleteStoredKey('payout 1', 'another')
+  expect(loaded.storedKeyOf('payout 1')).toBe(KEY)
+  loaded.deleteStoredKey('payout 1', KEY)
+  expect(loaded.storedKeyOf('payout 1')).toBeUndefined()
 })
 
 const DONE = {
@@ -147,7 +147,7 @@ test('what became of an act is looked up by its key', async () => {
   const missing = async () => {
     throw refused('idempotency_key_not_found', 404)
   }
-  expect(outcomeWords(await findOutcome(missing, KEY))).toBe('It was never received. Try again.')
+  expect(outcomeText(await findOutcome(missing, KEY))).toBe('It was never received. Try again.')
   await expect(findOutcome(() => Promise.reject(error), KEY)).rejects.toBe(error)
-  expect(outcomeWords(await findOutcome(async () => [DONE], KEY))).toBe('It was done: top up 17.')
+  expect(outcomeText(await findOutcome(async () => [DONE], KEY))).toBe('It was done: top up 17.')
 })

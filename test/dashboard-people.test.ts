@@ -367,7 +367,7 @@ test('nobody but who gets it reads the link of an invitation', async ({ world })
     (await operator.post('/api/session/tenant', { tenant_id: SYSTEM_TENANT_ID })).status
   expect(await choose()).toBe(404)
   // As if it could be chosen.
-  await sql`update user_sessions set shown_tenant_id = ${SYSTEM_TENANT_ID} where user_id = ${operator.user_id}`
+  await sql`update user_sessions set selected_tenant_id = ${SYSTEM_TENANT_ID} where user_id = ${operator.user_id}`
   expect((await operator.get('/api/session')).body).toMatchObject({ tenant: null, role: null })
   expect((await operator.get('/api/v1/messages')).status).toBe(403)
   const key = await world.clientOf({ tenant: 'system' })

@@ -9,7 +9,7 @@ import { overviewSchema, findOverview } from '#domain/operations/overview.ts'
 import { findProviderHealth, providerHealthSchema } from '#domain/operations/provider-health.ts'
 import { findNameFigures, nameFiguresSchema } from '#domain/operations/job-names.ts'
 import { BOUNDS_MS, percentilesOf } from '#domain/rollups/histograms.ts'
-import { forgetOldRollups } from '#domain/rollups/retention.ts'
+import { deleteOldRollups } from '#domain/rollups/retention.ts'
 import { findQueueFigures, queuesFiguresSchema } from '#domain/operations/queues.ts'
 import { findSeries, seriesSchema } from '#domain/operations/series.ts'
 import { findTenantShares, tenantSharesSchema } from '#domain/operations/tenant-shares.ts'
@@ -447,10 +447,10 @@ test('what is kept no longer is forgotten, but no minute of a tenant before its 
         (select array_agg(tenant_id::text) from payment_days where tenant_id in (${kept}, ${gone})) as days`
     return row
   }
-  await forgetOldRollups(worker, summed, 100)
+  await deleteOldRollups(worker, summed, 100)
   const after = { jobs: ['3600 89', '60 1'], hours: [kept], days: [kept] }
   expect(await left()).toEqual({ ...after, minutes: [kept, gone].toSorted() })
-  await forgetOldRollups(worker, counted, 100)
+  await deleteOldRollups(worker, counted, 100)
   expect(await left()).toEqual({ ...after, minutes: [kept] })
 })
 

@@ -10,7 +10,7 @@ import { STATUS_TABLE } from '../src/dashboard/web/kit/statuses.ts'
 const PAGES = join(import.meta.dirname, '../src/dashboard/web')
 
 /** What the pages call that whose schema has another name. */
-const NOUNS: Record<string, string> = {
+const RESOURCE_NAMES: Record<string, string> = {
   KycStatus: 'kyc',
   DriftState: 'drift',
   WebhookEndpointStatus: 'endpoint',
@@ -44,7 +44,7 @@ test('every status has a word, an icon and a tone, and no other word has', async
   const acts = (await dashboardAnswers()).properties['GET /ops/acts']!.items!.properties!['state']!
   const of = [...listed, ['Act', acts] as const].flatMap(([name, schema]) =>
     schema.enum!.map((status) => {
-      const own = `${NOUNS[name]}.${String(status)}`
+      const own = `${RESOURCE_NAMES[name]}.${String(status)}`
       return own in STATUS_TABLE ? own : String(status)
     }),
   )
@@ -56,8 +56,8 @@ test('a status is said to be of a noun only where that makes a difference', asyn
   const named = new Set<string>()
   for (const name of await readdir(PAGES, { recursive: true }))
     if (name.endsWith('.tsx'))
-      for (const [, noun] of (await readFile(join(PAGES, name), 'utf8')).matchAll(/ noun="(\w+)"/g))
-        named.add(noun!)
+      for (const [, resource] of (await readFile(join(PAGES, name), 'utf8')).matchAll(/ resource="(\w+)"/g))
+        named.add(resource!)
   const known = new Set(
     Object.keys(STATUS_TABLE).flatMap((key) => (key.includes('.') ? key.split('.')[0]! : [])),
   )

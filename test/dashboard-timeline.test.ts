@@ -1,11 +1,11 @@
 // How the pages draw time and how they go on reading: an axis that is true to scale, and pauses that grow while reading fails.
 import { expect, test } from 'vitest'
 import { JOB_NAMES } from '#jobs/index.ts'
-import { inWords } from '../src/dashboard/web/kit/statuses.ts'
-import { pace } from '../src/dashboard/web/pace.ts'
-import { jobWords } from '../src/dashboard/web/payments/words.ts'
+import { humanize } from '../src/dashboard/web/kit/statuses.ts'
+import { pollInterval } from '../src/dashboard/web/pace.ts'
+import { jobText } from '../src/dashboard/web/payments/texts.ts'
 import { formatOffset } from '../src/dashboard/web/timeline/offset.ts'
-import { PAYOUT_WORDS, TOP_UP_WORDS, VERIFICATION_WORDS } from '../src/dashboard/web/timeline/row-words.ts'
+import { PAYOUT_TEXTS, TOP_UP_TEXTS, VERIFICATION_TEXTS } from '../src/dashboard/web/timeline/row-texts.ts'
 import { labelsOf, placeBars } from '../src/dashboard/web/timeline/waterfall.ts'
 
 /** The nouns of jobs whose pages have no timeline in sentences. */
@@ -13,8 +13,8 @@ const WITHOUT_SENTENCES = ['ai_task', 'message', 'notification', 'webhook_endpoi
 
 test('every job in a timeline has words, and no other has', () => {
   const listed = JOB_NAMES.filter((name) => !WITHOUT_SENTENCES.includes(name.split('.')[0]!))
-  const of_rows = [PAYOUT_WORDS, TOP_UP_WORDS, VERIFICATION_WORDS].flatMap(({ jobs }) => Object.keys(jobs))
-  const of_payments = JOB_NAMES.filter((name) => jobWords(name, 'done', '') !== inWords(name))
+  const of_rows = [PAYOUT_TEXTS, TOP_UP_TEXTS, VERIFICATION_TEXTS].flatMap(({ jobs }) => Object.keys(jobs))
+  const of_payments = JOB_NAMES.filter((name) => jobText(name, 'done', '') !== humanize(name))
   expect([...of_rows, ...of_payments].toSorted()).toEqual(listed.toSorted())
 })
 
@@ -65,7 +65,7 @@ test('moments that are close can be told apart, also long after the first', () =
 
 test('while reading fails it is tried ever less often, and every second again once it worked', () => {
   const failedFor = (ms: number) =>
-    pace(1000, { status: 'error', dataUpdatedAt: START, errorUpdatedAt: START + ms })
+    pollInterval(1000, { status: 'error', dataUpdatedAt: START, errorUpdatedAt: START + ms })
   expect([500, 4000, 9000, 600_000].map(failedFor)).toEqual([1000, 4000, 9000, 30_000])
-  expect(pace(1000, { status: 'success', dataUpdatedAt: START, errorUpdatedAt: 0 })).toBe(1000)
+  expect(pollInterval(1000, { status: 'success', dataUpdatedAt: START, errorUpdatedAt: 0 })).toBe(1000)
 })

@@ -76,15 +76,20 @@ test('rows are found by what people know of them, and say what they are', async 
     payment_method: 'pm_card_visa',
     description: 'Order 17, 100% cotton',
   })
-  const of_customer = { noun: 'customer', id: customer.body.id, name: 'Augusta Lovelace', amount_minor: null }
-  const of_payment = { noun: 'payment', id: payment.body.id, amount_minor: 1234, currency: 'USD' }
+  const of_customer = {
+    resource: 'customer',
+    id: customer.body.id,
+    name: 'Augusta Lovelace',
+    amount_minor: null,
+  }
+  const of_payment = { resource: 'payment', id: payment.body.id, amount_minor: 1234, currency: 'USD' }
   expect(await find(email)).toMatchObject([{ ...of_customer, by: 'email' }])
   const mixed = { idempotency_key: 'found-2', email: 'Grace@Find.Example', name: 'Grace Hopper' }
   const grace = (await world.client.post('/v1/customers', mixed)).body
   for (const typed of ['Grace@Find.Example', 'grace@find.example', 'GRACE@FIND.EXAMPLE'])
     expect([typed, await find(typed)]).toMatchObject([
       typed,
-      [{ noun: 'customer', id: grace.id, by: 'email' }],
+      [{ resource: 'customer', id: grace.id, by: 'email' }],
     ])
   expect(await find('AUGUSTA@find.example')).toMatchObject([{ ...of_customer, by: 'email' }])
   expect(await find('race@find.example')).toEqual([])
@@ -222,7 +227,7 @@ test('a one-time code is asked for after the password, and guesses are few', asy
   const refusal = ({ status, body }: Awaited<ReturnType<typeof verify>>) => [
     status,
     body.error.message,
-    body.error.context?.starts_again,
+    body.error.context?.restart_required,
   ]
   expect(refusal(await verify(browser, '000000'))).toEqual([
     401,

@@ -74,7 +74,7 @@ test('a whole number beyond what JSON can carry is an error and not another numb
 })
 
 test('a pool is replaced after many statements, and loses none', { timeout: 180_000 }, async () => {
-  const pool = connectDatabase(database.url, { max: 2, application_name: 'test', renew_after: 500 })
+  const pool = connectDatabase(database.url, { max: 2, application_name: 'test', max_statements: 500 })
   try {
     const long = pool<{ pid: number }[]>`select pg_backend_pid() as pid, pg_sleep(4)`
     const old = long.then(([row]) => row!.pid)

@@ -8,16 +8,16 @@ import { auditEverything } from '#domain/audit/audit.ts'
 import { certificateKey, loopbackCertificate } from '#test/certificate.ts'
 import type { Client } from '#test/client.ts'
 import {
-  anEvent,
+  createEvent,
   deliveriesOf,
-  hurryLines,
-  hurryUntil,
+  makeDeliveriesDue,
+  makeDeliveriesDueUntil,
   LOOPBACK,
   makeEndpoint,
   openHook,
   untilArrived,
-  verifyBoth,
-  type Hook,
+  verifyWithBothLibraries,
+  type TestHook,
 } from '#test/deliveries.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { listening } from '#test/receiver.ts'
@@ -35,19 +35,19 @@ async function hookAndEndpoint(world: World, reply?: Parameters<typeof openHook>
 }
 
 const endpointNow = async (id: string) => (await client.get(`/v1/webhook_endpoints/${id}`)).body
-const sequencesOf = (hook: Hook) => hook.arrived.map(({ body }) => body.sequence)
+const sequencesOf = (hook: TestHook) => hook.arrived.map(({ body }) => body.sequence)
 
 describe('a delivery', () => {
   test('carries the event, signed as Standard Webhooks says, and its log shows the answer', async ({
     world,
   }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 200, { headers: { 'x-shop': '17' } })
-    const id = await anEvent(client)
+    const id = await createEvent(client)
     await untilArrived(hook, 2)
     await world.drain()
     const [made, first] = hook.arrived
-    verifyBoth(made!, endpoint.secret)
-    verifyBoth(first!, endpoint.secret)
+    verifyWithBothLibraries(made!, endpoint.secret)
+    verifyWithBothLibraries(first!, endpoint.secret)
     const { body, headers } = first!
     expect([made!.body.type, body.type, body.sequence]).toEqual([
       'webhook_endpoint.created',
@@ -91,16 +91,16 @@ describe('a delivery', () => {
     await makeEndpoint(of, { url: hooks[1]!.url, types: ['payment.*', 'customer.created'] })
     const stranger = await world.clientOf()
     await makeEndpoint(stranger, { url: hooks[2]!.url })
-    await anEvent(of)
+    await createEvent(of)
     await world.drain()
-    const typesOf = (hook: Hook) => hook.arrived.map(({ body }) => body.type)
+    const typesOf = (hook: TestHook) => hook.arrived.map(({ body }) => body.type)
     expect(typesOf(all)).toEqual([...Array(3).fill('webhook_endpoint.created'), 'customer.created'])
     expect(hooks.map(typesOf)).toEqual([[], ['customer.created'], ['webhook_endpoint.created']])
   })
 
   test('says only the id of what is too long, and that it does', async ({ world }) => {
     const { hook } = await hookAndEndpoint(world)
-    const id = await anEvent(client)
+    const id = await createEvent(client)
     await world.sql`
       insert into events (tenant_id, id, type, subject_id, data)
       values (${client.tenant_id}, uuidv7(), 'customer.updated', ${id}, ${world.sql.json({ id, name: 'x'.repeat(20_000) })})`
@@ -118,13 +118,13 @@ describe('a delivery', () => {
     const { body: rotated } = await client.post(`/v1/webhook_endpoints/${endpoint.id}/rotate_secret`, {})
     await world.drain()
     const both = hook.arrived.at(-1)!
-    verifyBoth(both, endpoint.secret)
-    verifyBoth(both, rotated.secret)
+    verifyWithBothLibraries(both, endpoint.secret)
+    verifyWithBothLibraries(both, rotated.secret)
     await client.post(`/v1/webhook_endpoints/${endpoint.id}/rotate_secret`, { grace_s: 0 })
     await world.drain()
     const alone = hook.arrived.at(-1)!
-    expect(() => verifyBoth(alone, endpoint.secret)).toThrow('No matching signature found')
-    expect(() => verifyBoth(alone, rotated.secret)).toThrow('No matching signature found')
+    expect(() => verifyWithBothLibraries(alone, endpoint.secret)).toThrow('No matching signature found')
+    expect(() => verifyWithBothLibraries(alone, rotated.secret)).toThrow('No matching signature found')
     expect(alone.headers['webhook-signature']!.split(' ')).toHaveLength(1)
   })
 
@@ -163,7 +163,7 @@ describe('a delivery', () => {
 async function holdAttemptAt(
   world: World,
   endpoint: { id: string },
-): Promise<{ letGo: () => Promise<void> }> {
+): Promise<{ release: () => Promise<void> }> {
   const lock = await world.sql.reserve()
   await lock`begin`
   await lock`lock table events in access exclusive mode`
@@ -171,7 +171,7 @@ async function holdAttemptAt(
   const running = () => world.sql`select from jobs where subject_id = ${endpoint.id} and state = 'running'`
   while ((await running()).length === 0) await sleep(10)
   return {
-    async letGo() {
+    async release() {
       await lock`commit`
       lock.release()
     },
@@ -202,7 +202,7 @@ describe('the permit of a delivery', () => {
     const held = await holdAttemptAt(world, endpoint)
     if (pauses) await pauseJobs(world.sql, PAUSE)
     await sleep(LAPSED_MS)
-    await held.letGo()
+    await held.release()
     if (pauses) {
       while (hook.arrived.length === 0 && (await attemptsAt(world, endpoint)).length === 0) await sleep(20)
       early = hook.arrived.length
@@ -259,11 +259,11 @@ describe('the permit of a delivery', () => {
 describe('a delivery that fails', () => {
   test('is tried again under the same id with the same bytes', async ({ world }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, (nth) => (nth < 2 ? 500 : 200))
-    await hurryUntil(world, () => hook.arrived.length >= 3)
+    await makeDeliveriesDueUntil(world, () => hook.arrived.length >= 3)
     await world.drain()
     expect(new Set(hook.arrived.map(({ text }) => text)).size).toBe(1)
     expect(new Set(hook.arrived.map(({ headers }) => headers['webhook-id'])).size).toBe(1)
-    for (const one of hook.arrived) verifyBoth(one, endpoint.secret)
+    for (const one of hook.arrived) verifyWithBothLibraries(one, endpoint.secret)
     const [delivery] = await deliveriesOf(client, endpoint.id)
     expect(delivery).toMatchObject({ status: 'delivered', attempts: 3, last_status_code: 200 })
     expect(delivery.attempts_log.map(({ status_code }: { status_code: number }) => status_code)).toEqual([
@@ -317,14 +317,14 @@ describe('a delivery that fails', () => {
     const { hook, endpoint } = await hookAndEndpoint(world, (_nth, { body }) =>
       body.type === 'customer.deleted' ? 410 : 500,
     )
-    const id = await anEvent(client)
+    const id = await createEvent(client)
     await untilArrived(hook, 2)
     await client.delete(`/v1/customers/${id}`)
     while ((await endpointNow(endpoint.id)).status === 'enabled') await sleep(20)
-    await hurryLines(world)
+    await makeDeliveriesDue(world)
     await world.drain()
     expect(await endpointNow(endpoint.id)).toMatchObject({ status: 'disabled', disabled_reason: 'gone' })
-    await anEvent(client)
+    await createEvent(client)
     await world.drain()
     const deliveries = await deliveriesOf(client, endpoint.id)
     expect(deliveries.map(({ type, status }) => `${type} ${status}`)).toEqual([
@@ -344,15 +344,15 @@ describe('a delivery that fails', () => {
     while ((await deliveriesOf(client, endpoint.id))[0].attempts === 0) await sleep(20)
     await world.sql`
       update webhook_endpoints set failing_since = now() - interval '4 days 23 hours' where id = ${endpoint.id}`
-    await hurryUntil(world, () => hook.arrived.length >= 2)
+    await makeDeliveriesDueUntil(world, () => hook.arrived.length >= 2)
     while ((await deliveriesOf(client, endpoint.id))[0].attempts < 2) await sleep(20)
     expect(await endpointNow(endpoint.id)).toMatchObject({ status: 'enabled' })
     await world.sql`
       update webhook_endpoints set failing_since = now() - interval '5 days 1 hour' where id = ${endpoint.id}`
-    await hurryUntil(world, () => hook.arrived.length >= 3)
+    await makeDeliveriesDueUntil(world, () => hook.arrived.length >= 3)
     while ((await endpointNow(endpoint.id)).status === 'enabled') await sleep(20)
     expect(await endpointNow(endpoint.id)).toMatchObject({ status: 'disabled', disabled_reason: 'failing' })
-    await hurryLines(world)
+    await makeDeliveriesDue(world)
     await world.drain()
     expect((await deliveriesOf(client, endpoint.id)).map(({ status }) => status)).toEqual([
       'failed',
@@ -362,7 +362,7 @@ describe('a delivery that fails', () => {
 
   test('a tenth time is exhausted', async ({ world }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 500)
-    await hurryUntil(world, () => hook.arrived.length >= 10)
+    await makeDeliveriesDueUntil(world, () => hook.arrived.length >= 10)
     await world.drain()
     const [delivery] = await deliveriesOf(client, endpoint.id)
     expect(delivery).toMatchObject({ status: 'exhausted', attempts: 10, next_attempt_at: null })
@@ -385,9 +385,9 @@ describe('an endpoint', () => {
       (nth, { body }) => (nth === 0 && body.sequence! % 3 === 0 ? 500 : 204),
       { ordered: true },
     )
-    for (let n = 0; n < 11; n++) await anEvent(client)
+    for (let n = 0; n < 11; n++) await createEvent(client)
     const last = () => hook.arrived.at(-1)?.body.sequence === 12
-    await hurryUntil(world, last)
+    await makeDeliveriesDueUntil(world, last)
     await world.drain()
     expect(sequencesOf(hook)).toEqual([1, 2, 3, 3, 4, 5, 6, 6, 7, 8, 9, 9, 10, 11, 12, 12])
     expect(hook.open.most).toBe(1)
@@ -398,16 +398,16 @@ describe('an endpoint', () => {
     const { hook } = await hookAndEndpoint(world, (_nth, { body }) => (body.sequence === 2 ? 500 : 204), {
       ordered: true,
     })
-    await anEvent(client)
-    await anEvent(client)
-    await hurryUntil(world, () => hook.arrived.at(-1)?.body.sequence === 3)
+    await createEvent(client)
+    await createEvent(client)
+    await makeDeliveriesDueUntil(world, () => hook.arrived.at(-1)?.body.sequence === 3)
     await world.drain()
     expect(sequencesOf(hook)).toEqual([1, ...Array(10).fill(2), 3])
   })
 
   test('never has more requests than it takes at one moment', async ({ world }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 'hold', { max_in_flight: 3 })
-    for (let n = 0; n < 9; n++) await anEvent(client)
+    for (let n = 0; n < 9; n++) await createEvent(client)
     for (let answered = 0; answered < 10; answered = hook.arrived.length - hook.open.now) {
       await untilArrived(hook, Math.min(10, answered + 3))
       hook.release(204)
@@ -426,7 +426,7 @@ describe('an endpoint', () => {
     while (!(await isFailing())) await sleep(10)
     await world.sql`
       update webhook_endpoints set failing_since = now() - interval '61 seconds' where tenant_id = ${client.tenant_id}`
-    for (let n = 0; n < 6; n++) await anEvent(client)
+    for (let n = 0; n < 6; n++) await createEvent(client)
     failing = false
     await untilArrived(hook, 2)
     await world.sql`select pg_sleep(0.3)`
@@ -434,7 +434,7 @@ describe('an endpoint', () => {
     hook.release(204)
     await untilArrived(hook, 7)
     hook.release(204)
-    await hurryUntil(world, () => hook.arrived.length >= 8)
+    await makeDeliveriesDueUntil(world, () => hook.arrived.length >= 8)
     hook.release(204)
     await world.drain()
 
@@ -448,7 +448,7 @@ describe('an endpoint', () => {
   test('gets no more in a second than it takes', async ({ world }) => {
     const { hook } = await hookAndEndpoint(world, () => 204, { rate_per_s: 20, max_in_flight: 100 })
     await world.drain()
-    for (let n = 0; n < 10; n++) await anEvent(client)
+    for (let n = 0; n < 10; n++) await createEvent(client)
     await world.drain()
     const [row] = await world.sql<{ took_ms: number }[]>`
       select extract(epoch from max((l ->> 'at')::timestamptz) - min((l ->> 'at')::timestamptz))::float8 * 1000 as took_ms
@@ -463,26 +463,26 @@ describe('an endpoint', () => {
     world,
   }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 500)
-    await anEvent(client)
+    await createEvent(client)
     await untilArrived(hook, 2)
     const path = `/v1/webhook_endpoints/${endpoint.id}`
     await client.patch(path, { status: 'disabled' })
-    await anEvent(client)
-    await hurryLines(world)
+    await createEvent(client)
+    await makeDeliveriesDue(world)
     await world.drain()
     const statuses = async () => (await deliveriesOf(client, endpoint.id)).map(({ status }) => status)
     expect(await statuses()).toEqual(Array(4).fill('skipped'))
     const so_far = hook.arrived.length
     await client.patch(path, { status: 'enabled' })
     await world.drain()
-    await hurryLines(world)
+    await makeDeliveriesDue(world)
     await world.drain()
     expect(new Set(hook.arrived.slice(so_far).map(({ body }) => body.type))).toEqual(
       new Set(['webhook_endpoint.enabled']),
     )
     const before = hook.arrived.length
     await client.patch(path, { status: 'disabled' })
-    await hurryLines(world)
+    await makeDeliveriesDue(world)
     await world.drain()
 
     const since = (await endpointNow(endpoint.id)).created_at
@@ -492,7 +492,7 @@ describe('an endpoint', () => {
     while ((await progress()).status !== 'completed') await sleep(20)
     expect(await progress()).toMatchObject({ found: 6, sent: 6 })
     expect(new Set(sequencesOf(hook).slice(before))).toEqual(new Set([1, 2, 3, 4, 5, 6]))
-    await hurryLines(world)
+    await makeDeliveriesDue(world)
     await world.drain()
     expect(await statuses()).toEqual(Array(6).fill('skipped'))
   })
@@ -504,7 +504,7 @@ describe('an endpoint', () => {
     await world.drain()
     expect(await endpointNow(endpoint.id)).toMatchObject({ failing_since: null })
     failing = true
-    await anEvent(client)
+    await createEvent(client)
     await untilArrived(hook, 2)
     await world.drain()
     const { failing_since } = await endpointNow(endpoint.id)
@@ -512,7 +512,7 @@ describe('an endpoint', () => {
     expect((await client.get('/v1/webhook_endpoints')).body).toMatchObject([{ failing_since }])
     failing = false
     const now = async () => {
-      await hurryLines(world)
+      await makeDeliveriesDue(world)
       return (await endpointNow(endpoint.id)).failing_since
     }
     await expect.poll(now).toBeNull()
@@ -521,8 +521,8 @@ describe('an endpoint', () => {
   test('that was recovered has what failed delivered', async ({ world }) => {
     let failing = true
     const { hook, endpoint } = await hookAndEndpoint(world, () => (failing ? 500 : 204))
-    await anEvent(client)
-    await hurryUntil(world, () => hook.arrived.length >= 20)
+    await createEvent(client)
+    await makeDeliveriesDueUntil(world, () => hook.arrived.length >= 20)
     await world.drain()
     failing = false
     const since = new Date(Date.now() - 60_000).toISOString()
@@ -540,10 +540,10 @@ describe('an endpoint', () => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 500)
     await untilArrived(hook, 1)
     await client.delete(`/v1/webhook_endpoints/${endpoint.id}`)
-    await anEvent(client)
-    await hurryLines(world)
+    await createEvent(client)
+    await makeDeliveriesDue(world)
     await world.drain()
-    await hurryLines(world)
+    await makeDeliveriesDue(world)
     await world.drain()
     expect(hook.arrived).toHaveLength(1)
     expect(await world.sql`select from webhook_due where endpoint_id = ${endpoint.id}`).toHaveLength(0)
@@ -579,7 +579,7 @@ describe('by hand', () => {
     while (after.status === 'pending') [after] = await deliveriesOf(client, endpoint.id)
     expect(after).toMatchObject({ status: 'delivered', attempts: 1, next_attempt_at: null })
     expect(new Set(hook.arrived.map(({ text }) => text)).size).toBe(1)
-    await hurryLines(world)
+    await makeDeliveriesDue(world)
     await world.drain()
     expect(hook.arrived).toHaveLength(3)
   })
@@ -594,10 +594,10 @@ describe('by hand', () => {
     ])
     await untilArrived(hook, 1)
     await world.drain()
-    await hurryLines(world)
+    await makeDeliveriesDue(world)
     await world.drain()
     const [arrived] = hook.arrived
-    verifyBoth(arrived!, endpoint.secret)
+    verifyWithBothLibraries(arrived!, endpoint.secret)
     expect(arrived!.body).toMatchObject({
       type: 'payment.captured',
       sequence: null,

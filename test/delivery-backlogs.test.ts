@@ -3,14 +3,14 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
-import type { LinePosition } from '#domain/deliveries/lines.ts'
-import { takeDeliveries, type TakeOptions, type TakenDeliveries } from '#domain/deliveries/take.ts'
+import type { BacklogPosition } from '#domain/deliveries/backlogs.ts'
+import { claimDeliveries, type ClaimOptions, type ClaimedDeliveries } from '#domain/deliveries/claim.ts'
 import { sequenceEvents } from '#domain/feed.ts'
 import { createDatabase } from '#test/databases.ts'
 
 let sql: Sql
 let end: () => Promise<void>
-let line: LinePosition
+let backlog: BacklogPosition
 beforeAll(async () => {
   const { url, drop } = await createDatabase()
   sql = connectDatabase(url, { max: 2, application_name: 'test' })
@@ -21,7 +21,7 @@ beforeAll(async () => {
 })
 afterAll(async () => await end?.())
 beforeEach(() => {
-  line = { tenant_id: newId(), endpoint_id: newId() }
+  backlog = { tenant_id: newId(), endpoint_id: newId() }
 })
 
 /** An endpoint with this many deliveries due. */
@@ -31,18 +31,18 @@ async function due(
 ): Promise<void> {
   await sql`
     insert into webhook_endpoints (tenant_id, id, slot, url, types, secrets, ordered, max_in_flight, rate_per_s)
-    values (${line.tenant_id}, ${line.endpoint_id}, 1, 'https://receiver.example', '{*}', '[]', false, ${max_in_flight},
+    values (${backlog.tenant_id}, ${backlog.endpoint_id}, 1, 'https://receiver.example', '{*}', '[]', false, ${max_in_flight},
       ${rate_per_s})`
   await sql`
     insert into events (tenant_id, id, type, subject_id, data)
-    select ${line.tenant_id}, uuidv7(), 'customer.created', uuidv7(), '{}' from generate_series(1, ${count}::integer)`
+    select ${backlog.tenant_id}, uuidv7(), 'customer.created', uuidv7(), '{}' from generate_series(1, ${count}::integer)`
   while ((await sequenceEvents(sql, 1000)).length > 0);
 }
 
-async function take(options: Partial<TakeOptions> = {}, lines = [line]): Promise<TakenDeliveries> {
-  return await takeDeliveries(
+async function take(options: Partial<ClaimOptions> = {}, backlogs = [backlog]): Promise<ClaimedDeliveries> {
+  return await claimDeliveries(
     sql,
-    { lines, tenants: [] },
+    { backlogs, tenants: [] },
     {
       worker: 'one',
       room: 500,
@@ -59,23 +59,26 @@ const LATER = { in_ms: expect.any(Number) }
 
 test('a line whose window is full is looked at after an attempt, whatever its rate', async () => {
   await due(3, { rate_per_s: 500, max_in_flight: 2 })
-  expect(await take()).toMatchObject({ jobs: [{}, {}], seen: [{ line, again: 'after_attempt' }] })
-  expect(await take()).toMatchObject({ jobs: [], seen: [{ line, again: 'after_attempt' }] })
+  expect(await take()).toMatchObject({ jobs: [{}, {}], scanned: [{ backlog, next_scan: 'after_attempt' }] })
+  expect(await take()).toMatchObject({ jobs: [], scanned: [{ backlog, next_scan: 'after_attempt' }] })
   await sql`update webhook_endpoints set max_in_flight = 9`
-  expect(await take()).toMatchObject({ jobs: [{}], seen: [{ line, again: null }] })
+  expect(await take()).toMatchObject({ jobs: [{}], scanned: [{ backlog, next_scan: null }] })
 })
 
 test('a line that its rate holds up is looked at when it allows the next', async () => {
   await due(3, { rate_per_s: 1 })
-  expect(await take()).toMatchObject({ jobs: [{ begins_in_ms: 0 }], seen: [{ line, again: LATER }] })
-  expect(await take()).toMatchObject({ jobs: [], seen: [{ line, again: LATER }] })
+  expect(await take()).toMatchObject({
+    jobs: [{ begins_in_ms: 0 }],
+    scanned: [{ backlog, next_scan: LATER }],
+  })
+  expect(await take()).toMatchObject({ jobs: [], scanned: [{ backlog, next_scan: LATER }] })
 })
 
 test('a line that somebody else has locked is looked at again soon', async () => {
   await due(1, {})
   await sql.begin(async (tx) => {
-    await tx`select from webhook_lines where endpoint_id = ${line.endpoint_id} for update`
-    expect(await take()).toMatchObject({ jobs: [], seen: [{ line, again: LATER }] })
+    await tx`select from webhook_backlogs where endpoint_id = ${backlog.endpoint_id} for update`
+    expect(await take()).toMatchObject({ jobs: [], scanned: [{ backlog, next_scan: LATER }] })
   })
   expect(await take()).toMatchObject({ jobs: [{}] })
 })
@@ -83,30 +86,30 @@ test('a line that somebody else has locked is looked at again soon', async () =>
 test('a line in which nothing is due is not seen', async () => {
   await due(1, {})
   await take()
-  expect(await take()).toMatchObject({ jobs: [], seen: [] })
+  expect(await take()).toMatchObject({ jobs: [], scanned: [] })
 })
 
 test('what nobody wants leaves a line in which it came late, and what is behind it is sent', async () => {
   await due(3, { max_in_flight: 1 })
-  await sql`update webhook_endpoints set ordered = true where id = ${line.endpoint_id}`
+  await sql`update webhook_endpoints set ordered = true where id = ${backlog.endpoint_id}`
   await sql`
-    update webhook_due set queued_at = '-infinity' where endpoint_id = ${line.endpoint_id} and sequence < 3`
+    update webhook_due set queued_at = '-infinity' where endpoint_id = ${backlog.endpoint_id} and sequence < 3`
   expect(await take()).toMatchObject({ jobs: [], dropped: 2 })
   expect(await take()).toMatchObject({ jobs: [{}], dropped: 0 })
 })
 
 test('of endpoints that have not answered yet, one gets its turn before another gets more', async () => {
-  const [hanging, fresh] = [line, { tenant_id: newId(), endpoint_id: newId() }]
+  const [hanging, fresh] = [backlog, { tenant_id: newId(), endpoint_id: newId() }]
   await due(5, {})
-  line = fresh
+  backlog = fresh
   await due(5, {})
-  const unproven = (room: number, room_for_more: number): Partial<TakeOptions> => ({
+  const unproven = (room: number, room_for_more: number): Partial<ClaimOptions> => ({
     proven: () => false,
     last_at: (id) => (id === hanging.endpoint_id ? 1 : null),
     unproven: { window: 9, room, room_for_more },
   })
   const taken = async (...room: [number, number]) =>
-    (await take(unproven(...room), [hanging, fresh])).jobs.map((job) => job.line.endpoint_id)
+    (await take(unproven(...room), [hanging, fresh])).jobs.map((job) => job.backlog.endpoint_id)
   expect(await taken(1, 0)).toEqual([fresh.endpoint_id])
   expect(await taken(2, 1)).toEqual([hanging.endpoint_id])
   expect(await taken(9, 3)).toHaveLength(3)

@@ -332,21 +332,23 @@ test('headers that never come end at the deadline, and so does a connection', as
 })
 
 test('a connection that is lost, one that is not taken and an answer that is no HTTP are told apart', async () => {
-  const said = async (answer: (socket: Socket) => void) => await client()((await receiver(answer)).url)
-  expect(await said((socket) => void socket.resetAndDestroy())).toMatchObject({ error: 'connection_lost' })
-  expect(await said((socket) => void socket.end())).toMatchObject({ error: 'connection_lost' })
+  const reported = async (answer: (socket: Socket) => void) => await client()((await receiver(answer)).url)
+  expect(await reported((socket) => void socket.resetAndDestroy())).toMatchObject({
+    error: 'connection_lost',
+  })
+  expect(await reported((socket) => void socket.end())).toMatchObject({ error: 'connection_lost' })
   for (const text of [
     'SSH-2.0-OpenSSH_9.9\r\n\r\n',
     'HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n',
     'HTTP/1.1 100 Continue\r\n\r\n220 mail.example ESMTP\r\n',
     'HTTP/1.1 100 Continue\r\n\r\n'.repeat(9),
   ])
-    expect([text, await said((socket) => void socket.write(text))]).toEqual([
+    expect([text, await reported((socket) => void socket.write(text))]).toEqual([
       text,
       expect.objectContaining({ error: 'bad_answer' }),
     ])
   const long = `HTTP/1.1 200 OK\r\na: ${'a'.repeat(100_000)}\r\n\r\n`
-  expect(await said((socket) => void socket.write(long))).toMatchObject({ error: 'bad_answer' })
+  expect(await reported((socket) => void socket.write(long))).toMatchObject({ error: 'bad_answer' })
   const gone = await openReceiver(() => {})
   await gone.close()
   expect(await client()(`http://127.0.0.1:${gone.port}/`)).toMatchObject({ error: 'connect_failed' })

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import { expect, onTestFinished } from 'vitest'
 import { eraseNextEvents } from '#domain/customers/change.ts'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
-import { anEvent, deliveriesOf, LOOPBACK, makeEndpoint } from '#test/deliveries.ts'
+import { createEvent, deliveriesOf, LOOPBACK, makeEndpoint } from '#test/deliveries.ts'
 import { eventually } from '#test/payments.ts'
 import { until } from '#test/process.ts'
 import { httpAnswer, openReceiver } from '#test/receiver.ts'
@@ -61,7 +61,7 @@ test('of many attempts the last fifty are logged, the last five with what was an
     ['customer.created'],
     (socket) => void socket.write(httpAnswer(500, text())),
   )
-  await anEvent(client)
+  await createEvent(client)
   const [{ id }] = await attempted(client, endpoint.id, 1)
   for (let replays = 1; replays <= 60; replays++) {
     expect((await client.post(`/v1/webhook_deliveries/${id}/replay`)).status).toBe(202)
@@ -86,7 +86,7 @@ test('what receivers repeated of a customer is erased with the customer', async 
     ['customer.*'],
     (socket, request) => void socket.write(echo(500, request)),
   )
-  const id = await anEvent(client, { email: 'ada@secret.example' })
+  const id = await createEvent(client, { email: 'ada@secret.example' })
   const [before] = await attempted(client, endpoint.id, 1)
   expect([before.payload.data.email, before.attempts_log[0].response_excerpt]).toEqual([
     'ada@secret.example',
@@ -108,7 +108,7 @@ test('what an attempt under way brings back of a customer who was erased meanwhi
     ['customer.created'],
     (socket, request) => void held.push(() => void socket.write(echo(200, request))),
   )
-  const id = await anEvent(client, { email: 'ada@secret.example' })
+  const id = await createEvent(client, { email: 'ada@secret.example' })
   while (held.length === 0) await sleep(10)
   await client.delete(`/v1/customers/${id}`)
   await untilErased(world)
@@ -127,7 +127,7 @@ test('what receivers repeated of a verification is erased with its customer', as
     (socket, request) => void socket.write(httpAnswer(500, /secret-[\w-]+/.exec(request)?.[0])),
   )
   const mark = `secret-${freshKey()}`
-  const subject_id = await anEvent(client)
+  const subject_id = await createEvent(client)
   const of = { subject_type: 'customer', subject_id, metadata: { mark } }
   const { body } = await startVerification(client, of)
   await decide(client, body.id, 'rejected', { reason: mark })
@@ -148,7 +148,7 @@ test('a delivery with its log counts as a list', async ({ world }) => {
     ['customer.created'],
     (socket) => void socket.write(httpAnswer(204)),
   )
-  await anEvent(client)
+  await createEvent(client)
   const [{ id }] = await attempted(client, endpoint.id, 1)
   let asked: Promise<Answer> | undefined
   await world.sql.begin(async (tx) => {

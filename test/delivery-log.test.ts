@@ -5,7 +5,14 @@ import { join } from 'node:path'
 import { afterAll, expect, onTestFinished } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
-import { anEvent, deliveriesOf, hurryUntil, LOOPBACK, makeEndpoint, openHook } from '#test/deliveries.ts'
+import {
+  createEvent,
+  deliveriesOf,
+  makeDeliveriesDueUntil,
+  LOOPBACK,
+  makeEndpoint,
+  openHook,
+} from '#test/deliveries.ts'
 import { makeFolder } from '#test/folders.ts'
 import { startHere } from '#test/parts.ts'
 import { eventually } from '#test/payments.ts'
@@ -58,9 +65,9 @@ async function sentTo(world: World, ...statuses: number[]) {
   onTestFinished(() => hook.close())
   const endpoint = await makeEndpoint(client, { url: hook.url, types: ['customer.created'] })
   const before = await attemptsByResult()
-  const customer = await anEvent(client)
+  const customer = await createEvent(client)
   const scheduled = statuses.findIndex((status) => status === 204) + 1 || statuses.length
-  await hurryUntil(world, () => hook.arrived.length >= scheduled)
+  await makeDeliveriesDueUntil(world, () => hook.arrived.length >= scheduled)
   await world.drain()
   const [delivery] = await deliveriesOf(client, endpoint.id)
   return { delivery, endpoint, before, host: new URL(hook.url).host, client, customer }
@@ -81,16 +88,16 @@ test('an attempt is found by its delivery, event, resource, endpoint, type and h
     host,
   }
   expect(await attemptsTo(endpoint.id, 2)).toMatchObject([
-    { ...about, status_code: 500, result: 'again' },
+    { ...about, status_code: 500, result: 'retry' },
     { ...about, status_code: 204, result: 'delivered' },
   ])
-  expect(await moreThan(before)).toEqual({ again: 1, delivered: 1 })
+  expect(await moreThan(before)).toEqual({ retry: 1, delivered: 1 })
 })
 
 test('the last attempt is exhausted', async ({ world }) => {
   const { endpoint, before } = await sentTo(world, 500, 500)
-  expect((await attemptsTo(endpoint.id, 2)).map(({ result }) => result)).toEqual(['again', 'exhausted'])
-  expect(await moreThan(before)).toEqual({ again: 1, exhausted: 1 })
+  expect((await attemptsTo(endpoint.id, 2)).map(({ result }) => result)).toEqual(['retry', 'exhausted'])
+  expect(await moreThan(before)).toEqual({ retry: 1, exhausted: 1 })
 })
 
 test('an endpoint that is gone is counted once, by its reason', async ({ world }) => {

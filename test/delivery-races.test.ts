@@ -9,10 +9,10 @@ import type { Client } from '#test/client.ts'
 import { createDatabase } from '#test/databases.ts'
 import { connectDatabase } from '#core/pool.ts'
 import {
-  anEvent,
+  createEvent,
   deliveriesOf,
-  hurryLines,
-  hurryUntil,
+  makeDeliveriesDue,
+  makeDeliveriesDueUntil,
   LOOPBACK,
   makeEndpoint,
   openHook,
@@ -53,7 +53,7 @@ describe('two attempts at one delivery', () => {
     const { id } = await untilDelivery(endpoint.id, ({ attempts }) => attempts === 1)
     await client.post(`/v1/webhook_deliveries/${id}/replay`, {})
     await untilArrived(hook, 2)
-    await hurryUntil(world, () => hook.arrived.length >= 3)
+    await makeDeliveriesDueUntil(world, () => hook.arrived.length >= 3)
     hook.release(500)
     const delivery = await untilDelivery(endpoint.id, ({ attempts_log }) => attempts_log.length === 3)
     expect(delivery).toMatchObject({ status: 'pending', attempts: 2 })
@@ -66,7 +66,7 @@ describe('two attempts at one delivery', () => {
   }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, (nth) => (nth === 0 ? 500 : 'hold'))
     await untilDelivery(endpoint.id, ({ attempts }) => attempts === 1)
-    await hurryUntil(world, () => hook.arrived.length >= 2)
+    await makeDeliveriesDueUntil(world, () => hook.arrived.length >= 2)
     const since = new Date(Date.now() - 60_000).toISOString()
     const { body } = await client.post(`${path(endpoint)}/recover`, { since })
     hook.release(204)
@@ -88,8 +88,8 @@ describe('an endpoint', () => {
     )
     await client.patch(path(endpoint), { status: 'disabled' })
     await client.patch(path(endpoint), { status: 'enabled' })
-    await anEvent(client)
-    await hurryUntil(world, () => hook.arrived.at(-1)?.body.type === 'customer.created')
+    await createEvent(client)
+    await makeDeliveriesDueUntil(world, () => hook.arrived.at(-1)?.body.type === 'customer.created')
     await world.drain()
     const statuses = (await deliveriesOf(client, endpoint.id)).map(({ status }) => status)
     expect(statuses.filter((status) => status === 'pending')).toEqual([])
@@ -111,7 +111,7 @@ describe('an endpoint', () => {
       update webhook_due set due_at = now() + interval '20 hours' where endpoint_id = ${endpoint.id}`
     await client.patch(path(endpoint), { status: 'disabled' })
     await client.patch(path(endpoint), { status: 'enabled' })
-    await anEvent(client)
+    await createEvent(client)
     await untilArrived(hook, 2)
     expect(hook.arrived[1]!.body.type).toBe('customer.created')
     expect((await deliveriesOf(client, endpoint.id))[0]).toMatchObject({ status: 'skipped' })
@@ -123,7 +123,7 @@ describe('an endpoint', () => {
       types: ['customer.*'],
     })
     await client.patch(path(endpoint), { status: 'disabled' })
-    for (let n = 0; n < 20; n++) await anEvent(client)
+    for (let n = 0; n < 20; n++) await createEvent(client)
     await world.drain()
     await client.patch(path(endpoint), { status: 'enabled' })
     const since = new Date(Date.now() - 60_000).toISOString()
@@ -138,7 +138,7 @@ describe('an endpoint', () => {
 
   test('that is disabled by hand before it answers 410 says so once', async ({ world }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 'hold', { types: ['customer.*'] })
-    await anEvent(client)
+    await createEvent(client)
     await untilArrived(hook, 1)
     await client.patch(path(endpoint), { status: 'disabled' })
     hook.release(410)
@@ -170,7 +170,7 @@ describe('an endpoint', () => {
     for (let n = 0; n < 11; n++) answers.push(await client.post(`${path(endpoint)}/test`, {}))
     expect(answers.map(({ status }) => status)).toEqual([...Array(10).fill(202), 429])
     expect(answers.at(-1)!.body.error.code).toBe('rate_limited')
-    await anEvent(client)
+    await createEvent(client)
     while (hook.arrived.every(({ body }) => body.sequence === null)) await sleep(10)
     hook.release(204)
     await world.drain()
@@ -302,7 +302,7 @@ describe('a recovery', () => {
 })
 
 test('after all of this the books are in order', async ({ world }) => {
-  await hurryLines(world)
+  await makeDeliveriesDue(world)
   await world.drain()
   expect((await auditEverything(world.sql)).problems).toEqual([])
 })

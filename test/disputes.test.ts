@@ -3,23 +3,29 @@ import { describe, expect } from 'vitest'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import type { Dispute } from '#domain/disputes/dispute.ts'
 import { findDisputeByReference } from '#domain/disputes/find.ts'
-import { settleDispute, type DisputeTold } from '#domain/disputes/settle.ts'
-import { lookAt } from '#domain/reconciliation/looks.ts'
+import { settleDispute, type DisputeUpdate } from '#domain/disputes/settle.ts'
+import { requestLookup } from '#domain/reconciliation/lookups.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
-import { checkBooks } from '#test/books.ts'
-import { answerDispute, closeDispute, disputedPayment, disputeIn, disputeThere } from '#test/disputes.ts'
+import { checkInvariants } from '#test/books.ts'
+import {
+  answerDispute,
+  closeDispute,
+  disputedPayment,
+  disputeIn,
+  disputeReferenceOf,
+} from '#test/disputes.ts'
 import { ASYNC, fault, heldPayment, refund } from '#test/payments.ts'
 import {
   deliver,
   deliverAll,
   listEvents,
-  madeUp,
+  fabricatedEvent,
   notificationId,
   rotationsOf,
   shuffled,
-  spread,
+  mapConcurrently,
   stateOf,
-  tellInOrders,
+  deliverInOrders,
   tried,
   type StripeEvent,
 } from '#test/stripe-events.ts'
@@ -33,7 +39,7 @@ async function eventsOf(world: World, payment: any): Promise<StripeEvent[]> {
   return events.filter(({ type }) => type.startsWith('charge.dispute.'))
 }
 
-/** Tells what was not told yet. */
+/** Effects what was not told yet. */
 async function tell(world: World, payment: any): Promise<void> {
   const events = await eventsOf(world, payment)
   await deliverAll(world, events)
@@ -41,7 +47,7 @@ async function tell(world: World, payment: any): Promise<void> {
 }
 
 /** What was kept and announced of the disputes of a payment. */
-async function storyOf(world: World, payment: any) {
+async function paymentSummary(world: World, payment: any) {
   const { client } = world
   const { dispute, ...shown } = (await client.get(`/v1/payments/${payment.id}`)).body
   const disputes = (await client.get(`/v1/disputes?payment_id=${payment.id}`)).body
@@ -76,7 +82,7 @@ const WON = {
 
 describe('any order of the notifications of a dispute', () => {
   async function wonDisputes(world: World, count: number): Promise<{ payment: any; reference: string }[]> {
-    return await spread(Array.from({ length: count }), 20, async () => {
+    return await mapConcurrently(Array.from({ length: count }), 20, async () => {
       const disputed = await disputedPayment(world)
       await answerDispute(world, disputed.reference)
       await closeDispute(world, disputed.reference, 'won')
@@ -88,13 +94,13 @@ describe('any order of the notifications of a dispute', () => {
     // created, funds_withdrawn, updated, funds_reinstated and closed. What they say is not read.
     const orders = rotationsOf([0, 1, 2, 3, 4])
     const disputes = await wonDisputes(world, orders.length)
-    await tellInOrders(
+    await deliverInOrders(
       world,
       disputes.map(({ reference }) => reference),
       orders,
     )
-    for (const { payment } of disputes) expect(await storyOf(world, payment)).toEqual(WON)
-    await checkBooks(world)
+    for (const { payment } of disputes) expect(await paymentSummary(world, payment)).toEqual(WON)
+    await checkInvariants(world)
   })
 
   test('ends alike when they come at the same moment, each several times', async ({ world }) => {
@@ -102,8 +108,8 @@ describe('any order of the notifications of a dispute', () => {
     const events = await Promise.all(disputes.map(({ payment }) => eventsOf(world, payment)))
     await deliverAll(world, shuffled([...events, ...events, ...events].flat()))
     await world.drain()
-    for (const { payment } of disputes) expect(await storyOf(world, payment)).toEqual(WON)
-    await checkBooks(world)
+    for (const { payment } of disputes) expect(await paymentSummary(world, payment)).toEqual(WON)
+    await checkInvariants(world)
   }, 180_000)
 })
 
@@ -150,13 +156,13 @@ test('each step is shown as it happens, announced once and posted once; what is 
   await tell(world, payment)
   const lost = await disputeIn(client, payment.id, 'lost')
   expect(lost.dispute.closed_at).not.toBeNull()
-  expect(await storyOf(world, payment)).toMatchObject({
+  expect(await paymentSummary(world, payment)).toMatchObject({
     postings: ['dispute_withdrawn 1000'],
     events: ['payment.disputed', 'payment.dispute_lost'],
   })
   await closeDispute(world, reference, 'won')
   await tell(world, payment)
-  expect(await storyOf(world, payment)).toEqual({
+  expect(await paymentSummary(world, payment)).toEqual({
     ...WON,
     events: ['payment.disputed', 'payment.dispute_lost', 'payment.dispute_won'],
   })
@@ -184,13 +190,13 @@ test('each step is shown as it happens, announced once and posted once; what is 
   const [told] = await world.sql<{ data: any }[]>`
     select data from events where subject_id = ${payment.id} and type = 'payment.dispute_lost'`
   expect(told!.data).toMatchObject({ id: payment.id, status: 'captured', dispute: { id, status: 'lost' } })
-  await checkBooks(world)
+  await checkInvariants(world)
 })
 
 test('an inquiry takes no money, and ends as neither won nor lost', async ({ world }) => {
   const { payment, reference } = await disputedPayment(world, { method: 'pm_card_createDisputeInquiry' })
   await tell(world, payment)
-  expect(await storyOf(world, payment)).toEqual({
+  expect(await paymentSummary(world, payment)).toEqual({
     status: 'captured',
     captured: 1000,
     shown: { status: 'warning', closed: false },
@@ -200,12 +206,12 @@ test('an inquiry takes no money, and ends as neither won nor lost', async ({ wor
   })
   await closeDispute(world, reference, 'warning_closed')
   await tell(world, payment)
-  expect(await storyOf(world, payment)).toMatchObject({
+  expect(await paymentSummary(world, payment)).toMatchObject({
     shown: { status: 'warning', closed: true },
     postings: [],
     events: ['payment.disputed', 'payment.dispute_closed'],
   })
-  await checkBooks(world)
+  await checkInvariants(world)
 })
 
 test('an answer of the processor that was overtaken is not written over a newer one', async ({ world }) => {
@@ -225,9 +231,9 @@ test('an answer of the processor that was overtaken is not written over a newer 
   await held.remove()
   await tried(world, [created!, ...later])
   await world.drain()
-  expect(await storyOf(world, payment)).toEqual(WON)
+  expect(await paymentSummary(world, payment)).toEqual(WON)
   expect(await stateOf(world, created!)).toBe('applied')
-  await checkBooks(world)
+  await checkInvariants(world)
 })
 
 test('an answer that confirms what is known is newer than one that was asked for before it', async ({
@@ -238,7 +244,7 @@ test('an answer that confirms what is known is newer than one that was asked for
   await tell(world, payment)
   const { dispute } = (await client.get(`/v1/payments/${payment.id}`)).body
   const { id, closed_at, ...shown } = dispute
-  const told = (status: Dispute['status']): DisputeTold => ({
+  const told = (status: Dispute['status']): DisputeUpdate => ({
     ...shown,
     tenant_id,
     payment_id: payment.id,
@@ -272,7 +278,7 @@ test('a refund of what was charged back is refused, frees what it reserved, and 
   await closeDispute(world, reference, 'won')
   await tell(world, payment)
   expect((await refund(client, payment.id)).body).toMatchObject({ status: 'succeeded', amount_minor: 1000 })
-  await checkBooks(world)
+  await checkInvariants(world)
 })
 
 test('a dispute that is told of before its capture is known here waits for it', async ({ world }) => {
@@ -280,7 +286,7 @@ test('a dispute that is told of before its capture is known here waits for it', 
   const held = await fault(world, { match: { method: 'POST', path: '/capture$' }, fault: { hold: 'after' } })
   const capturing = world.client.post(`/v1/payments/${payment.id}/capture`, {}, ASYNC)
   await held.hit()
-  await disputeThere(world, payment.processor_reference)
+  await disputeReferenceOf(world, payment.processor_reference)
   const events = await eventsOf(world, payment)
   await deliverAll(world, events)
   await tried(world, events)
@@ -290,25 +296,29 @@ test('a dispute that is told of before its capture is known here waits for it', 
   await capturing
   await disputeIn(world.client, payment.id, 'needs_response')
   await world.drain()
-  expect(await storyOf(world, payment)).toMatchObject({ postings: ['dispute_withdrawn 1000'] })
-  await checkBooks(world)
+  expect(await paymentSummary(world, payment)).toMatchObject({ postings: ['dispute_withdrawn 1000'] })
+  await checkInvariants(world)
 })
 
 test('a look brings what no notification told', async ({ world }) => {
   const { payment, reference } = await disputedPayment(world)
   await tell(world, payment)
   await closeDispute(world, reference, 'lost')
-  await storeNotifications(world.sql, [lookAt('stripe', { subject: 'dispute', reference }, 'test')])
+  await storeNotifications(world.sql, [requestLookup('stripe', { subject: 'dispute', reference }, 'test')])
   await disputeIn(world.client, payment.id, 'lost')
   await world.drain()
   expect(Array.from(await world.sql`select * from drifts where subject = 'dispute'`)).toEqual([])
-  await checkBooks(world)
+  await checkInvariants(world)
 })
 
 test('a dispute of a payment of another application is left alone', async ({ world }) => {
   const payment_intent = 'pi_of_somebody_else'
-  const foreign = madeUp('charge.dispute.created', { id: 'du_foreign', object: 'dispute', payment_intent })
-  const of_nothing = madeUp('charge.dispute.created', { id: 'du_of_nothing', object: 'dispute' })
+  const foreign = fabricatedEvent('charge.dispute.created', {
+    id: 'du_foreign',
+    object: 'dispute',
+    payment_intent,
+  })
+  const of_nothing = fabricatedEvent('charge.dispute.created', { id: 'du_of_nothing', object: 'dispute' })
   for (const event of [foreign, of_nothing]) await deliver(world, event)
   await tried(world, [foreign, of_nothing])
   const rows = await world.sql<{ reason: string }[]>`
@@ -326,7 +336,7 @@ test('what a notification tells of a person is not kept', async ({ world }) => {
       { name: 'Grace' },
     ]),
   )
-  const event = madeUp('charge.dispute.updated', {
+  const event = fabricatedEvent('charge.dispute.updated', {
     id: 'du_evidence',
     object: 'dispute',
     ...told,
@@ -383,9 +393,9 @@ test('the audit notices what was not posted, announced or shown', async ({ world
   expect(await problems()).toEqual(['disputes: what a dispute withdrew is not what was posted'])
   await sql`update disputes set amount_withdrawn_minor = 1000, amount_reinstated_minor = 5 ${of}`
   expect(await problems()).toEqual(['disputes: what a dispute reinstated is not what was posted'])
-  await sql`update disputes set amount_reinstated_minor = 0, told = told || '{dispute_lost}' ${of}`
+  await sql`update disputes set amount_reinstated_minor = 0, announced = announced || '{dispute_lost}' ${of}`
   expect(await problems()).toEqual(['dispute_events: an event of a dispute is missing or was written twice'])
-  await sql`update disputes set told = '{disputed}', status = 'under_review' ${of}`
+  await sql`update disputes set announced = '{disputed}', status = 'under_review' ${of}`
   expect(await problems()).toEqual(['disputes: its payment does not show the latest dispute as it is'])
   await sql`update disputes set status = 'won', closed_at = now() - interval '2 days' ${of}`
   const won = 'won_disputes: a dispute is won and nothing came back'

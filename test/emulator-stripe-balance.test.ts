@@ -26,7 +26,7 @@ beforeAll(async () => {
 afterAll(async () => await emulator.close())
 
 const eventsOf = (id: string) => eventsAbout(stripe, id)
-const effectsOf = (noun: string, id: string) => effectsAbout(control, noun, id)
+const effectsOf = (resource: string, id: string) => effectsAbout(control, resource, id)
 
 const PAYOUT: Stripe.PayoutCreateParams = {
   amount: 1200,

@@ -4,7 +4,7 @@ import { startApi } from '#api/main.ts'
 import { createLog } from '#core/log.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { ERRORS, type ErrorCode } from '#core/errors.ts'
-import type { Part } from '#core/run.ts'
+import type { Stoppable } from '#core/run.ts'
 import { createApiKey } from '#domain/api-keys.ts'
 import { SCOPES } from '#domain/areas.ts'
 import { ensureTenant } from '#domain/tenants.ts'
@@ -12,7 +12,7 @@ import { startWorker } from '#workers/main.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'
 import { createDatabase } from '#test/databases.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
-import { byTest } from '#test/environment.ts'
+import { testActor } from '#test/environment.ts'
 import { ASYNC, capturedPayment, createPayment, fault, heldPayment, refund } from '#test/payments.ts'
 import { signedInAs } from '#test/people.ts'
 import { decide, verificationOf, startVerification } from '#test/verifications.ts'
@@ -444,7 +444,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       const sql = connectDatabase(database.url, { max: 1, application_name: 'test' })
       const tenant = await ensureTenant(sql, 'broken')
       const asked = { name: 'x', scopes: [...SCOPES], expires_at: null }
-      const { secret } = await createApiKey(sql, tenant, asked, byTest(tenant.id))
+      const { secret } = await createApiKey(sql, tenant, asked, testActor(tenant.id))
       await sql`alter table customers rename to secret_customers`
       await sql.end()
       return await createClient(await startedApi({ DATABASE_URL: database.url }), secret).get('/v1/customers')
@@ -543,7 +543,7 @@ function silent() {
 }
 
 async function startedApi(changes: Partial<World['config']>): Promise<string> {
-  const api: Part & { url: string } = await startApi({ ...world.config, ...changes }, silent())
+  const api: Stoppable & { url: string } = await startApi({ ...world.config, ...changes }, silent())
   closers.push(() => api.close())
   return api.url
 }

@@ -7,8 +7,15 @@ import { eraseOldOutputs } from '#domain/ai-tasks/retention.ts'
 import { eraseOldTexts } from '#domain/messages/retention.ts'
 import { eraseLiftedAddresses } from '#domain/suppressions/retention.ts'
 import { freshKey, type Client } from '#test/client.ts'
-import { everyRow } from '#test/databases.ts'
-import { deliveriesOf, LOOPBACK, makeEndpoint, openHook, type Arrived, type Hook } from '#test/deliveries.ts'
+import { readAllRows } from '#test/databases.ts'
+import {
+  deliveriesOf,
+  LOOPBACK,
+  makeEndpoint,
+  openHook,
+  type ReceivedRequest,
+  type TestHook,
+} from '#test/deliveries.ts'
 import { postEmail } from '#test/messages.ts'
 import { capturedPayment, eventually } from '#test/payments.ts'
 import { postgresUrl } from '#test/suite.ts'
@@ -25,8 +32,8 @@ let made = 0
 /** Of nobody else. */
 const freshAddress = () => `witness-${(made += 1)}@example.com`
 const sendEmail = async (client: Client, fields: object): Promise<any> => {
-  const said = { idempotency_key: freshKey(), subject: 'Shipped', text: 'It is on its way.' }
-  return (await client.post('/v1/messages/email', { ...said, ...fields })).body
+  const reported = { idempotency_key: freshKey(), subject: 'Shipped', text: 'It is on its way.' }
+  return (await client.post('/v1/messages/email', { ...reported, ...fields })).body
 }
 const feedOf = async (client: Client, query = ''): Promise<any[]> =>
   (await client.get(`/v1/events?limit=100${query}`)).body
@@ -39,7 +46,7 @@ const eventsOf = (client: Client, type: string, count = 1): Promise<any[]> =>
   })
 
 /** A tenant with an endpoint for everything, and a receiver that takes it. */
-async function shopWithHook(world: World): Promise<{ shop: Shop; hook: Hook; endpoint: any }> {
+async function shopWithHook(world: World): Promise<{ shop: Shop; hook: TestHook; endpoint: any }> {
   const shop = await world.clientOf()
   const hook = await openHook()
   onTestFinished(() => hook.close())
@@ -47,7 +54,7 @@ async function shopWithHook(world: World): Promise<{ shop: Shop; hook: Hook; end
 }
 
 /** What the receiver got of an event, when that has come. */
-const arrivedAt = (hook: Hook, event_id: string): Promise<Arrived> =>
+const arrivedAt = (hook: TestHook, event_id: string): Promise<ReceivedRequest> =>
   eventually(async () => {
     const arrived = hook.arrived.filter(({ body }) => body.id === event_id)
     expect(arrived).not.toHaveLength(0)
@@ -101,7 +108,7 @@ test('events of an email name whom it goes to, and what became of whom they are 
     ['hard_bounce', joan],
     ['complaint', grace],
   ])
-  const stored = (await everyRow(world.sql)).toLowerCase()
+  const stored = (await readAllRows(world.sql)).toLowerCase()
   for (const address of [ada, grace, joan]) expect(stored).not.toContain(address)
 })
 

@@ -5,14 +5,14 @@ import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { eraseNextEvents } from '#domain/customers/change.ts'
 import { listFeed, type FeedQuery } from '#domain/feed.ts'
 import {
-  forgetDeletedEndpoints,
-  forgetOldRecoveries,
-  forgetOldStats,
+  purgeDeletedEndpoints,
+  deleteOldRecoveries,
+  deleteOldStats,
 } from '#domain/webhook-endpoints/retention.ts'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { freshKey, type Client } from '#test/client.ts'
-import { sequenceAll, sequencing } from '#test/feed.ts'
+import { sequenceAll, startSequencing } from '#test/feed.ts'
 import { postgresUrl } from '#test/suite.ts'
 import { urlAs } from '#test/users.ts'
 import { testIn, type World } from '#test/world.ts'
@@ -159,7 +159,7 @@ describe('a deleted customer', () => {
   test('is erased while many events get their sequences, and the feed has no gap', async ({ world }) => {
     await changes(world, 3000)
     await shop.delete(`/v1/customers/${customer_id}`)
-    const sequencers = [sequencing(world), sequencing(world)]
+    const sequencers = [startSequencing(world), startSequencing(world)]
     while (await eraseNextEvents(worker, 40));
     await Promise.all(sequencers.map((sequencer) => sequencer.close()))
     await sequenceAll(world.sql)
@@ -179,8 +179,8 @@ test('counts of deliveries are forgotten when they are older than the figures', 
     insert into webhook_stats (tenant_id, endpoint_id, hour, bucket, shard, count, last_at)
     select ${shop.tenant_id}, ${newId()}, date_trunc('hour', now()) - n * interval '1 day', 0, 0, 1, now()
     from generate_series(1, 20) n`
-  expect(await forgetOldStats(worker, 5)).toBe(5)
-  expect(await forgetOldStats(worker, 100)).toBe(8)
+  expect(await deleteOldStats(worker, 5)).toBe(5)
+  expect(await deleteOldStats(worker, 100)).toBe(8)
   expect(await world.sql`select from webhook_stats`).toHaveLength(7)
 })
 
@@ -204,9 +204,9 @@ test('deleted endpoints and completed recoveries are forgotten when they are old
     update webhook_recoveries set updated_at = now() - interval '122 days',
       status = case when id = ${done} then 'completed' else status end, after_at = case when id = ${done} then null else after_at end
     where tenant_id = ${shop.tenant_id}`
-  expect(await forgetDeletedEndpoints(worker, 121, 10)).toBe(1)
-  expect(await forgetDeletedEndpoints(worker, 100, 0)).toBe(0)
-  expect(await forgetOldRecoveries(worker, 121, 10)).toBe(1)
+  expect(await purgeDeletedEndpoints(worker, 121, 10)).toBe(1)
+  expect(await purgeDeletedEndpoints(worker, 100, 0)).toBe(0)
+  expect(await deleteOldRecoveries(worker, 121, 10)).toBe(1)
   const left = await world.sql<{ id: string }[]>`
     select id from webhook_endpoints where tenant_id = ${shop.tenant_id}
     union all select id from webhook_recoveries where tenant_id = ${shop.tenant_id}`

@@ -9,7 +9,7 @@ import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { listLatestEvents } from '#domain/feed.ts'
 import { openQueue } from '#queue/queue.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
-import { follow, sequenceAll, sequencing } from '#test/feed.ts'
+import { follow, sequenceAll, startSequencing } from '#test/feed.ts'
 import { capturedPayment, eventually, refund } from '#test/payments.ts'
 import { startHere } from '#test/parts.ts'
 import { postgresUrl } from '#test/suite.ts'
@@ -46,7 +46,7 @@ test('500 writers that commit late and in any order: every reader sees each even
   const writers = connectDatabase(world.config.DATABASE_URL!, { max: 60, application_name: 'test' })
   onTestFinished(() => writers.end())
   const reader = await world.clientOf()
-  const sequencers = [sequencing(world), sequencing(world)]
+  const sequencers = [startSequencing(world), startSequencing(world)]
   const readers = [1, 2, 3, 7, 25].map((limit) => follow(reader, 500, limit))
   await Promise.all(
     Array.from({ length: 500 }, (_, n) =>
@@ -85,7 +85,7 @@ test('what is committed late gets a later sequence, and until it has one it is r
   const { body } = await reader.get(`/v1/events/${early}`)
   expect(body).toMatchObject({ id: early, sequence: null, subject_type: 'customer', subject_id: early })
   expect((await reader.get('/v1/events')).body.map(({ id }: { id: string }) => id)).toEqual([late])
-  await sequencer.letGo()
+  await sequencer.release()
   await sequenceAll(world.sql)
   const events = (await reader.get('/v1/events')).body
   expect(events.map(({ id, sequence }: any) => [id, sequence])).toEqual([
@@ -117,12 +117,12 @@ test('what is committed late is found by the time when it happened', async ({ wo
 })
 
 /** Nobody gives sequences until it is let go. */
-async function holdSequencer(world: World): Promise<{ letGo: () => Promise<void> }> {
+async function holdSequencer(world: World): Promise<{ release: () => Promise<void> }> {
   const held = await world.sql.reserve()
   await held`begin`
   await held`select from event_sequences where tenant_id = ${SYSTEM_TENANT_ID} for update`
   return {
-    async letGo() {
+    async release() {
       await held`rollback`
       held.release()
     },

@@ -4,8 +4,8 @@ import { routesOf } from '#test/documentation.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { newTally, propertiesOf, runRound } from '../fuzz/campaign.ts'
 import { flood, FLOODS } from '../fuzz/floods.ts'
-import { live } from '../fuzz/stories/live.ts'
-import { STORY_NOUNS } from '../fuzz/stories/nouns.ts'
+import { runScenario } from '../fuzz/scenarios/live.ts'
+import { SCENARIO_RESOURCES } from '../fuzz/scenarios/resources.ts'
 import { deployedTarget, FUZZED_VARIABLES, type Target } from '../fuzz/target.ts'
 
 const RUNS = 3
@@ -38,14 +38,14 @@ test(
 
 test('every operation, the notifications, stories and queues are fuzzed', () => {
   const names = routesOf(target.document).map(({ method, path }) => `${method} ${path}`)
-  const nouns = ['payments', ...STORY_NOUNS.map(({ name }) => name)]
+  const resources = ['payments', ...SCENARIO_RESOURCES.map(({ name }) => name)]
   expect(propertiesOf(target)).toEqual([
     ...names,
     'requests without an end',
     'POST /stripe',
     'POST /twilio',
     'POST /email',
-    ...nouns.map((name) => `stories of ${name}`),
+    ...resources.map((name) => `stories of ${name}`),
     ...FLOODS.map(({ name }) => `a flood of ${name}`),
   ])
 })
@@ -78,12 +78,12 @@ describe('it would notice', () => {
   })
 
   test('a resource that goes from one state to another that cannot follow', async () => {
-    const noun = STORY_NOUNS.find(({ name }) => name === 'top-ups')!
-    const next = noun.next
-    noun.next = { pending: [] }
-    onTestFinished(() => void (noun.next = next))
-    const story = { drawn: { source: 'src_success' }, moves: [[]], order: [0] }
-    const { problems } = await live(target, noun, story)
+    const resource = SCENARIO_RESOURCES.find(({ name }) => name === 'top-ups')!
+    const next = resource.next
+    resource.next = { pending: [] }
+    onTestFinished(() => void (resource.next = next))
+    const scenario = { parameters: { source: 'src_success' }, moves: [[]], order: [0] }
+    const { problems } = await runScenario(target, resource, scenario)
     expect(problems).toEqual(['from pending it became succeeded'])
   })
 

@@ -12,7 +12,7 @@ import { SCOPES } from '#domain/areas.ts'
 import { proposalState } from '#domain/proposals/proposal.ts'
 import { DRIFT_STATES } from '#domain/reconciliation/drift.ts'
 import { MESSAGE_STATUSES } from '#domain/messages/message.ts'
-import { SUBJECTS, type Noun } from '#domain/subjects.ts'
+import { RESOURCES, type ResourceName } from '#domain/resources.ts'
 import { suppressionReason } from '#domain/suppressions/suppression.ts'
 import { transactionKind } from '#domain/wallet/transactions.ts'
 import { FAULT_NAMES } from '#emulators/shared/faults.ts'
@@ -325,7 +325,8 @@ test('the guides name every test method, fault, scope, queue, event, kind of tra
     const rows = Array.from((await guide(name)).matchAll(/^\| (.+?) \|/gm), ([, cell]) => cell!).join()
     for (const each of what) expect([name, rows]).toEqual([name, expect.stringContaining(`\`${each}\``)])
   }
-  const eventsOf = (noun: Noun) => Object.keys(SUBJECTS[noun].events).map((word) => `${noun}.${word}`)
+  const eventsOf = (resource: ResourceName) =>
+    Object.keys(RESOURCES[resource].events).map((word) => `${resource}.${word}`)
   await names('payouts', eventsOf('payout'))
   await names('wallet', [...eventsOf('top_up'), ...transactionKind.options])
   await names('kyc', eventsOf('kyc'))

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { variables } from '#core/config/help.ts'
 import { isReadBy } from '#core/config/readers.ts'
 import type { ProcessName } from '#core/config/row.ts'
-import { API_VERSION, EVENT_TYPES } from '#providers/stripe/news.ts'
+import { API_VERSION, EVENT_TYPES } from '#providers/stripe/events.ts'
 import { runCommand } from '#test/commands.ts'
 import { configurationPage, exampleEnvironment, misplacedVariables } from '#test/configuration.ts'
 
@@ -48,8 +48,8 @@ test.for([
       for (const [, variable] of (await readFile(file, 'utf8')).matchAll(/\bconfig\.([A-Z_]+)/g))
         used.add(variable!)
     expect(used.size).toBeGreaterThan(0)
-    const said = variables().filter((variable) => isReadBy(variable.name, name))
-    expect(said.map((variable) => variable.name)).toEqual(expect.arrayContaining([...used]))
+    const reported = variables().filter((variable) => isReadBy(variable.name, name))
+    expect(reported.map((variable) => variable.name)).toEqual(expect.arrayContaining([...used]))
   },
 )
 

@@ -349,8 +349,8 @@ test('a key older than 30 days is forgotten, and still cannot create a second re
   await world.sql`
     update idempotency_keys set created_at = created_at - interval '31 days'
     where tenant_id = ${world.tenant_id} and key in (${customer.idempotency_key}, ${bought.idempotency_key})`
-  const { forgetOldKeys } = await import('#domain/idempotency.ts')
-  expect(await forgetOldKeys(world.sql, 100)).toBe(2)
+  const { deleteOldKeys } = await import('#domain/idempotency.ts')
+  expect(await deleteOldKeys(world.sql, 100)).toBe(2)
   for (const [path, body] of [
     ['/v1/customers', customer],
     ['/v1/payments', bought],

@@ -332,18 +332,18 @@ test('error messages are in plain words, with a limit to the length and number o
     'Idempotency-Key must be 1 to 255 visible characters',
   )
   // What is wrong whatever the kind is.
-  for (const [kind, said] of [
+  for (const [kind, reported] of [
     [undefined, 'is required'],
     ['summarize', 'must be one of generate, classify, extract'],
   ])
     expect(await named({ kind, max_output_tokens: 0, nope: 1 }, '/v1/ai/tasks')).toEqual([
-      `kind ${said}`,
+      `kind ${reported}`,
       'input is required',
       'max_output_tokens must be at least 1',
       'nope is not known',
       'idempotency_key is required',
     ])
-  for (const [change, said] of [
+  for (const [change, reported] of [
     [{ amount_minor: 0 }, 'amount_minor must be more than 0.'],
     [{ amount_minor: 1.5 }, 'amount_minor must be a whole number.'],
     [{ amount_minor: '1' }, 'amount_minor must be a number.'],
@@ -355,7 +355,7 @@ test('error messages are in plain words, with a limit to the length and number o
     [{ description: {} }, 'description must be text.'],
     [{ '': 1 }, '"" is not known.'],
   ] as const)
-    expect((await told({ ...fine, ...change }))[0]).toBe(said)
+    expect((await told({ ...fine, ...change }))[0]).toBe(reported)
   expect((await told([]))[0]).toBe('body must be an object.')
   for (const nothing of [null, undefined]) expect(await told(nothing)).toEqual(await told({}))
   const refunds = '/v1/payments/0198f6f0-0000-7000-8000-000000000000/refunds'
@@ -390,7 +390,7 @@ test('where an id is due, what is given instead is refused with what an id looks
 })
 
 test('a repeated parameter is reported as such, and a field that fails several checks once', async () => {
-  for (const [query, ...said] of [
+  for (const [query, ...reported] of [
     ['limit=5&limit=6', 'limit comes more than once'],
     ['status=captured&status=failed&status=x', 'status comes more than once'],
     ['metadata[a]=1&metadata[a]=2', 'metadata.a comes more than once'],
@@ -400,14 +400,15 @@ test('a repeated parameter is reported as such, and a field that fails several c
   ]) {
     const { status, body } = await client.get(`/v1/payments?${query}`)
     const told = body.error.details.map((each: any) => `${each.param} ${each.message}`)
-    expect([query, status, told]).toEqual([query, 400, said])
+    expect([query, status, told]).toEqual([query, 400, reported])
   }
 })
 
 test('error messages hold no words of the validator or the programming language', async () => {
   const values = [undefined, null, '', 'x', -1, 1.5, true, [], {}, [{}], { a: undefined }]
-  const said: string[] = []
-  const add = ({ status, text }: { status: number; text: string }) => void (status >= 400 && said.push(text))
+  const reported: string[] = []
+  const add = ({ status, text }: { status: number; text: string }) =>
+    void (status >= 400 && reported.push(text))
   for (const path of [
     'customers',
     'payments',
@@ -444,7 +445,7 @@ test('error messages hold no words of the validator or the programming language'
   ])
     for (const value of ['', 'x', '-1', '[object Object]'])
       add(await client.get(`/v1/payments?${query}=${encodeURIComponent(value)}`))
-  const wrong = said.filter((text) =>
+  const wrong = reported.filter((text) =>
     /undefined|null|NaN|\$\{|\[object|Invalid input|expected|received|: ?"[.: ]|Too /.test(text),
   )
   expect(wrong).toEqual([])

@@ -4,11 +4,11 @@ import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BODY_LIMIT_BYTES } from '#api/body.ts'
 import { startApi } from '#api/main.ts'
-import { BODIES_ON_THEIR_WAY_BYTES } from '#core/bodies.ts'
+import { MAX_BUFFERED_BODY_BYTES } from '#core/bodies.ts'
 import { createLog } from '#core/log.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'
 import { startProcess, until } from '#test/process.ts'
-import { leaveAtOnce, openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
+import { sendAndReset, openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
 import { createRefusingWorld, jsonHeaders, stored, type RefusingWorld } from '#test/refusals.ts'
 import type { World } from '#test/world.ts'
 
@@ -92,7 +92,7 @@ test('a request that never ends is answered 408 and disconnected', async () => {
 })
 
 test('bodies that never end are given up when there is no room for newer ones', async () => {
-  const most = BODIES_ON_THEIR_WAY_BYTES / BODY_LIMIT_BYTES
+  const most = MAX_BUFFERED_BODY_BYTES / BODY_LIMIT_BYTES
   const head = `POST /v1/customers HTTP/1.1\r\nhost: x\r\n${ours}`
   const announced = openUnfinished(
     client.url,
@@ -129,7 +129,7 @@ test('callers who leave in the middle of a body, or before they are answered, ar
     expect((await there.get('/v1/customers')).status).toBe(200)
     await half.reset()
     for (const path of ['/favicon.ico', '/v1/customers', '/%ff'])
-      await leaveAtOnce(api.url, `GET ${path} HTTP/1.1\r\nhost: x\r\n${ours}\r\n`)
+      await sendAndReset(api.url, `GET ${path} HTTP/1.1\r\nhost: x\r\n${ours}\r\n`)
     expect((await there.get('/v1/customers')).status).toBe(200)
     expect(lines).toEqual([])
   } finally {
@@ -259,11 +259,11 @@ test('a log has one JSON line for each message, and holds no secrets', async () 
     const body = JSON.stringify({ idempotency_key: freshKey(), ...fields })
     const last = await sendBytes(url, requestBytes('POST', '/v1/customers', jsonHeaders(world), body))
     expect(last.status).toBe(201)
-    await api.says(last.headers.get('x-request-id')!)
-    const said = api.output().split('\n')
-    for (const line of said)
+    await api.waitForLine(last.headers.get('x-request-id')!)
+    const reported = api.output().split('\n')
+    for (const line of reported)
       expect(JSON.parse(line)).toMatchObject({ level: expect.any(Number), name: 'api' })
-    expect(said.some((line) => JSON.parse(line).msg === 'forged')).toBe(false)
+    expect(reported.some((line) => JSON.parse(line).msg === 'forged')).toBe(false)
     expect(api.output()).not.toContain('\u001b')
     expect(api.output()).not.toMatch(/secret/i)
     expect(api.output()).not.toContain(client.key)

@@ -7,21 +7,21 @@ import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { findEvent } from '#domain/feed.ts'
 import {
-  BEGINNING,
+  HISTORY_START,
   countStrays,
   dropNextPartition,
-  makeNextPartition,
-  moveFinished,
+  createNextPartition,
+  moveFinishedJobs,
 } from '#domain/history.ts'
 import { countUnknown } from '#domain/jobs/states.ts'
-import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
+import { findAbandonedPayments, findExpiredHolds, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { listAiTasks } from '#domain/ai-tasks/find.ts'
 import { cancelAbandonedVerifications } from '#domain/verifications/cancel.ts'
 import { listVerifications } from '#domain/verifications/find.ts'
 import { freshKey } from '#test/client.ts'
 import { sequenceAll } from '#test/feed.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, paymentIn, refund } from '#test/payments.ts'
-import { deliver, listEvents, madeUp, notificationId } from '#test/stripe-events.ts'
+import { deliver, listEvents, fabricatedEvent, notificationId } from '#test/stripe-events.ts'
 import { postgresUrl } from '#test/suite.ts'
 import { urlAs } from '#test/users.ts'
 import { createWorld, testIn, type World } from '#test/world.ts'
@@ -113,8 +113,8 @@ test('jobs are not moved while they are open, discarded, just finished, or their
   world,
 }) => {
   await heldPayment(world.client)
-  const parked = madeUp('payment_intent.succeeded', { id: 'pi_nobody', object: 'payment_intent' })
-  const lost = madeUp('payment_intent.succeeded', { id: 'pi_lost', object: 'payment_intent' })
+  const parked = fabricatedEvent('payment_intent.succeeded', { id: 'pi_nobody', object: 'payment_intent' })
+  const lost = fabricatedEvent('payment_intent.succeeded', { id: 'pi_lost', object: 'payment_intent' })
   for (const event of [parked, lost]) await deliver(world, event)
   await world.drain()
   await twoHoursPass(world)
@@ -124,7 +124,7 @@ test('jobs are not moved while they are open, discarded, just finished, or their
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, finished_at)
     values (gen_random_uuid(), ${world.tenant_id}, 'nobody', 'payment.capture', '{}', 1, 'discarded', now() - interval '2 hours')`
   const lately = await heldPayment(world.client)
-  expect((await moveFinished(worker, BEGINNING, 1000)).next).toBeNull()
+  expect((await moveFinishedJobs(worker, HISTORY_START, 1000)).next).toBeNull()
   const left = await world.sql<{ state: string }[]>`
     select state from jobs where id in (${notificationId(parked)}, ${notificationId(lost)}) or queue = 'nobody' or subject_id = ${lately.id}
     order by state`
@@ -190,7 +190,7 @@ describe('partitions', () => {
     world,
   }) => {
     await eventually(async () => {
-      await makeNextPartition(worker)
+      await createNextPartition(worker)
       for (const parent of ['sequenced_events', 'webhook_deliveries'])
         expect([parent, (await named(world, parent)).length]).toEqual([parent, 6])
     })
@@ -279,7 +279,7 @@ describe('partitions', () => {
       })
       onTestFinished(() => other.end())
       await expect(dropNextPartition(other, 'events', 31)).rejects.toMatchObject({ code: '42501' })
-      await expect(moveFinished(other, BEGINNING, 1)).rejects.toMatchObject({ code: '42501' })
+      await expect(moveFinishedJobs(other, HISTORY_START, 1)).rejects.toMatchObject({ code: '42501' })
       await expect(other`select from events_default`).rejects.toMatchObject({ code: '42501' })
     }
     await expect(worker`delete from job_history`).rejects.toMatchObject({ code: '42501' })
@@ -314,7 +314,7 @@ test('a payment whose buyer never acts is canceled at the processor, as abandone
   expect(timeline).toContainEqual(
     expect.objectContaining({ kind: 'provider_call', name: 'cancel', outcome: 'done' }),
   )
-  expect(await findAbandoned(world.sql, 24 * 3600, 10)).toEqual([])
+  expect(await findAbandonedPayments(world.sql, 24 * 3600, 10)).toEqual([])
   for (const { id } of [fresh, touched])
     expect((await world.client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'requires_action' })
 })
@@ -345,13 +345,13 @@ test('sweeps and lists of what is rare read only the rows that they look for, ho
   await sql`
     insert into ai_tasks (tenant_id, id, idempotency_key, kind, status, output, finished_at)
     select ${tenant_id}, gen_random_uuid(), 'k' || n, 'generate', 'succeeded', '{}', now() from generate_series(1, 20000) n`
-  const { forgetOldKeys } = await import('#domain/idempotency.ts')
+  const { deleteOldKeys } = await import('#domain/idempotency.ts')
   const sweeps: Record<string, () => Promise<unknown>> = {
     countUnknown: () => countUnknown(sql),
     warnOfExpiry: () => warnOfExpiry(sql, 100),
-    findLapsed: () => findLapsed(sql, 100),
-    findAbandoned: () => findAbandoned(sql, 3600, 100),
-    forgetOldKeys: () => forgetOldKeys(sql, 1000),
+    findExpiredHolds: () => findExpiredHolds(sql, 100),
+    findAbandonedPayments: () => findAbandonedPayments(sql, 3600, 100),
+    deleteOldKeys: () => deleteOldKeys(sql, 1000),
     cancelAbandonedVerifications: () => cancelAbandonedVerifications(sql, 30, 100),
     rejectedVerifications: () => listVerifications(sql, tenant_id, { status: 'rejected', limit: 20 }),
     failedAiTasks: () => listAiTasks(sql, tenant_id, { status: 'failed', limit: 20 }),

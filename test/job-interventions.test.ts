@@ -2,15 +2,15 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
-import { findJob, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
-import { askedActSchema, askForAct, findAct } from '#domain/operator-acts/act.ts'
+import { findJob, type ListedJob, type JobDetail } from '#domain/interventions/find.ts'
+import { requestedActSchema, requestAct, findAct } from '#domain/operator-acts/act.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { findAuditEntries, type AuditEntry } from '#domain/people/audit-log.ts'
-import { operatorHere } from '#domain/people/operator-here.ts'
-import { lookAt } from '#domain/reconciliation/looks.ts'
+import { commandActor } from '#domain/people/operator-here.ts'
+import { requestLookup } from '#domain/reconciliation/lookups.ts'
 import { BY_CARD, freshKey, type Client } from '#test/client.ts'
-import { NAMELESS, runCommand } from '#test/commands.ts'
-import { problemsLeft } from '#test/invariants.ts'
+import { WITHOUT_USER_NAME, runCommand } from '#test/commands.ts'
+import { findRemainingProblems } from '#test/invariants.ts'
 import { pay } from '#test/load.ts'
 import {
   ASYNC,
@@ -43,11 +43,11 @@ async function jobs(...args: string[]) {
 
 /** What was put on record by a command, latest first. */
 async function onRecord(command: string, limit: number): Promise<AuditEntry[]> {
-  const { actor } = operatorHere(command, null)
+  const { actor } = commandActor(command, null)
   return (await findAuditEntries(world.sql, { tenant_id: null, actor: actor!, limit })).entries
 }
 
-async function shown(id: string): Promise<ShownJob> {
+async function shown(id: string): Promise<JobDetail> {
   return (await findJob(world.sql, id))!
 }
 
@@ -150,7 +150,7 @@ test('an act resolves the unknown jobs that its filter finds, and no act does so
   const { shop, refunds, statuses, capture, resume } = await unknownOfOne()
   const filter = { state: 'unknown', tenant_id: shop.tenant_id } as const
   const asked = { act: 'resolve', filter, reason: 'the account was closed', took_effect: false } as const
-  const id = await askForAct(world.sql, asked, { who: 'ada@example.com', matched: 2 })
+  const id = await requestAct(world.sql, asked, { who: 'ada@example.com', matched: 2 })
   const act = await eventually(async () => {
     const now = await findAct(world.sql, id)
     expect(now).toMatchObject({ state: 'done' })
@@ -166,7 +166,7 @@ test('an act resolves the unknown jobs that its filter finds, and no act does so
     { ...asked, took_effect: true, reference: 're_1' },
     { ...asked, took_effect: undefined },
   ]
-  for (const body of refused) expect(askedActSchema.safeParse(body).success).toBe(false)
+  for (const body of refused) expect(requestedActSchema.safeParse(body).success).toBe(false)
   await resume()
 })
 test.each([
@@ -212,7 +212,7 @@ test.each([
       await tell()
       await eventually(async () => expect(await drifts()).toMatchObject([{ subject_id: refund_id }]))
     })
-    const look = lookAt('stripe', { subject: 'refund', reference }, 'later')
+    const look = requestLookup('stripe', { subject: 'refund', reference }, 'later')
     await storeNotifications(world.sql, [look])
     await eventually(async () => expect(await amounts()).toBe(300))
     await refundIs(refund_id, 'failed')
@@ -383,7 +383,7 @@ test('an operator without a user name is recorded by number', async () => {
     values (${id}, ${world.tenant_id}, 'maintenance', 'nobody.knows', '{}', 1, 'infinity')`
   const done = await runCommand('src/commands/jobs.ts', ['discard', id, '--reason', 'by mistake'], {
     DATABASE_URL: world.config.DATABASE_URL,
-    ...NAMELESS,
+    ...WITHOUT_USER_NAME,
   })
   expect(done).toMatchObject({ code: 0, stderr: '' })
   expect((await shown(id)).interventions).toMatchObject([{ who: `uid ${process.getuid!()}` }])
@@ -450,7 +450,7 @@ test('a wrong command is refused in one line, and so is an act without a reason'
 
 test('after all of these stories the books balance and agree with the processor', async () => {
   await world.drain()
-  expect(await problemsLeft(world)).toEqual([])
+  expect(await findRemainingProblems(world)).toEqual([])
 })
 
 // It leaves the books apart, so it comes last.

@@ -5,7 +5,7 @@ import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { findJob } from '#domain/interventions/find.ts'
 import { countJobs, searchJobs, type JobSearch } from '#domain/interventions/search.ts'
-import { findStory, storySchema } from '#domain/operations/story.ts'
+import { findTimelineData, timelineDataSchema } from '#domain/operations/payment-timeline.ts'
 import { freshKey } from '#test/client.ts'
 import { capturedPayment, eventually, refund } from '#test/payments.ts'
 import { urlAs } from '#test/users.ts'
@@ -62,7 +62,7 @@ test('a job is found by all that people have of it', async ({ world }) => {
     expect(await findJob(dashboard, id)).toMatchObject({
       state: 'succeeded',
       works_on: {
-        noun: 'refund',
+        resource: 'refund',
         id: body.id,
         amount_minor: 300,
         currency: 'USD',
@@ -137,10 +137,10 @@ test('an act is promised what it takes, and a page without jobs leads back to th
   const sparse = { state: 'open', name: 'sparse.work' } as const
   const ids = await find(sparse)
   expect(ids).toHaveLength(3)
-  let page = await searchJobs(dashboard, sparse, { limit: 5, look: 3 })
+  let page = await searchJobs(dashboard, sparse, { limit: 5, scan_limit: 3 })
   const pages = [page]
   while (page.next !== null) {
-    page = await searchJobs(dashboard, sparse, { limit: 5, look: 3, after: page.next })
+    page = await searchJobs(dashboard, sparse, { limit: 5, scan_limit: 3, after: page.next })
     pages.push(page)
   }
   expect(pages.flatMap(({ items }) => items.map(({ id }) => id))).toEqual(ids)
@@ -148,7 +148,7 @@ test('an act is promised what it takes, and a page without jobs leads back to th
   expect(empty).toBeGreaterThan(0)
   const back: string[] = []
   for (let before = pages[empty]!.previous; before !== null;) {
-    const earlier = await searchJobs(dashboard, sparse, { limit: 5, look: 3, before })
+    const earlier = await searchJobs(dashboard, sparse, { limit: 5, scan_limit: 3, before })
     back.unshift(...earlier.items.map(({ id }) => id))
     before = earlier.previous
   }
@@ -164,11 +164,11 @@ test('a search for what is rare looks at a part, says how far, and finds it in t
       now() - interval '9 days', '{"message": "Nobody ANSWERED."}')`
   await world.sql`select move_finished_jobs('-infinity', ${newId()}, 1000)`
   const search = { state: 'failed', search: 'nobody answered' } as const
-  const first = await searchJobs(dashboard, search, { limit: 10, look: 500 })
-  expect(first).toMatchObject({ items: [], next: expect.any(String), looked_until: expect.any(String) })
+  const first = await searchJobs(dashboard, search, { limit: 10, scan_limit: 500 })
+  expect(first).toMatchObject({ items: [], next: expect.any(String), scanned_until: expect.any(String) })
   let page = first
   for (let pages = 0; page.next !== null && pages < 100; pages++)
-    page = await searchJobs(dashboard, search, { limit: 10, look: 500, after: page.next })
+    page = await searchJobs(dashboard, search, { limit: 10, scan_limit: 500, after: page.next })
   expect(page.items).toMatchObject([{ name: 'rare.work', error: 'Nobody ANSWERED.' }])
   await expect(searchJobs(dashboard, search, { limit: 1, after: 'x' })).rejects.toMatchObject({
     code: 'invalid_request',
@@ -184,7 +184,9 @@ test('the story of a payment has its jobs and the deliveries of its events, and 
   const payment = await capturedPayment(shop)
   await capturedPayment(shop)
   await eventually(async () => {
-    const { jobs, deliveries } = storySchema.parse(await findStory(dashboard, shop.tenant_id, payment.id))
+    const { jobs, deliveries } = timelineDataSchema.parse(
+      await findTimelineData(dashboard, shop.tenant_id, payment.id),
+    )
     expect(jobs.map(({ name, state, run_at }) => [name, state, run_at])).toEqual([
       ['payment.authorize', 'succeeded', null],
       ['payment.capture', 'succeeded', null],
@@ -192,12 +194,12 @@ test('the story of a payment has its jobs and the deliveries of its events, and 
     const { id: endpoint_id } = endpoint.body
     expect(deliveries).toMatchObject([{ endpoint_id, url, type: 'payment.captured' }])
   })
-  const { jobs, events } = await findStory(dashboard, shop.tenant_id, payment.id)
+  const { jobs, events } = await findTimelineData(dashboard, shop.tenant_id, payment.id)
   expect(new Set(events.map(({ about_id }) => about_id))).toEqual(new Set([payment.id]))
   // Of a stretch of time: a job is of each in which it was open.
   const [authorize, capture] = jobs.map(({ created_at, finished_at }) => ({ created_at, finished_at }))
   const namesOf = async (stretch: object) => {
-    const part = await findStory(dashboard, shop.tenant_id, payment.id, stretch)
+    const part = await findTimelineData(dashboard, shop.tenant_id, payment.id, stretch)
     return [part.jobs.map(({ name }) => name), part.deliveries.length]
   }
   expect(await namesOf({ before: capture!.created_at })).toEqual([['payment.authorize'], 0])
@@ -206,7 +208,7 @@ test('the story of a payment has its jobs and the deliveries of its events, and 
     'payment.authorize',
     'payment.capture',
   ])
-  const foreign = await findStory(dashboard, world.tenant_id, payment.id)
+  const foreign = await findTimelineData(dashboard, world.tenant_id, payment.id)
   expect([foreign.jobs, foreign.events, foreign.deliveries]).toEqual([[], [], []])
 })
 
@@ -220,7 +222,7 @@ test('what waits is in the latest stretch of a story, however much there is', as
     from (select * from all_jobs where tenant_id = ${shop.tenant_id} and subject_id = ${id} limit 1) one
     cross join generate_series(1, 230)`
   const waits = async (stretch: object) => {
-    const { jobs } = await findStory(dashboard, shop.tenant_id, id, stretch)
+    const { jobs } = await findTimelineData(dashboard, shop.tenant_id, id, stretch)
     return jobs.filter(({ run_at }) => run_at !== null).length
   }
   expect(await waits({ since: new Date().toISOString() })).toBe(230)

@@ -11,17 +11,26 @@ import { retryJob } from '#domain/interventions/act.ts'
 import { claimJobs, renewLeases, type ClaimedJob } from '#domain/jobs/claim.ts'
 import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'
 import { createPayments, type CreateRequest } from '#domain/payments/request.ts'
-import { paymentMethodPlace } from '#domain/payments/sealed.ts'
+import { paymentMethodContext } from '#domain/payments/sealed.ts'
 import { settlePayments } from '#domain/payments/settle.ts'
 import { settleRefunds } from '#domain/refunds/settle.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import { capturePayment } from '#jobs/payments.ts'
-import { done, failed, giveBack, retry, rotate, undone, unknown, type Decision } from '#workers/decision.ts'
+import {
+  done,
+  failed,
+  giveBack,
+  retry,
+  rotate,
+  retryUndone,
+  unknown,
+  type Decision,
+} from '#workers/decision.ts'
 import { startWorker } from '#workers/main.ts'
 import { neverSent } from '#workers/handlers/calls.ts'
 import { settlementOf } from '#workers/decision.ts'
-import { checkBooks } from '#test/books.ts'
-import { problemsLeft } from '#test/invariants.ts'
+import { checkInvariants } from '#test/books.ts'
+import { findRemainingProblems } from '#test/invariants.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import {
@@ -41,10 +50,10 @@ const settlement = (job: ClaimedJob, decision: Decision) => settlementOf(job, ca
 const succeeded = (job: ClaimedJob) => settlement(job, done())
 const as = (worker: string) => ({ worker, names: JOB_NAMES })
 
-/** What `POST /v1/payments` would accept, without a bell unless `rung` claims that there was one. */
+/** What `POST /v1/payments` would accept, without a bell unless `will_wake` claims that there was one. */
 function request(
   { config, tenant_id: first }: World,
-  { rung, tenant_id = first }: { rung: boolean; tenant_id?: string },
+  { will_wake, tenant_id = first }: { will_wake: boolean; tenant_id?: string },
 ): CreateRequest {
   const job_id = newId()
   return {
@@ -52,7 +61,7 @@ function request(
     payment_id: newId(),
     job_id,
     event_id: newId(),
-    rung,
+    will_wake,
     idempotency_key: freshKey(),
     route: 'POST /v1/payments',
     fingerprint: '',
@@ -65,7 +74,7 @@ function request(
     description: null,
     payment_method: createVault(config.ENCRYPTION_KEY!).seal(
       'pm_card_visa',
-      paymentMethodPlace(tenant_id, job_id),
+      paymentMethodContext(tenant_id, job_id),
     ),
     return_url: null,
     metadata: {},
@@ -101,7 +110,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
   afterAll(async () => await world?.close())
 
   test('a job whose bell was lost is claimed from the database', async () => {
-    const asked = Array.from({ length: 20 }, () => request(world, { rung: true }))
+    const asked = Array.from({ length: 20 }, () => request(world, { will_wake: true }))
     await createPayments(world.sql, asked)
     for (const { payment_id } of asked)
       expect(await paymentIn(client, payment_id, 'authorized')).toMatchObject({
@@ -110,7 +119,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
   })
 
   test('a job without a bell is found', async () => {
-    const asked = Array.from({ length: 20 }, () => request(world, { rung: false }))
+    const asked = Array.from({ length: 20 }, () => request(world, { will_wake: false }))
     await createPayments(world.sql, asked)
     for (const { payment_id } of asked)
       expect(await paymentIn(client, payment_id, 'authorized')).toMatchObject({
@@ -210,7 +219,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
 
   test('after all of these stories the books balance and agree with the processor', async () => {
     await world.drain()
-    expect(await problemsLeft(world)).toEqual([])
+    expect(await findRemainingProblems(world)).toEqual([])
   })
 })
 
@@ -234,7 +243,7 @@ describe('the fence', () => {
     return [first!, second!]
   }
 
-  const told = (job: ClaimedJob, status: 'authorized' | 'captured') => ({
+  const update = (job: ClaimedJob, status: 'authorized' | 'captured') => ({
     tenant_id: job.tenant_id,
     payment_id: (job.payload as { payment_id: string }).payment_id,
     status,
@@ -248,7 +257,7 @@ describe('the fence', () => {
     failure: null,
   })
   const settlePayment = (job: ClaimedJob, settlement: Settlement, status: 'authorized' | 'captured') =>
-    settlePayments(world.sql, [{ ...settlement, told: told(job, status), notification_id: null }])
+    settlePayments(world.sql, [{ ...settlement, update: update(job, status), notification_id: null }])
 
   async function jobOf(payment_id: string, name: string): Promise<string> {
     const [job] = await world.sql<{ id: string }[]>`
@@ -313,7 +322,7 @@ describe('the fence', () => {
       sql,
       [late, timely!].map((job) => ({
         ...succeeded(job),
-        told: told(job, 'authorized'),
+        update: update(job, 'authorized'),
         notification_id: null,
       })),
     )
@@ -345,7 +354,7 @@ describe('the fence', () => {
         {
           ...succeeded(job),
           notification_id: null,
-          told: {
+          update: {
             tenant_id: job.tenant_id,
             payment_id: body.id,
             refund_id: made.id,
@@ -373,10 +382,10 @@ describe('the fence', () => {
     }
     const sent = async () => (await sql`select first_sent_at from jobs where id = ${id}`)[0]!
     // Given back, or refused before it had an effect: it is as if there had been no attempt.
-    const turnedAway = undone({ kind: 'retry', reason: '429' })
+    const turnedAway = retryUndone({ kind: 'retry', reason: '429' })
     for (const decision of [giveBack('the worker is stopping'), turnedAway]) {
       const job = await claimed()
-      expect(job.call).toMatchObject({ in_doubt: false, look_only: false })
+      expect(job.call).toMatchObject({ in_doubt: false, lookup_only: false })
       await settleJobs(sql, [settlement(job, decision)])
       expect(await sent()).toEqual({ first_sent_at: null })
     }
@@ -389,9 +398,9 @@ describe('the fence', () => {
     expect(resumed!.call).toMatchObject({ in_doubt: false, refused_ms: null })
     // That one died. Nobody can take its mark back, whatever else is known of it.
     const first = await sent()
-    for (const decision of [undone({ kind: 'misconfigured', reason: '401' }), turnedAway]) {
+    for (const decision of [retryUndone({ kind: 'misconfigured', reason: '401' }), turnedAway]) {
       const heir = await claimed()
-      expect(heir.call).toMatchObject({ in_doubt: true, look_only: false })
+      expect(heir.call).toMatchObject({ in_doubt: true, lookup_only: false })
       await settleJobs(sql, [settlement(heir, decision)])
       expect(await sent()).toEqual(first)
       await sql`delete from job_attempts where job_id = ${id}`
@@ -415,7 +424,7 @@ describe('the fence', () => {
     const aged = await sent()
     for (const _ of [1, 2]) {
       const look = await claimed()
-      expect(look.call).toMatchObject({ look_only: true, in_doubt: true })
+      expect(look.call).toMatchObject({ lookup_only: true, in_doubt: true })
       await settleJobs(sql, [settlement(look, giveBack('the worker is stopping'))])
       expect(await sent()).toEqual(aged)
     }
@@ -502,7 +511,7 @@ describe('attempts', () => {
       const worker = await startWorker(away.config, log)
       await paymentIn(away.client, body.id, 'authorized')
       await worker.close()
-      await checkBooks(away)
+      await checkInvariants(away)
     } finally {
       await away.close()
     }
@@ -616,7 +625,7 @@ describe('attempts', () => {
     await resumeJobs(world.sql, { tenant_id: world.tenant_id })
     // Whoever else waits is served meanwhile, by bells and past them.
     await heldPayment(client)
-    const later = request(world, { rung: true })
+    const later = request(world, { will_wake: true })
     await createPayments(world.sql, [later])
     await paymentIn(client, later.payment_id, 'authorized')
     expect(await claimJobs(world.sql, [job!.id], as('one that does not know it'))).toEqual([])
@@ -691,7 +700,7 @@ describe('shares', () => {
     for (let batch = 0; batch < 10; batch += 1)
       await createPayments(
         sql,
-        Array.from({ length: 400 }, () => request(world, { tenant_id: noisy.tenant_id, rung: false })),
+        Array.from({ length: 400 }, () => request(world, { tenant_id: noisy.tenant_id, will_wake: false })),
       )
     await resumeJobs(sql, { tenant_id: noisy.tenant_id })
     let most = 0

@@ -9,7 +9,7 @@ import { ensureTenant } from '#domain/tenants.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
-import { byTest } from '#test/environment.ts'
+import { testActor } from '#test/environment.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const SECRET = /sk_live_[a-z0-9-]+_[0-9A-Za-z]{32}/
@@ -53,14 +53,14 @@ test('a revoked key is refused by every process within a second', async ({ world
   for (const url of urls) expect(await statusOf(world, client.key, url)).toBe(200)
   const lastAccepted = urls.map(async (url) => {
     for (let accepted_at = 0; ; await sleep(5)) {
-      const asked_at = performance.now()
+      const requested_at = performance.now()
       if ((await statusOf(world, client.key, url)) === 401) return accepted_at
-      accepted_at = asked_at
+      accepted_at = requested_at
     }
   })
   await sleep(50)
   expect(
-    await revokeApiKey(world.sql, client.tenant_id, client.key_id, byTest(client.tenant_id)),
+    await revokeApiKey(world.sql, client.tenant_id, client.key_id, testActor(client.tenant_id)),
   ).toBeDefined()
   const revoked_at = performance.now()
   for (const accepted_at of await Promise.all(lastAccepted)) {
@@ -72,7 +72,7 @@ test('a revoked key is refused by every process within a second', async ({ world
 
 test('a key stops working when it expires, also while it is in use', async ({ world }) => {
   const tenant = await ensureTenant(world.sql, 'expiring')
-  const by = byTest(tenant.id)
+  const by = testActor(tenant.id)
   const over = { name: 'x', scopes: [], expires_at: '2020-01-01T00:00:00Z' }
   const past = await createApiKey(world.sql, tenant, over, by)
   expect(await statusOf(world, past.secret)).toBe(401)
@@ -98,7 +98,7 @@ test('a rotated key goes on working for its grace period, and the new one has it
   world,
 }) => {
   const tenant = await ensureTenant(world.sql, 'rotating')
-  const by = byTest(tenant.id)
+  const by = testActor(tenant.id)
   const asked = { name: 'shop', scopes: ['customer:write' as const], expires_at: null }
   const old = await createApiKey(world.sql, tenant, asked, by)
   const fresh = (await rotateApiKey(world.sql, tenant, old.id, 3600, by))!
@@ -118,7 +118,7 @@ test('the new key expires when the old one would have, and an expired key cannot
   world,
 }) => {
   const tenant = await ensureTenant(world.sql, 'ending')
-  const by = byTest(tenant.id)
+  const by = testActor(tenant.id)
   const expires_at = '2099-01-01T00:00:00Z'
   const ending = { name: 'x', scopes: [], expires_at }
   const old = await createApiKey(world.sql, tenant, ending, by)
@@ -160,7 +160,7 @@ test('the command makes keys that expire, or with every scope', async ({ world }
     expect(stdout).toContain(`${key.id}  ...${key.secret.slice(-4)}  expires 2098-02-03T00:00:00`)
   }
   const tenant = await ensureTenant(world.sql, 'expiries')
-  const by = byTest(tenant.id)
+  const by = testActor(tenant.id)
   const over = { name: 'x', scopes: [], expires_at: '2020-01-01T00:00:00Z' }
   const { id: expired } = await createApiKey(world.sql, tenant, over, by)
   const { stdout } = await keys(world, 'list', '--tenant', 'expiries')

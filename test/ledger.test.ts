@@ -2,9 +2,9 @@
 import { describe, expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { listBalances, openAccounts, postings } from '#domain/ledger.ts'
-import { problemsLeft } from '#test/invariants.ts'
+import { findRemainingProblems } from '#test/invariants.ts'
 import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
-import { agreeOnAll } from '#test/proposals.ts'
+import { agreeOnAllCorrections } from '#test/proposals.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const test = testIn()
@@ -321,6 +321,6 @@ describe('one statement with several transfers', () => {
 
 test('after all of these stories the books balance and agree with the processor', async ({ world }) => {
   await world.drain()
-  await agreeOnAll(world)
-  expect(await problemsLeft(world)).toEqual([])
+  await agreeOnAllCorrections(world)
+  expect(await findRemainingProblems(world)).toEqual([])
 })

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Webhook } from 'standardwebhooks'
 import { expect, test, type TestContext } from 'vitest'
 import { newWebhookSecret } from '#core/standard-webhooks.ts'
-import { typesMatching } from '#domain/events.ts'
+import { matchEventTypes } from '#domain/events.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
 import { startProcess, until } from '#test/process.ts'
@@ -138,7 +138,7 @@ test.concurrent('what happens from now on is posted, signed as a delivery is; Ct
   const running = await listen(ends, ['--forward-to', receiver.hook, '--url', feed.url])
   await feed.isWaitedFor(3)
   feed.add(eventOf(4, 'refund.succeeded'))
-  const line = await running.says('refund.succeeded')
+  const line = await running.waitForLine('refund.succeeded')
   expect(line).toMatch(/^\d\d:\d\d:\d\d {2}refund\.succeeded +4 {2}200 {2}\d+ ms$/)
   expect(receiver.got).toHaveLength(1)
 
@@ -230,13 +230,13 @@ test.concurrent('what the receiver refuses, redirects or does not answer is show
   const feed = await serveFeed(ends, eventsUpTo(3))
   const receiver = await serveReceiver(ends, (sequence) => [500, 302, 200][sequence - 1]!)
   const running = await listen(ends, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
-  expect(await running.says(' 1  500 ')).toMatch(/ms$/)
-  expect(await running.says(' 2  302 ')).toMatch(/ms$/)
-  expect(await running.says(' 3  200 ')).toMatch(/ms$/)
+  expect(await running.waitForLine(' 1  500 ')).toMatch(/ms$/)
+  expect(await running.waitForLine(' 2  302 ')).toMatch(/ms$/)
+  expect(await running.waitForLine(' 3  200 ')).toMatch(/ms$/)
   expect(receiver.sequences()).toEqual([1, 2, 3])
   await receiver.close()
   feed.add(eventOf(4))
-  expect(await running.says(' 4  no answer: ECONNREFUSED')).toMatch(/ms$/)
+  expect(await running.waitForLine(' 4  no answer: ECONNREFUSED')).toMatch(/ms$/)
   await feed.isWaitedFor(4)
 })
 
@@ -246,12 +246,12 @@ test.concurrent('while the API is away it is asked again, and nothing is lost or
   const running = await listen(ends, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
   await feed.isWaitedFor(2)
   await feed.close()
-  await running.says(`${feed.url} does not answer (`)
+  await running.waitForLine(`${feed.url} does not answer (`)
   const broken = await serve(ends, (_request, response) => void response.writeHead(503).end(), feed.port)
-  await running.says(`${feed.url} cannot answer (503); trying again.`)
+  await running.waitForLine(`${feed.url} cannot answer (503); trying again.`)
   await broken.close()
   const back = await serveFeed(ends, eventsUpTo(5), feed.port)
-  await running.says(`${feed.url} answers again.`)
+  await running.waitForLine(`${feed.url} answers again.`)
   await back.isWaitedFor(5)
   expect(receiver.sequences()).toEqual([1, 2, 3, 4, 5])
 })
@@ -370,8 +370,8 @@ test.concurrent.for<[number, string, string]>([
 test.concurrent('of types only those are offered that there are events of', async () => {
   const { stderr } = await runCommand(FILE, [...TO, '--types', 'nothing'], { SLUICE_API_KEY: KEY })
   const offered = stderr.split('There are ')[1]!.trim().split(', ')
-  expect(offered.filter((type) => typesMatching(type).length === 0)).toEqual([])
-  expect(offered.flatMap(typesMatching)).toContain('webhook_endpoint.disabled')
+  expect(offered.filter((type) => matchEventTypes(type).length === 0)).toEqual([])
+  expect(offered.flatMap(matchEventTypes)).toContain('webhook_endpoint.disabled')
 })
 
 test.concurrent('a request that the API refuses is a wrong use, with exit code 2', async (ends) => {

@@ -163,14 +163,14 @@ test('an emulator whose disk is full goes on, and writes down what happened when
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     onTestFinished(() => void child.kill('SIGKILL'))
-    const said: string[] = []
+    const reported: string[] = []
     for (const stream of [child.stdout, child.stderr])
-      createInterface({ input: stream }).on('line', (line) => void said.push(line))
-    const says = async (text: string) =>
-      await eventually(async () => expect(said.join('\n')).toContain(text), 60_000)
-    await says('stripe_url')
-    const { stripe_url } = JSON.parse(said.find((line) => line.includes('stripe_url'))!)
-    return { child, says, client: createClient(stripe_url, 'sk_test_emulator') }
+      createInterface({ input: stream }).on('line', (line) => void reported.push(line))
+    const waitForLine = async (text: string) =>
+      await eventually(async () => expect(reported.join('\n')).toContain(text), 60_000)
+    await waitForLine('stripe_url')
+    const { stripe_url } = JSON.parse(reported.find((line) => line.includes('stripe_url'))!)
+    return { child, waitForLine, client: createClient(stripe_url, 'sk_test_emulator') }
   }
 
   const full = await startEmulator('ulimit -S -f 16;')
@@ -187,10 +187,10 @@ test('an emulator whose disk is full goes on, and writes down what happened when
     }
   }
   await pay()
-  await full.says('cannot be written (Error: EFBIG')
+  await full.waitForLine('cannot be written (Error: EFBIG')
   await pay()
   execFileSync('prlimit', ['--pid', String(full.child.pid), '--fsize=unlimited:'])
-  await full.says('stripe-journal.jsonl is written again')
+  await full.waitForLine('stripe-journal.jsonl is written again')
   await endsWell(full)
   const again = await startEmulator('')
   for (const id of ids)

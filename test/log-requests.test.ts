@@ -207,10 +207,10 @@ test('what a provider said that its tenant is not shown is logged of each job, a
   const call = { operation: 'send_email', outcome: 'retry', duration_ms: 1 }
   await job_log.of({ id: 'job-17', payload: {} } as ClaimedJob, async () => {
     job_log.call(call)
-    job_log.call({ ...call, said: '554 mx3: blocked' })
+    job_log.call({ ...call, reported: '554 mx3: blocked' })
   })
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-    { msg: 'the provider answered', job_id: 'job-17', said: '554 mx3: blocked' },
+    { msg: 'the provider answered', job_id: 'job-17', reported: '554 mx3: blocked' },
   ])
 })
 

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startApi } from '#api/main.ts'
-import { createHold } from '#api/routes/messages/asker.ts'
+import { createMemoryLimiter } from '#api/routes/messages/asker.ts'
 import { bareAddress, createAddressHash } from '#core/addresses.ts'
 import { createLog } from '#core/log.ts'
 import { segmentsOf } from '#core/segments.ts'
@@ -11,7 +11,7 @@ import { createClient, freshKey, type Answer, type Client } from '#test/client.t
 import { MESSAGE_SENDERS } from '#test/messages.ts'
 import { until } from '#test/process.ts'
 import { memoryInUse } from '#test/raw.ts'
-import { byTest } from '#test/environment.ts'
+import { testActor } from '#test/environment.ts'
 import { eventually } from '#test/payments.ts'
 import { setEmailDomains, setSmsSenders } from '#domain/tenants.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -621,7 +621,7 @@ test('a tenant with a list of domains writes from these, whatever others may', a
   const other = await world.clientOf()
   const limited = await apiWith({ EMAIL_FROM_DOMAINS: ['shop.example'] }, other.key)
   const statusOf = async (from: string, by = limited) => (await email({ from }, ASYNC, by)).status
-  const by = byTest(other.tenant_id)
+  const by = testActor(other.tenant_id)
   expect([await statusOf('a@shop.example'), await statusOf('a@own.example')]).toEqual([202, 400])
   await setEmailDomains(world.sql, other.tenant_id, ['own.example', 'xn--mnchen-3ya.example'], by)
   await eventually(async () => expect(await statusOf('a@own.example')).toBe(202))
@@ -647,7 +647,7 @@ test('a tenant with a list of domains writes from these, whatever others may', a
 
 test('a tenant with senders of SMS of its own uses these, and the first where it names none', async () => {
   const other = await world.clientOf()
-  const by = byTest(other.tenant_id)
+  const by = testActor(other.tenant_id)
   const fromOf = async (from?: string) => {
     const { status, body } = await sms({ ...(from !== undefined && { from }) }, ASYNC, other)
     return [status, body.from ?? body.error?.param]
@@ -677,7 +677,7 @@ test('what is scheduled or suppressed is answered at once, by 201', async () => 
   expect(Date.parse(scheduled.body.send_at)).toBe(Date.parse(send_at))
   expect(await jobOf(scheduled.body.id)).toMatchObject({
     run_at: expect.stringContaining(send_at.slice(0, 10)),
-    rung_at: null,
+    wakeup_sent_at: null,
     request: { retries: true },
   })
 
@@ -993,11 +993,11 @@ test('files are stored once and sealed, and a large email is taken where other r
 })
 
 test('no tenant holds up or keeps out others by its large emails', async () => {
-  const hold = createHold()
+  const withMemory = createMemoryLimiter()
   const [forever, mib] = [new Promise<never>(() => {}), 1024 * 1024]
-  for (const tenant of ['a', 'a', 'b']) void hold(tenant, 16 * mib, () => forever)
-  await expect(hold('a', mib, async () => 'held')).rejects.toMatchObject({ code: 'overloaded' })
-  expect(await hold('b', 16 * mib, async () => 'held')).toBe('held')
+  for (const tenant of ['a', 'a', 'b']) void withMemory(tenant, 16 * mib, () => forever)
+  await expect(withMemory('a', mib, async () => 'held')).rejects.toMatchObject({ code: 'overloaded' })
+  expect(await withMemory('b', 16 * mib, async () => 'held')).toBe('held')
 
   const attachments = [{ ...FILE, content: 'A'.repeat(300 * 1024) }]
   const own = await world.clientOf()

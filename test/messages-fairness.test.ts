@@ -33,11 +33,11 @@ async function tenant(world: World): Promise<Tenant> {
   expect((await own.post('/v1/messages/templates', template)).status).toBe(201)
   return own
 }
-/** Does `work` while `lock` holds what it locks. `letGo` ends that. */
+/** Does `work` while `lock` holds what it locks. `release` ends that. */
 async function whileLocked(
   world: World,
   lock: (sql: World['sql']) => Promise<unknown>,
-  work: (letGo: () => Promise<void>) => Promise<void>,
+  work: (release: () => Promise<void>) => Promise<void>,
 ): Promise<void> {
   const locked = Promise.withResolvers<void>()
   const over = Promise.withResolvers<void>()
@@ -47,14 +47,14 @@ async function whileLocked(
     await over.promise
   })
   await locked.promise
-  const letGo = async () => {
+  const release = async () => {
     over.resolve()
     await held
   }
   try {
-    await work(letGo)
+    await work(release)
   } finally {
-    await letGo()
+    await release()
   }
 }
 const minutesOf =
@@ -98,7 +98,7 @@ test('many emails that are not large each are bounded together too, and keep out
   world,
 }) => {
   const [own, other] = [await tenant(world), await tenant(world)]
-  await whileLocked(world, minutesOf(own), async (letGo) => {
+  await whileLocked(world, minutesOf(own), async (release) => {
     const sent = [1, 2, 3].map(() => batch(own, 100, { template: 'long' }))
     const more: Promise<Answer>[] = []
     const refused: Answer[] = []
@@ -116,7 +116,7 @@ test('many emails that are not large each are bounded together too, and keep out
     const small = email(own)
     expect((await email(other)).status).toBe(202)
     expect((await email(other, { template: 'long' })).status).toBe(202)
-    await letGo()
+    await release()
     const answers = await Promise.all(sent)
     const statuses = answers.flatMap(({ body }) => body.map(({ status }: any) => status) as number[])
     const accepted = statuses.filter((status) => status === 202).length
@@ -132,11 +132,11 @@ test('a large batch has room for itself, and reads its template once', async ({ 
   await whileLocked(
     world,
     (sql) => sql`lock table templates`,
-    async (letGo) => {
+    async (release) => {
       const sent = batch(own, 100, { template: 'long' })
       await until('the template is being read', async () => (await blocked(world, 'from templates')) > 0)
       expect(await blocked(world, 'from templates')).toBe(1)
-      await letGo()
+      await release()
       const { body } = await sent
       expect(body.map(({ status }: any) => status)).toEqual(Array(100).fill(202))
     },
@@ -185,12 +185,12 @@ test('what was given takes room already while a template is waited for', async (
   await whileLocked(
     world,
     (sql) => sql`lock table templates`,
-    async (letGo) => {
+    async (release) => {
       const sent = [1, 2, 3].map(() => email(own, given))
       const answered = noted(sent)
       await until('one is refused', () => answered.length > 0, 15_000)
       expect(answered.map(({ body }) => body.error.code)).toEqual(['overloaded'])
-      await letGo()
+      await release()
       expect((await Promise.all(sent)).map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([
         202, 202, 503,
       ])
@@ -220,7 +220,7 @@ test('a large body takes room also after its caller has left, until it is used n
 }) => {
   const [own, other] = [await tenant(world), await tenant(world)]
   const large = { text: 't', attachments: [{ ...FILE, content: 'A'.repeat(12 * MIB) }] }
-  await whileLocked(world, minutesOf(own), async (letGo) => {
+  await whileLocked(world, minutesOf(own), async (release) => {
     const written = leaving(own, 3, large)
     expect((await written.first()).status).toBe(503)
     const waiting = leaving(other, 2, large, { prefer: 'wait=30' })
@@ -233,7 +233,7 @@ test('a large body takes room also after its caller has left, until it is used n
       const { status, body } = await email(own, large)
       return status === 503 && (body.error.message as string).startsWith('Too many large bodies')
     })
-    await letGo()
+    await release()
     await until('there is room again', async () => (await email(own, large)).status === 202)
   })
 }, 180_000)
@@ -245,7 +245,7 @@ test('while a large email is being written only messages of its tenant wait', as
     await tenant(world),
     await tenant(world),
   ]
-  await whileLocked(world, minutesOf(own, busy, busy_too), async (letGo) => {
+  await whileLocked(world, minutesOf(own, busy, busy_too), async (release) => {
     const large = email(own, { text: 't', attachments: [{ ...FILE, content: 'A'.repeat(MIB) }] })
     await until('it is being written', async () => (await blocked(world, 'with given as')) === 1)
     // Runs that take long: those who come now share the next ones.
@@ -255,7 +255,7 @@ test('while a large email is being written only messages of its tenant wait', as
     const answered = noted([email(other), sms(other)])
     await until('the others are answered', () => answered.length === 2, 5_000)
     expect(await blocked(world, 'with given as')).toBe(3)
-    await letGo()
+    await release()
     const answers = [...(await Promise.all([large, ...first, ...small])), ...answered]
     expect(answers.map(({ status }) => status)).toEqual(Array(7).fill(202))
   })

@@ -4,15 +4,15 @@ import { startApi } from '#api/main.ts'
 import { createLog } from '#core/log.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { resolveAsDone } from '#domain/interventions/act.ts'
-import { followUnknownJobs } from '#domain/reconciliation/unknown-jobs.ts'
+import { syncUnknownDrifts } from '#domain/reconciliation/unknown-jobs.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { findSchedules } from '#domain/operations/schedules.ts'
 import { setEmailDomains } from '#domain/tenants.ts'
 import { createClient, freshKey, type Answer } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
-import { byTest } from '#test/environment.ts'
-import { everyRow } from '#test/databases.ts'
-import { hashOf, shouted, standsAs, suppressionsOf } from '#test/messages.ts'
+import { testActor } from '#test/environment.ts'
+import { readAllRows } from '#test/databases.ts'
+import { hashOf, toUpperCaseAddress, readMessageState, suppressionsOf } from '#test/messages.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { capturedPayment, eventually } from '#test/payments.ts'
 import { testIn, type World } from '#test/world.ts'
@@ -41,7 +41,7 @@ const email = async (
 
 async function becomes(world: World, id: string, stands: object) {
   return await eventually(async () => {
-    const now = await standsAs(world, id)
+    const now = await readMessageState(world, id)
     expect(now).toMatchObject(stands)
     return now
   })
@@ -149,13 +149,13 @@ describe('an SMS', () => {
           kind: 'sms.delivered',
           object_id: sid,
           payload: {},
-          matters: true,
-          said: null,
+          is_relevant: true,
+          reported: null,
         }),
       )}) as n(id uuid, provider text, account text, event_id text, kind text, object_id text)`
     void twilio.control('POST', `/messages/${sid}/settle`, { status: 'delivered' })
     await eventually(async () => expect((await smsTo(world, body.to))[0].status).toBe('delivered'))
-    await world.sql`update messages set ask_at = now() where id = ${body.id}`
+    await world.sql`update messages set lookup_at = now() where id = ${body.id}`
     await becomes(world, body.id, { status: 'delivered' })
     await twilio.control('POST', '/callbacks', { paused: false })
   })
@@ -182,20 +182,20 @@ describe('an SMS', () => {
     const second = (await sms(world, to, ASYNC)).body.id
     await eventually(async () => expect(await smsTo(world, to)).toHaveLength(1))
     await looked(first)
-    expect(await standsAs(world, first)).toMatchObject({ status: 'unknown', reference: null })
+    expect(await readMessageState(world, first)).toMatchObject({ status: 'unknown', reference: null })
     await held.remove()
     const [{ sid }] = await smsTo(world, to)
     await becomes(world, second, { status: 'sent', reference: sid, job: 'succeeded' })
     await looked(first)
-    expect(await standsAs(world, first)).toMatchObject({ status: 'unknown', reference: null })
+    expect(await readMessageState(world, first)).toMatchObject({ status: 'unknown', reference: null })
 
     // One that has failed without ever being sent is known as well.
     await world.sql`update messages set status = 'failed', sent_at = null, failure = '{}' where id = ${second}`
     await looked(first)
-    expect(await standsAs(world, first)).toMatchObject({ job: 'unknown', reference: null })
+    expect(await readMessageState(world, first)).toMatchObject({ job: 'unknown', reference: null })
     const [job] =
       await world.sql`select last_error ->> 'message' as said from jobs where subject_id = ${first}`
-    expect(job!['said']).toContain('has not shown')
+    expect(job!['reported']).toContain('has not shown')
     await world.sql`
       update messages set status = 'sent', sent_at = updated_at, failure = null where id = ${second}`
     await twilio.control('POST', '/callbacks', { paused: false })
@@ -221,7 +221,7 @@ describe('an SMS', () => {
     })
     await twilio.control('POST', '/callbacks', { paused: false })
     await becomes(world, refused.body.error.context.message_id, { status: 'delivered' })
-    expect(await standsAs(world, id)).toMatchObject({ status: 'unknown' })
+    expect(await readMessageState(world, id)).toMatchObject({ status: 'unknown' })
   })
 
   test('is found beside another whose text was erased', async ({ world }) => {
@@ -261,11 +261,11 @@ describe('an SMS', () => {
       fault: 'rate_limited_429',
     })
     await world.sql`
-      update messages set ask_at = now(), price = null, sent_at = sent_at - interval '2 hours' where id = ${first.id}`
+      update messages set lookup_at = now(), price = null, sent_at = sent_at - interval '2 hours' where id = ${first.id}`
     await busy.hit()
     await eventually(async () => {
       const [row] = await world.sql`
-        select ask_at < now() + interval '5 minutes' as soon from messages where id = ${first.id} and ask_at > now()`
+        select lookup_at < now() + interval '5 minutes' as soon from messages where id = ${first.id} and lookup_at > now()`
       expect(row).toEqual({ soon: true })
     })
     // The lookup is a failed run on the page of schedules.
@@ -512,14 +512,14 @@ describe('an email', () => {
     await world.sql`
       with m as (
         update messages set recipients = jsonb_set(recipients, '{1,deferred}', '"trying"') where id = ${lost.id})
-      update jobs set in_doubt = true, run_at = now(), rung_at = null where subject_id = ${lost.id}`
+      update jobs set in_doubt = true, run_at = now(), wakeup_sent_at = null where subject_id = ${lost.id}`
     await becomes(world, lost.id, { status: 'sent', job: 'succeeded', recipients: ['accepted', null] })
     expect((await world.client.get(`/v1/messages/${lost.id}`)).body.recipients[1].message).toMatch(message)
   })
 
   test('whose tenant may not write from its domain any more is not sent', async ({ world }) => {
     const other = await world.clientOf()
-    const by = byTest(other.tenant_id)
+    const by = testActor(other.tenant_id)
     await setEmailDomains(world.sql, other.tenant_id, ['own.example'], by)
     const send = async (from: string) =>
       await other.post('/v1/messages/email', {
@@ -628,7 +628,7 @@ describe('an email', () => {
         expect(job!.in_s).toBeGreaterThan(waits_s - 4)
         expect(job!.in_s).toBeLessThanOrEqual(waits_s)
       })
-      expect(await standsAs(world, body.id)).toMatchObject({ status: 'queued', recipients: [null] })
+      expect(await readMessageState(world, body.id)).toMatchObject({ status: 'queued', recipients: [null] })
       await hurry(world, body.id)
     }
     const { events } = await becomes(world, body.id, {
@@ -726,26 +726,26 @@ describe('an email', () => {
     await useUp(world, canceled)
     await becomes(world, waits, { status: 'scheduled', job: 'unknown', parked: true })
     await becomes(world, canceled, { status: 'canceled', job: 'succeeded' })
-    expect(await followUnknownJobs(world.sql)).toEqual(['message.send_email'])
+    expect(await syncUnknownDrifts(world.sql)).toEqual(['message.send_email'])
     await world.client.post(`/v1/messages/${waits}/cancel`, {})
     await hurry(world, waits)
     await becomes(world, waits, { status: 'canceled', job: 'succeeded' })
-    expect(await followUnknownJobs(world.sql)).toEqual([])
+    expect(await syncUnknownDrifts(world.sql)).toEqual([])
   })
 
   test('that is held up by a pause is not sent, and goes on as it was', async ({ world }) => {
     const pause = { queue: 'messages' }
     await pauseJobs(world.sql, pause)
     const { body } = await email(world, ['alan@example.com'], ASYNC)
-    expect(await standsAs(world, body.id)).toMatchObject({ status: 'queued' })
+    expect(await readMessageState(world, body.id)).toMatchObject({ status: 'queued' })
     await resumeJobs(world.sql, pause)
     await becomes(world, body.id, { status: 'sent' })
   })
 })
 
 test('no table names anybody, and the books are in order', async ({ world }) => {
-  const rows = await everyRow(world.sql)
-  expect(rows).toContain(hashOf(world)('email', shouted('ada@example.com')))
+  const rows = await readAllRows(world.sql)
+  expect(rows).toContain(hashOf(world)('email', toUpperCaseAddress('ada@example.com')))
   expect(rows.match(/\+1(?:415|500)5\d{6}|ada@|grace@|nobody@|is secret/i)).toBe(null)
   const { problems } = await auditEverything(world.sql, { stuck_after_s: 30 })
   expect(problems).toEqual([])

@@ -9,17 +9,17 @@ import { auditEverything } from '#domain/audit/audit.ts'
 import { resolveAsFailed } from '#domain/interventions/act.ts'
 import { beginMessages } from '#domain/messages/begin.ts'
 import { settleMessages } from '#domain/messages/settle.ts'
-import { nothingReportedOfMessage } from '#domain/messages/told.ts'
-import { suppressionPlace } from '#domain/suppressions/suppression.ts'
+import { emptyMessageUpdate } from '#domain/messages/update.ts'
+import { suppressionContext } from '#domain/suppressions/suppression.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
-import { everyRow } from '#test/databases.ts'
+import { readAllRows } from '#test/databases.ts'
 import {
   hashOf,
   MESSAGE_SENDERS,
   postEmail,
   postTwilio,
-  shouted,
-  standsAs,
+  toUpperCaseAddress,
+  readMessageState,
   suppressionsOf,
 } from '#test/messages.ts'
 import { startHere } from '#test/parts.ts'
@@ -73,9 +73,9 @@ const clientOf = ({ key }: { key: string }) => createClient(api.url!, key)
 type Wanted = { to: string | string[]; from?: string } & Record<string, unknown>
 const send = async (wanted: Wanted, headers?: Record<string, string>, by = client): Promise<Answer> => {
   const is_sms = typeof wanted.to === 'string'
-  const said = is_sms ? { body: 'It is on its way.' } : { subject: 'Shipped', text: 'It is on its way.' }
+  const reported = is_sms ? { body: 'It is on its way.' } : { subject: 'Shipped', text: 'It is on its way.' }
   const path = `/v1/messages/${is_sms ? 'sms' : 'email'}`
-  return await by.post(path, { idempotency_key: freshKey(), ...said, ...wanted }, headers)
+  return await by.post(path, { idempotency_key: freshKey(), ...reported, ...wanted }, headers)
 }
 
 /** A message that waits for its time. Answers its id. */
@@ -124,7 +124,7 @@ const word = async (from: string, body: string, more: Record<string, string> = {
     { MessageSid: freshSid(), SmsStatus: 'received', From: from, To: SENDER, Body: body, ...more },
     SIGNED,
   )
-const told = async (type: string, message_id: string, address: string, more: Record<string, string> = {}) =>
+const update = async (type: string, message_id: string, address: string, more: Record<string, string> = {}) =>
   await postEmail(world, { type, data: { message_id, address, ...more } }, { secret: SECRET })
 
 /** Resolves when all that was told so far is applied. Looks at what is unknown are due for an hour. */
@@ -138,13 +138,13 @@ async function applied(): Promise<void> {
 
 async function becomes(id: string, stands: object): Promise<Stands> {
   return await eventually(async () => {
-    const now = await standsAs(world, id)
+    const now = await readMessageState(world, id)
     expect(now).toMatchObject(stands)
     return now
   })
 }
 
-type Stands = Awaited<ReturnType<typeof standsAs>>
+type Stands = Awaited<ReturnType<typeof readMessageState>>
 
 /** The job, held by this test. */
 async function held(id: string): Promise<{ job_id: string; lease_token: string }> {
@@ -164,18 +164,21 @@ describe('a message begins', () => {
     const [ada, grace] = [freshAddress(), freshAddress()]
     const id = await scheduled({ to: [ada], cc: [grace] })
     const for_grace = await scheduled({ to: [grace] })
-    await client.post('/v1/messages/suppressions', { channel: 'email', address: shouted(grace) })
+    await client.post('/v1/messages/suppressions', { channel: 'email', address: toUpperCaseAddress(grace) })
     const lease = await held(id)
     expect(await begin(id, { ...lease, lease_token: newId() })).toBeUndefined()
-    expect(await begin(id, lease)).toMatchObject({ begun: true, status: 'sending' })
-    expect(await begin(id, lease)).toMatchObject({ begun: false, status: 'sending' })
-    expect(await standsAs(world, id)).toMatchObject({ status: 'sending', recipients: [null, 'suppressed'] })
+    expect(await begin(id, lease)).toMatchObject({ may_send: true, status: 'sending' })
+    expect(await begin(id, lease)).toMatchObject({ may_send: false, status: 'sending' })
+    expect(await readMessageState(world, id)).toMatchObject({
+      status: 'sending',
+      recipients: [null, 'suppressed'],
+    })
 
     expect(await begin(for_grace, await held(for_grace))).toMatchObject({
-      begun: false,
+      may_send: false,
       status: 'suppressed',
     })
-    expect(await standsAs(world, for_grace)).toMatchObject({
+    expect(await readMessageState(world, for_grace)).toMatchObject({
       status: 'suppressed',
       events: ['created', 'suppressed'],
     })
@@ -189,14 +192,14 @@ describe('a message begins', () => {
     const raced = await Promise.all(
       ids.map(async (id) => {
         const lease = await held(id)
-        const [begun, canceled] = await Promise.all([
+        const [may_send, canceled] = await Promise.all([
           begin(id, lease),
           client.post(`/v1/messages/${id}/cancel`),
         ])
-        return [begun?.begun === true, canceled.status === 200]
+        return [may_send?.may_send === true, canceled.status === 200]
       }),
     )
-    expect(raced.filter(([begun, canceled]) => begun === canceled)).toEqual([])
+    expect(raced.filter(([may_send, canceled]) => may_send === canceled)).toEqual([])
     await world.sql`update jobs set lease_until = now() where subject_id = any(${ids}::uuid[])`
     for (const [nth, id] of ids.entries())
       await becomes(id, raced[nth]![0] ? { status: 'unknown' } : { status: 'canceled', job: 'succeeded' })
@@ -252,7 +255,7 @@ describe('where nothing can be sent', () => {
     await world.sql.begin((tx) =>
       resolveAsFailed(tx, { job_id: job!.id, who: 'ada', reason: 'the log of the relay' }),
     )
-    expect(await standsAs(world, id)).toMatchObject({
+    expect(await readMessageState(world, id)).toMatchObject({
       status: 'failed',
       job: 'failed',
       error: { code: 'email_send_failed' },
@@ -265,12 +268,12 @@ test('one that was looked for by its text is not settled with what another was f
   const to = freshNumber()
   const other = await sent({ to })
   const id = await lost({ to })
-  const told = {
-    ...nothingReportedOfMessage,
+  const update = {
+    ...emptyMessageUpdate,
     tenant_id: world.tenant_id,
     message_id: id,
-    said: 'sent' as const,
-    provider_reference: (await standsAs(world, other)).reference,
+    reported: 'sent' as const,
+    provider_reference: (await readMessageState(world, other)).reference,
     found: true,
   }
   const settlement = {
@@ -279,16 +282,16 @@ test('one that was looked for by its text is not settled with what another was f
     outcome: 'done' as const,
     error: null,
     delay_ms: null,
-    provider_reference: told.provider_reference,
+    provider_reference: update.provider_reference,
     rotate: false,
     unsent: false,
     forgive: false,
     failing: false,
   }
   await expect(
-    settleMessages(world.sql, [{ ...settlement, told, notification_id: null, happened_at: null }]),
+    settleMessages(world.sql, [{ ...settlement, update, notification_id: null, happened_at: null }]),
   ).rejects.toThrow('messages_provider_reference')
-  expect(await standsAs(world, id)).toMatchObject({ status: 'sending', reference: null })
+  expect(await readMessageState(world, id)).toMatchObject({ status: 'sending', reference: null })
 })
 
 test('one whose attempts were used up while it was sent is unknown to whoever asks for it, too', async () => {
@@ -302,7 +305,7 @@ test('one whose attempts were used up while it was sent is unknown to whoever as
   await world.sql`
     update jobs set run_at = now(), unknown_since = now(), attempt = max_attempts + 1 where subject_id = ${id}`
   await becomes(id, { status: 'unknown', parked: true })
-  await told('email.delivered', id, ada)
+  await update('email.delivered', id, ada)
   const { events } = await becomes(id, { status: 'delivered', job: 'succeeded' })
   expect(events).toEqual(['created', 'unknown', 'delivered'])
 })
@@ -376,7 +379,7 @@ describe('what Twilio posts', () => {
     }
     await becomes(id, { status, reference: sid, job: status === 'failed' ? 'failed' : 'succeeded' })
     const failed = status === 'undelivered' || status === 'failed'
-    expect((await standsAs(world, id)).failure).toBe(failed ? 'unreachable' : null)
+    expect((await readMessageState(world, id)).failure).toBe(failed ? 'unreachable' : null)
   })
 
   test('corrects what we took for failed; what it said had failed stays so, and its caller is told', async () => {
@@ -425,7 +428,7 @@ describe('what Twilio posts', () => {
     await applied()
     const states = await world.sql`select state from notifications where object_id = ${sid}`
     expect([...states]).toEqual([{ state: 'ignored' }])
-    expect(await standsAs(world, other)).toMatchObject({ status: 'sending' })
+    expect(await readMessageState(world, other)).toMatchObject({ status: 'sending' })
     await world.sql`update jobs set run_at = now() where subject_id = ${other}`
     await becomes(other, { status: 'unknown' })
   })
@@ -440,8 +443,8 @@ describe('a person who answers', () => {
     const elsewhere = await world.clientOf()
     await sent({ to: number, from: '+15557654321' }, clientOf(elsewhere))
 
-    for (const said of ['help', 'what?', 'stop please'])
-      expect((await word(number, said, { MessagingServiceSid: service })).status).toBe(200)
+    for (const reported of ['help', 'what?', 'stop please'])
+      expect((await word(number, reported, { MessagingServiceSid: service })).status).toBe(200)
     await applied()
     expect(await suppressionsOf(world, 'sms', number)).toEqual([])
 
@@ -452,7 +455,7 @@ describe('a person who answers', () => {
       found.map(({ tenant_id, reason, lifted }) => `${tenant_id} ${reason} ${lifted}`).toSorted(),
     ).toEqual([world.tenant_id, other.tenant_id].map((each) => `${each} opt_out false`).toSorted())
     for (const { tenant_id, id, sealed } of found)
-      expect(createVault(world.env['ENCRYPTION_KEY']!).open(sealed!, suppressionPlace(tenant_id, id))).toBe(
+      expect(createVault(world.env['ENCRYPTION_KEY']!).open(sealed!, suppressionContext(tenant_id, id))).toBe(
         number,
       )
     const named = await world.sql<{ message_id: string }[]>`
@@ -532,7 +535,7 @@ describe('a person who answers', () => {
     await between()
     await resumeJobs(world.sql, { queue: 'notifications' })
     for (const nth of order) {
-      await world.sql`update jobs set run_at = now(), rung_at = null where id = ${ids[nth]!}`
+      await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where id = ${ids[nth]!}`
       await until('it is applied', async () => {
         const [row] = await world.sql`select state from notifications where id = ${ids[nth]!}`
         return row?.['state'] === 'applied'
@@ -591,7 +594,7 @@ describe('a person who answers', () => {
     const ada = freshAddress()
     const bounces: (() => Promise<unknown>)[] = []
     for (const id of [await sent({ to: [ada] }), await sent({ to: [ada] }), await sent({ to: [ada] })])
-      bounces.push(() => told('email.bounced', id, ada, { bounce: 'hard' }))
+      bounces.push(() => update('email.bounced', id, ada, { bounce: 'hard' }))
     const left = async () => (await suppressionsOf(world, 'email', ada)).filter((each) => !each.lifted)
     await bounces[0]!()
     await applied()
@@ -641,8 +644,8 @@ describe('a person who answers', () => {
       }[]
     for (const [address, channel, tell, reason] of [
       [number, 'sms', () => word(number, 'STOP'), 'opt_out'],
-      [ada, 'email', () => told('email.bounced', id, ada, { bounce: 'hard' }), 'hard_bounce'],
-      [grace, 'email', () => told('email.complained', id, grace), 'complaint'],
+      [ada, 'email', () => update('email.bounced', id, ada, { bounce: 'hard' }), 'hard_bounce'],
+      [grace, 'email', () => update('email.complained', id, grace), 'complaint'],
     ] as const) {
       const manual = await client.post(path, { channel, address })
       await tell()
@@ -665,15 +668,15 @@ describe('a person who answers', () => {
 
   test('a message that is suppressed for several reasons goes to the others, once', async () => {
     const [ada, grace] = [freshAddress(), freshAddress()]
-    await told('email.bounced', await sent({ to: [ada] }), ada, { bounce: 'hard' })
+    await update('email.bounced', await sent({ to: [ada] }), ada, { bounce: 'hard' })
     await applied()
     const id = await scheduled({ to: [grace, freshAddress()] })
-    await told('email.bounced', await sent({ to: [grace] }), grace, { bounce: 'hard' })
+    await update('email.bounced', await sent({ to: [grace] }), grace, { bounce: 'hard' })
     await client.post('/v1/messages/suppressions', { channel: 'email', address: grace })
     await applied()
-    await world.sql`update jobs set run_at = now(), rung_at = null where subject_id = ${id}`
+    await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where subject_id = ${id}`
     const { recipients } = await eventually(async () => {
-      const now = await standsAs(world, id)
+      const now = await readMessageState(world, id)
       expect(now.recipients).toContain('suppressed')
       return now
     })
@@ -698,9 +701,9 @@ describe('a person who answers', () => {
     expect(ours).toMatchObject({ status: 'received', channel: 'sms', from: number, to: SENDER, body: null })
     expect(ours.idempotency_key).toBeNull()
     expect(another).toEqual([])
-    const [told] = await world.sql`
+    const [update] = await world.sql`
       select count(*)::int as count from events where type = 'message.received' and tenant_id = ${other.tenant_id}`
-    expect(told!['count']).toBe(0)
+    expect(update!['count']).toBe(0)
     const { body: to_sender } = await client.get(
       `/v1/messages?to=${encodeURIComponent(SENDER)}&status=received`,
     )
@@ -710,7 +713,7 @@ describe('a person who answers', () => {
     expect((await clientOf(other).get(from_number)).body).toEqual([])
     // What we sent is found by its recipient alone.
     expect((await client.get(`/v1/messages?from=${encodeURIComponent(SENDER)}`)).body).toEqual([])
-    expect(await standsAs(world, ours.id)).toMatchObject({ events: ['received'], job: null })
+    expect(await readMessageState(world, ours.id)).toMatchObject({ events: ['received'], job: null })
     const [event] = await world.sql<{ data: object }[]>`
       select data from events where type = 'message.received' and subject_id = ${ours.id}`
     expect(event!.data).toMatchObject({ id: ours.id, status: 'received', channel: 'sms' })
@@ -755,7 +758,7 @@ describe('a person who answers', () => {
       expect(await stands()).toEqual({ state: 'parked', reason: 'not_ours', has_text: true }),
     )
     await world.sql`
-      update jobs set run_at = now(), rung_at = null
+      update jobs set run_at = now(), wakeup_sent_at = null
       where id = (select id from notifications where object_id = ${sid})`
     await applied()
     expect(await stands()).toEqual({ state: 'ignored', reason: 'not_ours', has_text: false })
@@ -770,7 +773,7 @@ describe('a person who answers', () => {
     })
     await sent({ to: number })
     await world.sql`
-      update jobs set run_at = now(), rung_at = null
+      update jobs set run_at = now(), wakeup_sent_at = null
       where id = (select id from notifications where object_id = ${sid})`
     await applied()
     const { body: received } = await client.get('/v1/messages?status=received&limit=100')
@@ -812,7 +815,7 @@ describe('a person who answers', () => {
     expect(await answered(number, other)).toEqual([false, true])
     const sid = freshSid()
     const leave = async () =>
-      expect(await begin(ours, await held(ours))).toMatchObject({ begun: true, status: 'sending' })
+      expect(await begin(ours, await held(ours))).toMatchObject({ may_send: true, status: 'sending' })
     await processed([() => word(number, 'Who?', { MessageSid: sid })], [0], leave)
     expect([await gets(client, sid), await gets(other, sid)]).toEqual([false, true])
     // What became of ours is not known yet, and it is said to be sent later than the answer came.
@@ -848,14 +851,14 @@ describe('what is told of an email', () => {
     const id = await sent({ to: [ada, grace] })
     const diagnostic = `550 5.1.1 <${bareAddress(ada)}>: no such mailbox`
     const bounce = { bounce: 'hard', diagnostic }
-    expect((await told('email.bounced', id, shouted(ada), bounce)).status).toBe(200)
+    expect((await update('email.bounced', id, toUpperCaseAddress(ada), bounce)).status).toBe(200)
     await becomes(id, {
       status: 'sent',
       recipients: ['bounced', 'accepted'],
       events: ['created', 'sent', 'bounced'],
     })
     // Told again, under another id.
-    await told('email.bounced', id, bareAddress(ada), bounce)
+    await update('email.bounced', id, bareAddress(ada), bounce)
     await applied()
     expect(await suppressionsOf(world, 'email', ada)).toMatchObject([
       { reason: 'hard_bounce', lifted: false },
@@ -865,7 +868,7 @@ describe('what is told of an email', () => {
     expect(shown).toMatchObject([{ address: bareAddress(ada), message_id: id }])
     const [kept] = await world.sql`select recipients -> 0 ->> 'code' as code from messages where id = ${id}`
     expect({ ...kept }).toEqual({ code: '550 5.1.1' })
-    await told('email.bounced', id, grace, { bounce: 'hard' })
+    await update('email.bounced', id, grace, { bounce: 'hard' })
     await becomes(id, {
       status: 'undelivered',
       failure: 'recipient_refused',
@@ -877,20 +880,20 @@ describe('what is told of an email', () => {
   test('a complaint suppresses too, also after it was delivered; a soft bounce is only noted', async () => {
     const [ada, grace] = [freshAddress(), freshAddress()]
     const id = await sent({ to: [ada], bcc: [grace] })
-    await told('email.bounced', id, ada, { bounce: 'soft', diagnostic: '452 4.2.2 full' })
-    await told('email.delivered', id, ada)
+    await update('email.bounced', id, ada, { bounce: 'soft', diagnostic: '452 4.2.2 full' })
+    await update('email.delivered', id, ada)
     await becomes(id, { status: 'sent', recipients: ['delivered', 'accepted'] })
-    await told('email.delivered', id, grace)
+    await update('email.delivered', id, grace)
     await becomes(id, { status: 'delivered', recipients: ['delivered', 'delivered'] })
-    await told('email.complained', id, grace)
+    await update('email.complained', id, grace)
     await becomes(id, {
       status: 'delivered',
       recipients: ['delivered', 'bounced'],
       events: ['created', 'sent', 'delivered', 'complained'],
     })
-    await told('email.delivered', id, grace)
+    await update('email.delivered', id, grace)
     await applied()
-    expect(await standsAs(world, id)).toMatchObject({ recipients: ['delivered', 'bounced'] })
+    expect(await readMessageState(world, id)).toMatchObject({ recipients: ['delivered', 'bounced'] })
     expect(await suppressionsOf(world, 'email', grace)).toMatchObject([{ reason: 'complaint' }])
     expect(await suppressionsOf(world, 'email', ada)).toEqual([])
     const filed = await world.sql`select from notifications where subject_id = ${id} and state = 'applied'`
@@ -904,18 +907,18 @@ describe('what is told of an email', () => {
   ])('%s settles one of which nobody knows whether it was sent', async (type, status) => {
     const ada = freshAddress()
     const id = await lost({ to: [ada] })
-    await told(type, id, ada, type === 'email.bounced' ? { bounce: 'hard' } : {})
+    await update(type, id, ada, type === 'email.bounced' ? { bounce: 'hard' } : {})
     expect((await becomes(id, { status, job: 'succeeded' })).reference).toBe(`<${id}@shop.example>`)
   })
 
   test('of somebody whom it did not go to, or of no message of ours, changes nothing', async () => {
     const id = await sent({ to: [freshAddress()] })
     const stranger = freshAddress()
-    await told('email.complained', id, stranger)
-    await told('email.complained', newId(), stranger)
-    expect((await told('email.opened', id, stranger)).status).toBe(200)
+    await update('email.complained', id, stranger)
+    await update('email.complained', newId(), stranger)
+    expect((await update('email.opened', id, stranger)).status).toBe(200)
     await applied()
-    expect(await standsAs(world, id)).toMatchObject({ status: 'sent', recipients: ['accepted'] })
+    expect(await readMessageState(world, id)).toMatchObject({ status: 'sent', recipients: ['accepted'] })
     expect(await suppressionsOf(world, 'email', stranger)).toEqual([])
   })
 
@@ -983,10 +986,10 @@ test('old texts and attachments are erased once nobody needs them, and old count
         (select count(*) from message_attachments a where a.message_id = m.id) as files
       from messages m where id = any(${all}::uuid[]) order by id`
     expect(rows.map((row) => ({ ...row }))).toEqual([
-      { id: old, erased: true, said: true, files: 0 },
-      { id: unknown, erased: true, said: true, files: 0 },
-      { id: lately, erased: false, said: false, files: 1 },
-      { id: open, erased: false, said: false, files: 0 },
+      { id: old, erased: true, reported: true, files: 0 },
+      { id: unknown, erased: true, reported: true, files: 0 },
+      { id: lately, erased: false, reported: false, files: 1 },
+      { id: open, erased: false, reported: false, files: 0 },
     ])
     const limits = await world.sql`select scope from message_limits where scope in ('old', 'new')`
     expect(limits.map(({ scope }) => scope)).toEqual(['new'])
@@ -996,7 +999,7 @@ test('old texts and attachments are erased once nobody needs them, and old count
 
 test('no table names anybody, and the books are in order', async () => {
   await applied()
-  const rows = await everyRow(world.sql)
+  const rows = await readAllRows(world.sql)
   expect(rows).toContain('sms.delivered')
   // Accounts of the suite have no addresses like these.
   expect(rows.match(/\+1415555\d{4}|ada\d+@example|on its way|no such mailbox|changed my mind/i)).toBe(null)

@@ -1,6 +1,6 @@
 // Webhooks in any order, before or after what they tell of is known here: the same end, and never a step back.
 import { describe, expect } from 'vitest'
-import { checkBooks } from './support/books.ts'
+import { checkInvariants } from './support/books.ts'
 import { freshKey } from './support/client.ts'
 import {
   ASYNC,
@@ -16,16 +16,16 @@ import {
   deliverInRounds,
   eventsOf,
   listEvents,
-  lookAgain,
+  retryParked,
   ordersOf,
   paymentOf,
   pick,
   refundInDashboard,
   settleRefund,
   shuffled,
-  spread,
+  mapConcurrently,
   stateOf,
-  storyOf,
+  paymentSummary,
   type StripeEvent,
   tried,
 } from './support/stripe-events.ts'
@@ -70,7 +70,7 @@ describe('five webhooks in all orders', () => {
   test('end alike when we did it all ourselves and only a refund is still pending', async ({ world }) => {
     const orders = ordersOf(KINDS)
     expect(orders).toHaveLength(120)
-    const payments = await spread(orders, 20, async () => {
+    const payments = await mapConcurrently(orders, 20, async () => {
       const payment = await heldPayment(world.client, { payment_method: 'pm_card_pendingRefund' })
       await world.client.post(`/v1/payments/${payment.id}/capture`)
       const { body } = await refund(world.client, payment.id, { amount_minor: 600 })
@@ -85,10 +85,10 @@ describe('five webhooks in all orders', () => {
         orders.map((order, index) => inOrder(all, payments[index].processor_reference, order)),
       ),
     )
-    await lookAgain(world)
+    await retryParked(world)
     await world.drain()
     for (const { id } of payments)
-      expect(await storyOf(world, id)).toEqual({
+      expect(await paymentSummary(world, id)).toEqual({
         payment: CAPTURED_AND_REFUNDED,
         refunds: [{ status: 'succeeded', amount_minor: 600, imported: false, known: true }],
         postings: ['capture 1000', 'refund -600'],
@@ -100,7 +100,7 @@ describe('five webhooks in all orders', () => {
           'refund.succeeded',
         ],
       })
-    await checkBooks(world)
+    await checkInvariants(world)
     expect(await driftsEver(world)).toEqual([])
   }, 180_000)
 
@@ -132,7 +132,7 @@ describe('five webhooks in all orders', () => {
       const references = ids.map(
         (id) => effects.find((each: any) => each.metadata.sluice_payment_id === id).payment_intent as string,
       )
-      await spread(references, 10, async (reference) => {
+      await mapConcurrently(references, 10, async (reference) => {
         await dashboard(world, reference, 'capture')
         const { id } = await refundInDashboard(world, reference, 600)
         await settleRefund(world, id, 'succeeded')
@@ -142,14 +142,14 @@ describe('five webhooks in all orders', () => {
         world,
         await Promise.all(part.map((order, index) => inOrder(all, references[index]!, order))),
       )
-      await lookAgain(world)
+      await retryParked(world)
       await eventually(async () => {
-        for (const id of ids) expect((await storyOf(world, id)).payment).toEqual(CAPTURED_AND_REFUNDED)
+        for (const id of ids) expect((await paymentSummary(world, id)).payment).toEqual(CAPTURED_AND_REFUNDED)
       })
       await held.remove()
       await world.drain()
       for (const id of ids) {
-        expect(await storyOf(world, id)).toEqual({
+        expect(await paymentSummary(world, id)).toEqual({
           payment: CAPTURED_AND_REFUNDED,
           refunds: [{ status: 'succeeded', amount_minor: 600, imported: true, known: true }],
           postings: ['capture 1000', 'refund -600'],
@@ -157,7 +157,7 @@ describe('five webhooks in all orders', () => {
         })
       }
     }
-    await checkBooks(world)
+    await checkInvariants(world)
     expect(await driftsEver(world)).toEqual([])
   }, 180_000)
 })
@@ -188,11 +188,11 @@ describe('a webhook that is faster than our own answer', () => {
     expect(captured.body).toMatchObject({ status: 'captured', amount_captured_minor: 700 })
     await held.remove()
     await world.drain()
-    const story = await storyOf(world, body.id)
+    const story = await paymentSummary(world, body.id)
     expect(story.payment).toMatchObject({ status: 'captured', amount_captured_minor: 700 })
     expect(story.postings).toEqual(['capture 700'])
     expect(story.events).toEqual(['payment.authorized', 'payment.captured', 'payment.created'])
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 
   test('captures; the waiting caller still gets the answer, and it is posted once', async ({ world }) => {
@@ -209,10 +209,10 @@ describe('a webhook that is faster than our own answer', () => {
     const answer = await waiting
     expect([answer.status, answer.body.status]).toEqual([200, 'captured'])
     await world.drain()
-    const story = await storyOf(world, id)
+    const story = await paymentSummary(world, id)
     expect(story.postings).toEqual(['capture 1000'])
     expect(story.events).toEqual(['payment.authorized', 'payment.captured', 'payment.created'])
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 
   test('refunds; the refund is ours and not imported a second time', async ({ world }) => {
@@ -226,7 +226,7 @@ describe('a webhook that is faster than our own answer', () => {
     await held.hit()
     await tellAll(world, processor_reference)
     await eventually(async () =>
-      expect((await storyOf(world, id)).refunds).toEqual([
+      expect((await paymentSummary(world, id)).refunds).toEqual([
         { status: 'succeeded', amount_minor: 400, imported: false, known: true },
       ]),
     )
@@ -234,14 +234,14 @@ describe('a webhook that is faster than our own answer', () => {
     const answer = await waiting
     expect([answer.status, answer.body.status]).toEqual([201, 'succeeded'])
     await world.drain()
-    const story = await storyOf(world, id)
+    const story = await paymentSummary(world, id)
     expect(story.refunds).toHaveLength(1)
     expect(story.postings).toEqual(['capture 1000', 'refund -400'])
     expect(story.events.filter((type) => type.startsWith('refund.'))).toEqual([
       'refund.created',
       'refund.succeeded',
     ])
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 
   test('cancels; the waiting caller still gets the answer', async ({ world }) => {
@@ -258,11 +258,11 @@ describe('a webhook that is faster than our own answer', () => {
     const answer = await waiting
     expect([answer.status, answer.body.status]).toEqual([200, 'canceled'])
     await world.drain()
-    const story = await storyOf(world, id)
+    const story = await paymentSummary(world, id)
     expect(story.payment).toMatchObject({ status: 'canceled', cancellation_reason: 'duplicate' })
     expect(story.postings).toEqual([])
     expect(story.events).toEqual(['payment.authorized', 'payment.canceled', 'payment.created'])
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 
   test('finds that a cancellation was requested meanwhile and releases the hold', async ({ world }) => {
@@ -278,10 +278,10 @@ describe('a webhook that is faster than our own answer', () => {
     await paymentIn(world.client, body.id, 'canceled')
     await held.remove()
     await world.drain()
-    const story = await storyOf(world, body.id)
+    const story = await paymentSummary(world, body.id)
     expect(story.payment).toMatchObject({ status: 'canceled', amount_capturable_minor: 0 })
     expect(story.postings).toEqual([])
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 
   test('tells of a decline; the payment ends failed, and never asks the buyer to act', async ({ world }) => {
@@ -300,11 +300,11 @@ describe('a webhook that is faster than our own answer', () => {
     expect([answer.status, answer.body.error.code]).toEqual([402, 'payment_declined'])
     await world.drain()
     const { payment_id } = answer.body.error.context
-    const story = await storyOf(world, payment_id)
+    const story = await paymentSummary(world, payment_id)
     expect(story.payment).toMatchObject({ status: 'failed', failure: 'payment_declined' })
     expect(story.postings).toEqual([])
     expect(story.events).toEqual(['payment.created', 'payment.failed'])
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 })
 
@@ -323,15 +323,15 @@ describe('changes made elsewhere', () => {
     await tell(world, whole.processor_reference)
     await tell(world, part.processor_reference)
     const captured = { status: 'captured', amount_capturable_minor: 0, amount_refunded_minor: 0 }
-    const first = await storyOf(world, whole.id)
+    const first = await paymentSummary(world, whole.id)
     expect(first.payment).toMatchObject({ ...captured, amount_captured_minor: 1000 })
     expect(first.postings).toEqual(['capture 1000'])
-    const second = await storyOf(world, part.id)
+    const second = await paymentSummary(world, part.id)
     expect(second.payment).toMatchObject({ ...captured, amount_captured_minor: 250 })
     expect([second.postings, second.refunds]).toEqual([['capture 250'], []])
     const again = await world.client.post(`/v1/payments/${whole.id}/capture`)
     expect([again.status, again.body.error.code]).toEqual([409, 'payment_not_capturable'])
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 
   test('a payment canceled in the dashboard is canceled here, and its released hold books nothing', async ({
@@ -342,7 +342,7 @@ describe('changes made elsewhere', () => {
     const events = await listEvents(world, processor_reference)
     expect(events.map(({ type }) => type)).toContain('charge.refunded')
     await tell(world, processor_reference)
-    const story = await storyOf(world, id)
+    const story = await paymentSummary(world, id)
     expect(story.payment).toMatchObject({
       status: 'canceled',
       cancellation_reason: 'fraudulent',
@@ -352,18 +352,18 @@ describe('changes made elsewhere', () => {
     })
     expect([story.refunds, story.postings]).toEqual([[], []])
     expect(story.events).toEqual(['payment.authorized', 'payment.canceled', 'payment.created'])
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 
   test('a hold that lapsed at the processor is canceled here', async ({ world }) => {
     const { id, processor_reference } = await heldPayment(world.client)
     await dashboard(world, processor_reference, 'expire')
     await tell(world, processor_reference)
-    const story = await storyOf(world, id)
+    const story = await paymentSummary(world, id)
     expect(story.payment).toMatchObject({ status: 'canceled', amount_capturable_minor: 0 })
     expect(story.payment.cancellation_reason).not.toBeNull()
     expect(story.postings).toEqual([])
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 
   test('a hold that lapsed while we capture leaves the payment canceled and the caller refused', async ({
@@ -384,10 +384,10 @@ describe('changes made elsewhere', () => {
     const answer = await waiting
     expect([answer.status, answer.body.error.code]).toEqual([409, 'payment_not_capturable'])
     await world.drain()
-    const story = await storyOf(world, id)
+    const story = await paymentSummary(world, id)
     expect(story.payment).toMatchObject({ status: 'canceled', amount_captured_minor: 0 })
     expect(story.postings).toEqual([])
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 
   test('a buyer whose first card is declined may try another, and the payment is authorized by the webhook', async ({
@@ -407,7 +407,7 @@ describe('changes made elsewhere', () => {
     })
     await confirm('pm_card_visa')
     await tell(world, body.processor_reference)
-    const story = await storyOf(world, body.id)
+    const story = await paymentSummary(world, body.id)
     expect(story.payment).toMatchObject({
       status: 'authorized',
       amount_capturable_minor: 1000,
@@ -419,7 +419,7 @@ describe('changes made elsewhere', () => {
       'payment.created',
       'payment.requires_action',
     ])
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 
   test('of two declines the later one holds, also where the answer about the earlier one comes later', async ({
@@ -465,8 +465,8 @@ describe('changes made elsewhere', () => {
     await broken.hit(2)
     await world.drain()
     expect(await stateOf(world, captured!)).toBe('applied')
-    expect((await storyOf(world, id)).postings).toEqual(['capture 1000'])
-    await checkBooks(world)
+    expect((await paymentSummary(world, id)).postings).toEqual(['capture 1000'])
+    await checkInvariants(world)
   })
 
   test('an old notification about a payment that went on changes nothing', async ({ world }) => {
@@ -474,9 +474,9 @@ describe('changes made elsewhere', () => {
     const { id, processor_reference } = await heldPayment(world.client, { idempotency_key: key })
     await world.client.post(`/v1/payments/${id}/capture`)
     await refund(world.client, id)
-    const before = await storyOf(world, id)
+    const before = await paymentSummary(world, id)
     await tell(world, processor_reference)
-    expect(await storyOf(world, id)).toEqual(before)
-    await checkBooks(world)
+    expect(await paymentSummary(world, id)).toEqual(before)
+    await checkInvariants(world)
   })
 })

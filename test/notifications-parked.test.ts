@@ -6,10 +6,10 @@ import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, retryJob } from '#domain/interventions/act.ts'
 import { searchJobs } from '#domain/interventions/search.ts'
 import { countParked, notificationOf } from '#domain/notifications/notification.ts'
-import { waking } from '#domain/notifications/settle.ts'
+import { resuming } from '#domain/notifications/settle.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
-import { parkedNews } from '#domain/reconciliation/drift.ts'
-import { checkBooks } from './support/books.ts'
+import { parkedEvents } from '#domain/reconciliation/drift.ts'
+import { checkInvariants } from './support/books.ts'
 import {
   ASYNC,
   capturedPayment,
@@ -23,12 +23,12 @@ import {
 import {
   deliver,
   listEvents,
-  madeUp,
+  fabricatedEvent,
   notificationId,
   pick,
   refundInDashboard,
   stateOf,
-  storyOf,
+  paymentSummary,
   tried,
   type StripeEvent,
 } from './support/stripe-events.ts'
@@ -68,7 +68,7 @@ async function age(events: StripeEvent[], by_s: number): Promise<void> {
     update notifications set parked_at = parked_at - ${by_s} * interval '1 second'
     where id = any(${events.map(notificationId)}::uuid[])`
   await world.sql`
-    update jobs set run_at = now(), rung_at = null where id = any(${events.map(notificationId)}::uuid[]) and state = 'ready'`
+    update jobs set run_at = now(), wakeup_sent_at = null where id = any(${events.map(notificationId)}::uuid[]) and state = 'ready'`
   await eventually(async () => {
     for (const [index, event] of events.entries())
       expect((await standing(event)).attempt).toBeGreaterThan(before[index]!.attempt)
@@ -110,18 +110,27 @@ test("a notification that seemed to be another application's is applied at once 
   await held.remove()
   await paymentIn(world.client, body.id, 'authorized')
   await eventually(async () => expect(new Set(await statesOf(events))).toEqual(new Set(['applied'])))
-  await checkBooks(world)
+  await checkInvariants(world)
 })
 
 test('a notification about an unknown object looks again soon, after an hour and a day, and is then ignored', async () => {
   const { processor_reference } = await heldPayment(world.client)
   const metadata = { sluice_tenant_id: world.tenant_id }
   const events = [
-    madeUp('payment_intent.succeeded', { id: 'pi_unknown', object: 'payment_intent', metadata }),
-    madeUp('refund.created', { id: 're_unknown', object: 'refund', payment_intent: 'pi_unknown' }),
+    fabricatedEvent('payment_intent.succeeded', { id: 'pi_unknown', object: 'payment_intent', metadata }),
+    fabricatedEvent('refund.created', { id: 're_unknown', object: 'refund', payment_intent: 'pi_unknown' }),
     // We know the payment, the processor does not know the refund.
-    madeUp('refund.created', { id: 're_none', object: 'refund', payment_intent: processor_reference }),
-    madeUp('charge.refunded', { id: 'ch_unknown', object: 'charge', payment_intent: 'pi_unknown', metadata }),
+    fabricatedEvent('refund.created', {
+      id: 're_none',
+      object: 'refund',
+      payment_intent: processor_reference,
+    }),
+    fabricatedEvent('charge.refunded', {
+      id: 'ch_unknown',
+      object: 'charge',
+      payment_intent: 'pi_unknown',
+      metadata,
+    }),
   ]
   await deliverAndTry(events)
   const all = async () => await Promise.all(events.map(standing))
@@ -192,11 +201,11 @@ describe('a refund made in the dashboard while ours of the same money is reserve
     await resumeJobs(world.sql, { queue: 'payments', tenant_id: world.tenant_id })
     await eventually(async () => expect(await statesOf(events)).toEqual(['applied']))
     expect((await world.client.get(`/v1/refunds/${ours.id}`)).body.status).toBe('failed')
-    const story = await storyOf(world, id)
+    const story = await paymentSummary(world, id)
     expect(story.payment).toMatchObject({ amount_refunded_minor: 1000, amount_refund_reserved_minor: 1000 })
     expect(story.postings).toEqual(['capture 1000', 'refund -1000'])
     await eventually(async () => expect(await driftsOf(id)).toEqual([]))
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 })
 
@@ -225,17 +234,17 @@ test('a refund for which room is made during its attempt is booked soon, and oth
     match: { method: 'GET', path: `^/v1/payment_intents/${processor_reference}$` },
     fault: 'hold',
   })
-  await world.sql`update jobs set run_at = now(), rung_at = null where id = ${notificationId(events[0]!)}`
+  await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where id = ${notificationId(events[0]!)}`
   await held.hit()
   await resumeJobs(world.sql, { queue: 'payments', tenant_id: world.tenant_id })
   await eventually(async () =>
-    expect((await storyOf(world, id)).payment).toMatchObject({ amount_refund_reserved_minor: 0 }),
+    expect((await paymentSummary(world, id)).payment).toMatchObject({ amount_refund_reserved_minor: 0 }),
   )
   await held.remove()
   await eventually(async () => expect(await statesOf(events)).toEqual(['applied']))
-  expect((await storyOf(world, id)).postings).toEqual(['capture 1000', 'refund -400'])
+  expect((await paymentSummary(world, id)).postings).toEqual(['capture 1000', 'refund -400'])
   await eventually(async () => expect(await driftsOf(id)).toEqual([]))
-  await checkBooks(world)
+  await checkInvariants(world)
 })
 
 describe('ten notifications whose worker is killed each time', () => {
@@ -279,7 +288,7 @@ describe('ten notifications whose worker is killed each time', () => {
         ]),
       )
 
-    const waits = madeUp('payment_intent.succeeded', {
+    const waits = fabricatedEvent('payment_intent.succeeded', {
       id: 'pi_waits',
       object: 'payment_intent',
       metadata: { sluice_tenant_id: world.tenant_id },
@@ -302,8 +311,8 @@ describe('ten notifications whose worker is killed each time', () => {
     })
     await eventually(async () => expect(new Set(await statesOf(events))).toEqual(new Set(['applied'])))
     for (const { id } of payments)
-      expect((await storyOf(world, id)).postings).toEqual(['capture 1000', 'refund -300'])
-    await checkBooks(world)
+      expect((await paymentSummary(world, id)).postings).toEqual(['capture 1000', 'refund -300'])
+    await checkInvariants(world)
   })
 })
 
@@ -326,7 +335,7 @@ test('a notification that is compared is not finished before the comparison is',
   await eventually(async () => expect(await statesOf([event!])).toEqual(['applied']))
   expect(await driftsOf(id)).toMatchObject([{ state: 'differs' }])
   await world.sql`update payments set amount_capturable_minor = 1000 where id = ${id}`
-  await world.sql`update drifts set mended_at = now() where payment_id = ${id}`
+  await world.sql`update drifts set resolved_at = now() where payment_id = ${id}`
 })
 
 test('a refund that we never heard of is a drift, also when one answer about it is lost', async () => {
@@ -346,7 +355,7 @@ test('a refund that we never heard of is a drift, also when one answer about it 
     fault: 'error_500_before',
   })
   await world.sql`update notifications set parked_at = parked_at - interval '6 seconds' where ${looks}`
-  await world.sql`update jobs set run_at = now(), rung_at = null where id in (select id from notifications where ${looks})`
+  await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where id in (select id from notifications where ${looks})`
   await lost.hit()
   await eventually(async () =>
     expect(await driftsOf(id)).toMatchObject([
@@ -356,7 +365,7 @@ test('a refund that we never heard of is a drift, also when one answer about it 
   const news = events.filter((event) => event.data.object.id === refund_id)
   for (const event of news) await deliver(world, event)
   await eventually(async () => expect(new Set(await statesOf(news))).toEqual(new Set(['applied'])))
-  await world.sql`update drifts set mended_at = now() where payment_id = ${id}`
+  await world.sql`update drifts set resolved_at = now() where payment_id = ${id}`
 })
 
 test('a look that cannot be read is ignored, and not tried for ever', async () => {
@@ -384,7 +393,7 @@ test('an event that only a newer version can read waits for it, however often it
   }
   const notification = notificationOf('a provider of tomorrow', news)
   await storeNotifications(world.sql, [
-    { ...notification, matters: true, said: null, rung: false, request_id: null },
+    { ...notification, is_relevant: true, reported: null, will_wake: false, request_id: null },
   ])
   const job = await eventually(async () => {
     const [row] = await world.sql`
@@ -403,13 +412,13 @@ test('waking and listing parked notifications are look-ups by key, even if plann
   const fresh = await createWorld({ parts: [] })
   try {
     const moved = fresh.sql`select processor as provider, processor_reference as reference from payments offset 0`
-    const plan = await fresh.sql`explain with ${waking(fresh.sql, moved)} select`
+    const plan = await fresh.sql`explain with ${resuming(fresh.sql, moved)} select`
     const lines = plan.map((row) => String(row['QUERY PLAN']))
     const at = lines.findIndex((line) => line.includes('notifications n'))
     expect(lines[at]).toContain('Index Scan using notifications_parked on')
     expect(lines[at + 1]).toMatch(/Index Cond: .*provider = .*waits_for = /)
 
-    const about = await fresh.sql`explain select ${parkedNews(fresh.sql, 'payment', null)} from payments p`
+    const about = await fresh.sql`explain select ${parkedEvents(fresh.sql, 'payment', null)} from payments p`
     const all = about.map((row) => String(row['QUERY PLAN'])).join('\n')
     expect(all).toMatch(
       /notifications_subject on .*\n.*Index Cond: .*tenant_id = p\.tenant_id.*subject_id = p\.id/,
@@ -434,7 +443,7 @@ test('events of another application on the same account are soon ignored, with a
   await age(events, 301)
   for (const event of events)
     expect(await standing(event)).toMatchObject({ state: 'ignored', reason: 'not_ours', job: 'succeeded' })
-  const gone = await metrics.parkedGone.get()
+  const gone = await metrics.notificationsIgnored.get()
   expect(gone.values.find(({ labels }) => labels.reason === 'not_ours')?.value).toBeGreaterThanOrEqual(
     events.length,
   )

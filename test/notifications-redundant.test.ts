@@ -3,10 +3,10 @@ import { describe, expect } from 'vitest'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
-import { BEGINNING, moveNotifications } from '#domain/history.ts'
-import { API_VERSION, readEvent } from '#providers/stripe/news.ts'
+import { HISTORY_START, moveJoblessNotifications } from '#domain/history.ts'
+import { API_VERSION, readEvent } from '#providers/stripe/events.ts'
 import { Stripe } from 'stripe'
-import { checkBooks } from './support/books.ts'
+import { checkInvariants } from './support/books.ts'
 import {
   ASYNC,
   capturedPayment,
@@ -27,7 +27,7 @@ import {
   settleRefund,
   shuffled,
   stateOf,
-  storyOf,
+  paymentSummary,
   tried,
   type StripeEvent,
 } from './support/stripe-events.ts'
@@ -47,7 +47,7 @@ async function taken(world: World, event: StripeEvent): Promise<{ state: string;
     where n.id = ${notificationId(event)}`
   return { ...row! }
 }
-const NO_NEWS = { state: 'applied', job: false }
+const REDUNDANT = { state: 'applied', job: false }
 
 async function only(world: World, reference: string, type: string): Promise<StripeEvent> {
   return pick(await listEvents(world, reference), [type])[0]!
@@ -93,16 +93,16 @@ test('events are compared when they are of the API version that our SDK speaks',
 
 test('an event with a reason that is none of Stripe’s is not compared, and the others are', () => {
   const object = { id: 'pi_1', object: 'payment_intent', status: 'canceled', amount: 100, currency: 'usd' }
-  const said = (reason?: unknown) =>
+  const reported = (reason?: unknown) =>
     readEvent({
       id: 'evt_1',
       type: CANCELED,
       api_version: API_VERSION,
       data: { object: { ...object, cancellation_reason: reason } },
-    })!.said
+    })!.reported
   for (const reason of [undefined, null, 'duplicate', 'x'.repeat(255)])
-    expect(said(reason)).toMatchObject({ status: 'canceled', reason: reason ?? null })
-  for (const reason of ['x'.repeat(256), 'x'.repeat(9000), 7]) expect(said(reason)).toBeNull()
+    expect(reported(reason)).toMatchObject({ status: 'canceled', reason: reason ?? null })
+  for (const reason of ['x'.repeat(256), 'x'.repeat(9000), 7]) expect(reported(reason)).toBeNull()
 })
 
 describe('what is so here already needs neither a job nor a request to the processor', () => {
@@ -110,9 +110,9 @@ describe('what is so here already needs neither a job nor a request to the proce
     const { id, processor_reference: reference } = await heldPayment(world.client)
     const event = await only(world, reference, HELD)
     const before = await asked(world, `/v1/payment_intents/${reference}`)
-    expect(await taken(world, event)).toEqual(NO_NEWS)
+    expect(await taken(world, event)).toEqual(REDUNDANT)
     await world.client.post(`/v1/payments/${id}/capture`, { amount_minor: 400 })
-    expect(await taken(world, changed(event, {}))).toEqual(NO_NEWS)
+    expect(await taken(world, changed(event, {}))).toEqual(REDUNDANT)
     expect(await asked(world, `/v1/payment_intents/${reference}`)).toBe(before)
     const { body } = await world.client.get(`/v1/payments/${id}/timeline`)
     expect(body.filter((entry: any) => entry.kind === 'notification')).toHaveLength(2)
@@ -120,30 +120,30 @@ describe('what is so here already needs neither a job nor a request to the proce
 
   test('a capture, a cancellation, and refunds', async ({ world }) => {
     const captured = await capturedPayment(world.client)
-    expect(await taken(world, await only(world, captured.processor_reference, CAPTURED))).toEqual(NO_NEWS)
+    expect(await taken(world, await only(world, captured.processor_reference, CAPTURED))).toEqual(REDUNDANT)
     expect(
       await taken(world, await only(world, (await canceledPayment(world)).processor_reference, CANCELED)),
-    ).toEqual(NO_NEWS)
+    ).toEqual(REDUNDANT)
     const duplicate = await canceledPayment(world, 'duplicate')
-    expect(await taken(world, await only(world, duplicate.processor_reference, CANCELED))).toEqual(NO_NEWS)
+    expect(await taken(world, await only(world, duplicate.processor_reference, CANCELED))).toEqual(REDUNDANT)
 
     const { body } = await refund(world.client, captured.id, { amount_minor: 100 })
     expect(body.status).toBe('succeeded')
     const events = await listEvents(world, captured.processor_reference)
-    expect(await taken(world, pick(events, ['refund.created'])[0]!)).toEqual(NO_NEWS)
+    expect(await taken(world, pick(events, ['refund.created'])[0]!)).toEqual(REDUNDANT)
 
     const slow = await capturedPayment(world.client, { payment_method: 'pm_card_pendingRefund' })
     const { body: pending } = await refund(world.client, slow.id)
     expect(pending.status).toBe('pending')
     const created = await only(world, slow.processor_reference, 'refund.created')
-    expect(await taken(world, created)).toEqual(NO_NEWS)
+    expect(await taken(world, created)).toEqual(REDUNDANT)
     await settleRefund(world, pending.processor_reference, 'failed')
     const failed = await only(world, slow.processor_reference, 'refund.failed')
     expect((await taken(world, failed)).job).toBe(true)
     await world.drain()
-    expect(await taken(world, changed(failed, {}))).toEqual(NO_NEWS)
-    expect(await taken(world, changed(created, {}))).toEqual(NO_NEWS)
-    await checkBooks(world)
+    expect(await taken(world, changed(failed, {}))).toEqual(REDUNDANT)
+    expect(await taken(world, changed(created, {}))).toEqual(REDUNDANT)
+    await checkInvariants(world)
   })
 
   test('kinds that never matter are ignored', async ({ world }) => {
@@ -210,7 +210,7 @@ test('whatever says anything else is looked at', async ({ world }) => {
     expect([what, (await taken(world, event)).job]).toEqual([what, true])
     await tried(world, [event])
   }
-  await checkBooks(world)
+  await checkInvariants(world)
 })
 
 describe('what comes while our own call is under way', () => {
@@ -271,7 +271,7 @@ describe('what comes while our own call is under way', () => {
     await paymentIn(world.client, doubtful.id, 'captured')
     await silent.remove()
     await world.drain()
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 })
 
@@ -310,7 +310,7 @@ test('several notifications of one object share a look', async ({ world }) => {
   const [row] =
     await world.sql`select count(*) as n from jobs where id = any(${events.map(notificationId)}::uuid[])`
   expect([row!.n, await asked(world, `/v1/refunds/${made.id}`)]).toEqual([1, 1])
-  expect((await storyOf(world, id)).postings).toEqual(['capture 1000', 'refund -250'])
+  expect((await paymentSummary(world, id)).postings).toEqual(['capture 1000', 'refund -250'])
 })
 
 test('one that came during a look at its object is not taken for known by it', async ({ world }) => {
@@ -331,8 +331,10 @@ test('one that came during a look at its object is not taken for known by it', a
   expect(await taken(world, updated)).toEqual({ state: 'waiting', job: false })
   await held.remove()
   await world.drain()
-  expect((await storyOf(world, id)).refunds).toMatchObject([{ status: 'succeeded', amount_minor: 250 }])
-  await checkBooks(world)
+  expect((await paymentSummary(world, id)).refunds).toMatchObject([
+    { status: 'succeeded', amount_minor: 250 },
+  ])
+  await checkInvariants(world)
 })
 
 test('one that has waited for a look for longer than five seconds gets a job, and so does what comes then', async ({
@@ -364,7 +366,7 @@ test('one that has waited for a look for longer than five seconds gets a job, an
   expect((await taken(world, changed(created, {}))).job).toBe(true)
   await held.remove()
   await world.drain()
-  await checkBooks(world)
+  await checkInvariants(world)
 })
 
 test('one that cannot be compared gets a job, and so do those that are due with it', async ({ world }) => {
@@ -372,9 +374,9 @@ test('one that cannot be compared gets a job, and so do those that are due with 
   const event = changed(await only(world, reference, HELD), {})
   const job = { id: newId(), taken: newId() }
   await world.sql`
-    insert into notifications (id, provider, event_id, kind, object_id, payload, state, said, due_at)
-    select id, 'stripe', 'evt_' || id, ${HELD}, 'pi_strange', ${world.sql.json(event)}, 'waiting', said::jsonb, now()
-    from (values (${job.id}::uuid, '{"amount_minor":"x"}'), (${job.taken}::uuid, '{"tenant_id":7}')) as strange(id, said)`
+    insert into notifications (id, provider, event_id, kind, object_id, payload, state, reported, due_at)
+    select id, 'stripe', 'evt_' || id, ${HELD}, 'pi_strange', ${world.sql.json(event)}, 'waiting', reported::jsonb, now()
+    from (values (${job.id}::uuid, '{"amount_minor":"x"}'), (${job.taken}::uuid, '{"tenant_id":7}')) as strange(id, reported)`
   // Whoever stored it may have asked for the job as well.
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
@@ -395,7 +397,7 @@ test('what waits too long is named by every audit', async () => {
   try {
     const id = newId()
     await queue.sql`
-      insert into notifications (id, provider, event_id, kind, payload, state, said, due_at, received_at)
+      insert into notifications (id, provider, event_id, kind, payload, state, reported, due_at, received_at)
       values (${id}, 'stripe', 'evt_1', ${HELD}, '{}', 'waiting', '{}', now() - interval '1 hour', now() - interval '1 hour')`
     const expected = [{ problem: 'a notification waits although it is due', id }]
     expect((await auditEverything(queue.sql)).problems).toMatchObject(expected)
@@ -411,11 +413,11 @@ test('they go to the history without a job, stay in timelines, and are not store
 }) => {
   const { id, processor_reference: reference } = await heldPayment(world.client)
   const event = await only(world, reference, HELD)
-  expect(await taken(world, event)).toEqual(NO_NEWS)
+  expect(await taken(world, event)).toEqual(REDUNDANT)
   await world.sql`
     update notifications set received_at = received_at - interval '2 hours', applied_at = applied_at - interval '2 hours'
     where id = ${notificationId(event)}`
-  const { moved } = await moveNotifications(world.sql, BEGINNING, 1000)
+  const { moved } = await moveJoblessNotifications(world.sql, HISTORY_START, 1000)
   expect(moved).toBeGreaterThanOrEqual(1)
   expect(await stateOf(world, event)).toBeUndefined()
   expect((await deliver(world, event)).body).toEqual({ received: true, duplicate: true })

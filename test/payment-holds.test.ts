@@ -1,7 +1,7 @@
 // Holds lapse: a warning a day before, then the hold is given up, whoever notices first.
 import { expect, onTestFinished } from 'vitest'
-import { findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
-import { problemsLeft } from '#test/invariants.ts'
+import { findExpiredHolds, warnOfExpiry } from '#domain/payments/expiry.ts'
+import { findRemainingProblems } from '#test/invariants.ts'
 import {
   capturedPayment,
   createPayment,
@@ -91,7 +91,7 @@ test('a worker cancels a lapsed hold at the processor, with the reason expired, 
   expect(await eventsOf(world, lapsed.id, 'payment.canceled')).toMatchObject([
     { cancellation_reason: 'expired' },
   ])
-  expect(await findLapsed(world.sql, 100)).toEqual([])
+  expect(await findExpiredHolds(world.sql, 100)).toEqual([])
   expect((await client.get(`/v1/payments/${captured.id}`)).body).toMatchObject({ status: 'captured' })
   expect((await client.get(`/v1/payments/${unconfirmed.id}`)).body).toMatchObject({
     status: 'requires_action',
@@ -130,5 +130,5 @@ test('a hold that both sides give up at the same time is given up once', async (
 
 test('after all of these stories the books balance and agree with the processor', async ({ world }) => {
   await world.drain()
-  expect(await problemsLeft(world)).toEqual([])
+  expect(await findRemainingProblems(world)).toEqual([])
 })

@@ -1,7 +1,7 @@
 // Payments through the front door: authorized, declined, completed by the buyer, captured, canceled, listed, explained.
 import { describe, expect } from 'vitest'
-import { checkBooks } from '#test/books.ts'
-import { problemsLeft } from '#test/invariants.ts'
+import { checkInvariants } from '#test/books.ts'
+import { findRemainingProblems } from '#test/invariants.ts'
 import { BY_CARD, freshKey, type Client } from '#test/client.ts'
 import { MERCHANT } from '#test/parties.ts'
 import {
@@ -391,7 +391,7 @@ describe('capture', () => {
         message: 'The payment cannot be captured: it is captured, with USD 200.00.',
         context: { amount_captured_minor: 20_000 },
       })
-      await checkBooks(world)
+      await checkInvariants(world)
     },
   )
 
@@ -466,7 +466,7 @@ describe('capture', () => {
     expect(await paymentIn(client, canceled.id, 'canceled')).toMatchObject({
       cancellation_reason: 'duplicate',
     })
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 })
 
@@ -802,7 +802,7 @@ describe('timeline', () => {
 
 test('after all of these stories the books balance and agree with the processor', async ({ world }) => {
   await world.drain()
-  expect(await problemsLeft(world)).toEqual([])
+  expect(await findRemainingProblems(world)).toEqual([])
 })
 
 test('an id in upper case is the same id', async ({ client }) => {
@@ -999,7 +999,7 @@ describe('a caller who waits while a notification overtakes the job', () => {
       expect(waited.headers.get('location')).toBeNull()
       await held.remove()
       await world.drain()
-      await checkBooks(world)
+      await checkInvariants(world)
     },
   )
 
@@ -1024,6 +1024,6 @@ describe('a caller who waits while a notification overtakes the job', () => {
       409,
       { code: 'payment_not_capturable', context: { amount_captured_minor: 20_000 } },
     ])
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 })

@@ -3,20 +3,20 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, resolveAsFailed } from '#domain/interventions/act.ts'
-import { checkBooks } from '#test/books.ts'
+import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
-import { lookLater } from '#test/looks.ts'
+import { lookUpLater } from '#test/lookups.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { ASYNC, createPayment, eventually, fault } from '#test/payments.ts'
-import { accountOf, fund, payOut, payoutIn, payoutStory, recipient, rich } from '#test/payouts.ts'
+import { accountOf, fund, payOut, payoutIn, payoutSummary, recipient, rich } from '#test/payouts.ts'
 import {
   deliver,
   eventsOf,
   ordersOf,
   shuffled,
-  spread,
+  mapConcurrently,
   stateOf,
-  tellInOrders,
+  deliverInOrders,
   tried,
 } from '#test/stripe-events.ts'
 import { topUp } from '#test/top-ups.ts'
@@ -46,7 +46,7 @@ const jobOf = async (payout_id: string) => {
 async function taken(count: number, destination: string): Promise<{ payouts: any[]; orders: number[][] }> {
   const orders = ordersOf(Array.from({ length: count }, (_, index) => index))
   const to = await recipient(client, destination)
-  const payouts = await spread(
+  const payouts = await mapConcurrently(
     orders,
     20,
     async () => (await payOut(client, to, {}, { prefer: 'wait=20' })).body,
@@ -55,7 +55,7 @@ async function taken(count: number, destination: string): Promise<{ payouts: any
 }
 
 async function tellInEveryOrder(payouts: any[], orders: number[][]): Promise<void> {
-  await tellInOrders(
+  await deliverInOrders(
     world,
     payouts.map((payout) => payout.processor_reference),
     orders,
@@ -78,7 +78,7 @@ describe('all orders of the notifications of a payout', () => {
     }
     await tellInEveryOrder(payouts, orders)
     for (const { id } of payouts)
-      expect(await payoutStory(world, id)).toEqual({
+      expect(await payoutSummary(world, id)).toEqual({
         payout: {
           status: 'failed',
           processor_status: 'failed',
@@ -99,7 +99,7 @@ describe('all orders of the notifications of a payout', () => {
     for (const { processor_reference } of payouts) await settle(processor_reference, 'canceled')
     await tellInEveryOrder(payouts, orders)
     for (const { id } of payouts)
-      expect(await payoutStory(world, id)).toMatchObject({
+      expect(await payoutSummary(world, id)).toMatchObject({
         payout: { status: 'canceled', processor_status: 'canceled', paid_minor: 0 },
         events: ['canceled', 'created', 'processing'],
       })
@@ -121,7 +121,7 @@ describe('all orders of the notifications of a payout', () => {
     // A late copy under another id, which says what was true once.
     await deliver(world, { ...paid!, id: `${paid!.id}_copy` })
     await world.drain()
-    expect(await payoutStory(world, id)).toMatchObject({
+    expect(await payoutSummary(world, id)).toMatchObject({
       payout: { status: 'failed', paid_minor: 100, returned_minor: 100 },
       postings: ['payout_paid -100', 'payout_returned 100'],
       events: ['created', 'failed', 'paid', 'processing'],
@@ -150,14 +150,14 @@ describe('a transfer', () => {
     await tell()
     await reverse(reference, 30)
     await tell()
-    expect(await payoutStory(world, id)).toMatchObject({
+    expect(await payoutSummary(world, id)).toMatchObject({
       payout: { status: 'paid', returned_minor: 30 },
       postings: ['payout_paid -100', 'payout_returned 30'],
     })
     await reverse(reference, 20)
     await reverse(reference)
     await tell()
-    expect(await payoutStory(world, id)).toEqual({
+    expect(await payoutSummary(world, id)).toEqual({
       payout: {
         status: 'failed',
         processor_status: 'failed',
@@ -180,7 +180,7 @@ describe('a transfer', () => {
     }
     await tellInEveryOrder(payouts, orders)
     for (const { id } of payouts) {
-      const story = await payoutStory(world, id)
+      const story = await payoutSummary(world, id)
       expect(story).toMatchObject({
         payout: { status: 'failed', paid_minor: 100, returned_minor: 100, failure: 'reversed' },
         events: ['created', 'failed', 'paid'],
@@ -205,7 +205,7 @@ test('a notification that is faster than our own answer settles the payout; the 
   await payoutIn(client, body.id, 'paid')
   await held.release()
   await world.drain()
-  expect(await payoutStory(world, body.id)).toMatchObject({
+  expect(await payoutSummary(world, body.id)).toMatchObject({
     payout: { status: 'paid', known: true },
     postings: ['payout_paid -100'],
     events: ['created', 'paid'],
@@ -248,7 +248,7 @@ test('what went is posted before what came back of it, also where both are heard
   }
   for (const id of ids) await payoutIn(client, id, 'paid')
   for (const id of ids)
-    expect((await payoutStory(world, id)).postings).toEqual(['payout_paid -100', 'payout_returned 30'])
+    expect((await payoutSummary(world, id)).postings).toEqual(['payout_paid -100', 'payout_returned 30'])
   await held.release()
   await world.drain()
 })
@@ -312,11 +312,11 @@ test('a payout whose call a pause held back has not left: it is canceled at once
 
 test('all books agree, before there is anything that is not ours', async () => {
   await world.drain()
-  await checkBooks(world)
+  await checkInvariants(world)
 }, 180_000)
 
 describe('a second one that bears our ids', () => {
-  const NOUNS = [
+  const RESOURCE_NAMES = [
     ['payout', 'payouts', 'destination=ba_manual'],
     ['top_up', 'topups', 'source=src_manual'],
     [
@@ -326,73 +326,78 @@ describe('a second one that bears our ids', () => {
     ],
   ] as const
 
-  test.each(NOUNS)('of a %s is a drift until an operator has seen to it', async (noun, path, fields) => {
-    const client = await rich(world, 1000)
-    const made = {
-      payout: async () => await payOut(client, await recipient(client, 'acct_success'), {}, WAIT),
-      top_up: async () => await topUp(client, { source: 'src_success' }, WAIT),
-      payment: async () => await createPayment(client),
-    }
-    const { body } = await made[noun]()
-    const told = await eventsOf(world, body.processor_reference)
-    for (const event of told) await deliver(world, event)
-    await tried(world, told)
-    const { url, api_key } = world.provider('stripe')
-    const answer = await fetch(`${url}/v1/${path}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
-      body: `amount=77&currency=usd&${fields}&metadata[sluice_${noun}_id]=${body.id}&metadata[sluice_tenant_id]=${client.tenant_id}`,
-    })
-    const { id: reference } = (await answer.json()) as { id: string }
-    expect(body.processor_reference).not.toBe(reference)
-    if (noun !== 'payment')
-      await control(`/${path}/${reference}/settle`, { status: noun === 'payout' ? 'paid' : 'succeeded' })
-    const [first, ...rest] = await eventsOf(world, reference)
-    // Its notifications come more than once.
-    for (const event of [first!, ...rest, { ...first!, id: `${first!.id}_again` }]) {
-      await deliver(world, event)
-      await tried(world, [event])
-    }
-    const drifts = async () => (await client.get(`/v1/reconciliation?subject=${noun}`)).body
-    expect(await drifts()).toMatchObject([
-      {
-        subject_id: body.id,
-        state: 'differs',
-        detail: expect.stringContaining(`the processor has a second one, ${reference}, of USD 0.77`),
-        theirs: { processor_reference: body.processor_reference },
-      },
-    ])
-    const parked = async () =>
-      await world.sql<{ id: string }[]>`
+  test.each(RESOURCE_NAMES)(
+    'of a %s is a drift until an operator has seen to it',
+    async (resource, path, fields) => {
+      const client = await rich(world, 1000)
+      const made = {
+        payout: async () => await payOut(client, await recipient(client, 'acct_success'), {}, WAIT),
+        top_up: async () => await topUp(client, { source: 'src_success' }, WAIT),
+        payment: async () => await createPayment(client),
+      }
+      const { body } = await made[resource]()
+      const told = await eventsOf(world, body.processor_reference)
+      for (const event of told) await deliver(world, event)
+      await tried(world, told)
+      const { url, api_key } = world.provider('stripe')
+      const answer = await fetch(`${url}/v1/${path}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
+        body: `amount=77&currency=usd&${fields}&metadata[sluice_${resource}_id]=${body.id}&metadata[sluice_tenant_id]=${client.tenant_id}`,
+      })
+      const { id: reference } = (await answer.json()) as { id: string }
+      expect(body.processor_reference).not.toBe(reference)
+      if (resource !== 'payment')
+        await control(`/${path}/${reference}/settle`, {
+          status: resource === 'payout' ? 'paid' : 'succeeded',
+        })
+      const [first, ...rest] = await eventsOf(world, reference)
+      // Its notifications come more than once.
+      for (const event of [first!, ...rest, { ...first!, id: `${first!.id}_again` }]) {
+        await deliver(world, event)
+        await tried(world, [event])
+      }
+      const drifts = async () => (await client.get(`/v1/reconciliation?subject=${resource}`)).body
+      expect(await drifts()).toMatchObject([
+        {
+          subject_id: body.id,
+          state: 'differs',
+          detail: expect.stringContaining(`the processor has a second one, ${reference}, of USD 0.77`),
+          theirs: { processor_reference: body.processor_reference },
+        },
+      ])
+      const parked = async () =>
+        await world.sql<{ id: string }[]>`
         select id from notifications where object_id = ${reference} and state = 'parked' and reason = 'second'`
-    expect(await parked()).toHaveLength(1)
-    const { problems } = await auditEverything(world.sql)
-    expect(problems.filter(({ subject_id }) => subject_id === body.id)).toMatchObject([
-      { problem: 'the processor has a second one of what was asked for once' },
-    ])
-    const reconcile = async () => {
-      await lookLater(world, noun, body.id)
-      await world.drain()
-    }
-    await reconcile()
-    expect(await drifts()).toHaveLength(1)
-    const [{ id: job_id } = { id: '' }] = await parked()
-    await discardJob(world.sql, { job_id, who: 'test', reason: 'it was taken back' })
-    await reconcile()
-    await eventually(async () => expect(await drifts()).toEqual([]))
-  })
+      expect(await parked()).toHaveLength(1)
+      const { problems } = await auditEverything(world.sql)
+      expect(problems.filter(({ subject_id }) => subject_id === body.id)).toMatchObject([
+        { problem: 'the processor has a second one of what was asked for once' },
+      ])
+      const reconcile = async () => {
+        await lookUpLater(world, resource, body.id)
+        await world.drain()
+      }
+      await reconcile()
+      expect(await drifts()).toHaveLength(1)
+      const [{ id: job_id } = { id: '' }] = await parked()
+      await discardJob(world.sql, { job_id, who: 'test', reason: 'it was taken back' })
+      await reconcile()
+      await eventually(async () => expect(await drifts()).toEqual([]))
+    },
+  )
 
   const SAME = {
     payout: ['transfers', 'amount=100&currency=usd&destination=acct_success'],
     top_up: ['topups', 'amount=500&currency=usd&source=src_manual'],
-    payment: ['payment_intents', `amount=1000&currency=usd&${NOUNS[2][2]}`],
+    payment: ['payment_intents', `amount=1000&currency=usd&${RESOURCE_NAMES[2][2]}`],
   } as const
 
   test.each(['payout', 'top_up', 'payment'] as const)(
     'of a %s is a drift also when it is heard of before our own call is answered',
-    async (noun) => {
+    async (resource) => {
       const client = await rich(world, 1000)
-      const [path, fields] = SAME[noun]
+      const [path, fields] = SAME[resource]
       const held = await fault(world, {
         match: { method: 'POST', path: `/v1/${path}$` },
         fault: { hold: 'after' },
@@ -402,22 +407,22 @@ describe('a second one that bears our ids', () => {
         top_up: async () => await topUp(client, { source: 'src_manual' }),
         payment: async () => await createPayment(client, {}, ASYNC),
       }
-      const { body } = await made[noun]()
+      const { body } = await made[resource]()
       await held.hit()
       const { url, api_key } = world.provider('stripe')
       const answer = await fetch(`${url}/v1/${path}`, {
         method: 'POST',
         headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
-        body: `${fields}&metadata[sluice_${noun}_id]=${body.id}&metadata[sluice_tenant_id]=${client.tenant_id}`,
+        body: `${fields}&metadata[sluice_${resource}_id]=${body.id}&metadata[sluice_tenant_id]=${client.tenant_id}`,
       })
       const { id: other } = (await answer.json()) as { id: string }
-      if (noun === 'top_up') await control(`/topups/${other}/settle`, { status: 'succeeded' })
+      if (resource === 'top_up') await control(`/topups/${other}/settle`, { status: 'succeeded' })
       const events = await eventsOf(world, other)
       for (const event of events) await deliver(world, event)
       await tried(world, events)
       await held.release()
       await eventually(async () =>
-        expect((await client.get(`/v1/reconciliation?subject=${noun}`)).body).toMatchObject([
+        expect((await client.get(`/v1/reconciliation?subject=${resource}`)).body).toMatchObject([
           {
             subject_id: body.id,
             state: 'differs',
@@ -475,7 +480,7 @@ test('a payout of another amount that bears our ids settles nothing, and is a dr
   const { id: job_id } = await jobOf(body.id)
   await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, who: 'test', reason: 'asked the processor' }))
   expect(await drifts()).toMatchObject([drift])
-  expect(await payoutStory(world, body.id)).toMatchObject({ payout: { status: 'failed' }, postings: [] })
+  expect(await payoutSummary(world, body.id)).toMatchObject({ payout: { status: 'failed' }, postings: [] })
 })
 
 test('an answer of another amount to our own call settles nothing, and is a drift', async () => {
@@ -493,7 +498,7 @@ test('an answer of another amount to our own call settles nothing, and is a drif
     },
   ])
   expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 1000, reserved: 100 })
-  expect(await payoutStory(world, body.id)).toMatchObject({
+  expect(await payoutSummary(world, body.id)).toMatchObject({
     payout: { status: 'pending', processor_status: null, known: false },
     postings: [],
     events: ['created'],

@@ -15,7 +15,7 @@ import {
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { requestPayouts, type PayoutRequest } from '#domain/payouts/request.ts'
-import { checkBooks } from '#test/books.ts'
+import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { waitingForLocks } from '#test/locks.ts'
 import { pauseJobs } from '#test/pauses.ts'
@@ -197,7 +197,7 @@ test('every story of random operations ends as the model says', async () => {
       ...(process.env.PAYOUT_MODEL_SEED && { seed: Number(process.env.PAYOUT_MODEL_SEED) }),
     },
   )
-  await checkBooks(world)
+  await checkInvariants(world)
 }, 600_000)
 
 /** What has left the processor for these payouts and has not come back, by its own record. */
@@ -279,7 +279,7 @@ describe('a tenant that fails its own payouts is not paid more than its balance'
     const paid = await paidThere(ids)
     expect(paid).toBeLessThanOrEqual(1000)
     expect((await accountOf(world, client.tenant_id)).balance).toBe(1000 - paid)
-    await checkBooks(world)
+    await checkInvariants(world)
   }, 180_000)
 })
 
@@ -319,7 +319,7 @@ describe('at the same moment', () => {
         payout_id: newId(),
         job_id: newId(),
         event_id: newId(),
-        rung: false,
+        will_wake: false,
         idempotency_key: freshKey(),
         route: 'POST /v1/payouts',
         fingerprint: '',
@@ -331,15 +331,15 @@ describe('at the same moment', () => {
         metadata: {},
         processor: 'stripe',
       }))
-      const became = await requestPayouts(world.sql, requests)
-      return requests.map(({ payout_id }) => became.get(payout_id)!)
+      const result = await requestPayouts(world.sql, requests)
+      return requests.map(({ payout_id }) => result.get(payout_id)!)
     }
 
     test('are judged one after the other: one that is too large takes nothing from the next', async () => {
       const client = await rich(world, 100)
       const to = await recipient(client)
       const judged = await requestAll(client.tenant_id, to, [60, 60, 30, 20, 10])
-      expect(judged.map(({ became }) => became === 'accepted')).toEqual([true, false, true, false, true])
+      expect(judged.map(({ result }) => result === 'accepted')).toEqual([true, false, true, false, true])
       expect(judged.map(({ available_minor }) => available_minor)).toEqual([100, 40, 40, 10, 10])
       expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 100, reserved: 100 })
     })
@@ -348,12 +348,12 @@ describe('at the same moment', () => {
       const [one, other] = [await rich(world, 100), await world.clientOf()]
       const judged = await requestAll(one.tenant_id, await recipient(one), [100])
       expect(judged).toMatchObject([
-        { became: 'accepted', available_minor: 100, payout: { status: 'pending' } },
+        { result: 'accepted', available_minor: 100, payout: { status: 'pending' } },
       ])
       const poor = await requestAll(other.tenant_id, await recipient(other), [1])
-      expect(poor).toEqual([{ became: 'insufficient_balance', available_minor: 0 }])
+      expect(poor).toEqual([{ result: 'insufficient_balance', available_minor: 0 }])
       const strange = await requestAll(other.tenant_id, await recipient(one), [1])
-      expect(strange).toEqual([{ became: 'recipient_not_found', available_minor: null }])
+      expect(strange).toEqual([{ result: 'recipient_not_found', available_minor: null }])
     })
   })
 

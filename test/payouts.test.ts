@@ -2,12 +2,12 @@
 import { describe, expect } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, resolveAsDone, resolveAsFailed, retryJob } from '#domain/interventions/act.ts'
-import { checkBooks } from '#test/books.ts'
+import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { eventually, fault } from '#test/payments.ts'
-import { accountOf, fund, payOut, payoutIn, payoutStory, recipient, rich } from '#test/payouts.ts'
+import { accountOf, fund, payOut, payoutIn, payoutSummary, recipient, rich } from '#test/payouts.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
@@ -95,7 +95,7 @@ describe('a payout', () => {
     })
     expect([paid.processing_at, paid.paid_at]).not.toContain(null)
     expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 200, reserved: 0 })
-    expect(await payoutStory(world, created.id)).toMatchObject({
+    expect(await payoutSummary(world, created.id)).toMatchObject({
       postings: ['payout_paid -300'],
       events: ['created', 'paid', 'processing'],
     })
@@ -128,7 +128,7 @@ describe('a payout', () => {
     expect(body).toMatchObject({ status: 'paid', processor_reference: expect.stringMatching(/^tr_/) })
     expect(await effectsOf(world, body.id)).toEqual([{ effect: 'transfer', amount: 100 }])
     await world.drain()
-    expect((await payoutStory(world, body.id)).events).toEqual(['created', 'paid'])
+    expect((await payoutSummary(world, body.id)).events).toEqual(['created', 'paid'])
   })
 
   test('that the processor refuses has failed, and its amount is free', async ({ world }) => {
@@ -147,7 +147,7 @@ describe('a payout', () => {
     expect([again.status, again.body.error.code]).toEqual([422, 'payout_refused'])
     const unasked = await payOut(own, to, body)
     expect([unasked.status, unasked.body.status]).toEqual([201, 'failed'])
-    expect(await payoutStory(world, id)).toMatchObject({ postings: [], events: ['created', 'failed'] })
+    expect(await payoutSummary(world, id)).toMatchObject({ postings: [], events: ['created', 'failed'] })
   })
 
   test('that the bank does not find an account for has failed; one that comes back late is posted back', async ({
@@ -167,8 +167,8 @@ describe('a payout', () => {
     const returned = await payoutIn(client, late.body.id, 'failed')
     expect(returned.failure.code).toBe('account_closed')
     expect([returned.paid_at, returned.failed_at]).not.toContain(null)
-    expect(await payoutStory(world, missing.body.id)).toMatchObject({ postings: [] })
-    expect(await payoutStory(world, late.body.id)).toMatchObject({
+    expect(await payoutSummary(world, missing.body.id)).toMatchObject({ postings: [] })
+    expect(await payoutSummary(world, late.body.id)).toMatchObject({
       postings: ['payout_paid -70', 'payout_returned 70'],
       events: ['created', 'failed', 'paid', 'processing'],
     })
@@ -313,7 +313,7 @@ describe('a cancellation', () => {
     await world.drain()
     expect((await jobOf(world, id)).state).toBe('failed')
     expect(await effectsOf(world, id)).toEqual([])
-    expect(await payoutStory(world, id)).toMatchObject({ postings: [], events: ['canceled', 'created'] })
+    expect(await payoutSummary(world, id)).toMatchObject({ postings: [], events: ['canceled', 'created'] })
     const again = await own.post(`/v1/payouts/${id}/cancel`)
     expect([again.status, again.body.error.code]).toEqual([409, 'payout_not_cancelable'])
     expect(again.body.error.message).toBe('The payout cannot be canceled: it is canceled.')
@@ -331,7 +331,7 @@ describe('a cancellation', () => {
     const replayed = await client.post(`/v1/payouts/${id}/cancel`, { idempotency_key: key })
     expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
     await world.drain()
-    expect(await payoutStory(world, id)).toMatchObject({
+    expect(await payoutSummary(world, id)).toMatchObject({
       postings: [],
       events: ['canceled', 'created', 'processing'],
     })
@@ -387,7 +387,7 @@ describe('a cancellation', () => {
     }
     await world.drain()
     expect((await effectsOf(world, id)).map(({ effect }) => effect)).toEqual(['payout', 'payout_canceled'])
-    expect((await payoutStory(world, id)).events).toEqual(['canceled', 'created', 'processing'])
+    expect((await payoutSummary(world, id)).events).toEqual(['canceled', 'created', 'processing'])
   })
 
   test('after a failure by hand joins it, and the payout ends as failed', async ({ world, client }) => {
@@ -407,7 +407,7 @@ describe('a cancellation', () => {
     // The second one asked for no second call.
     const jobs = await world.sql`select from jobs where subject_id = ${id} and name = 'payout.cancel'`
     expect(jobs).toHaveLength(1)
-    expect((await payoutStory(world, id)).events).toEqual(['created', 'failed', 'processing'])
+    expect((await payoutSummary(world, id)).events).toEqual(['created', 'failed', 'processing'])
   })
 
   test('that the processor refuses leaves the payout as it is', async ({ world, client }) => {
@@ -484,10 +484,10 @@ describe('a failure by hand', () => {
     ['refused', 'acct_refused', { hold: 'before' }, 100, 'failed', ['created', 'failed']],
   ] as const)(
     'while its call is under way waits until that is %s',
-    async ([_became, destination, holding, balance, status, events], { world, client }) => {
+    async ([_became, destination, fencing, balance, status, events], { world, client }) => {
       const own = await rich(world, 100)
       const to = await recipient(own, destination)
-      const held = await fault(world, { match: { method: 'POST', path: '/transfers$' }, fault: holding })
+      const held = await fault(world, { match: { method: 'POST', path: '/transfers$' }, fault: fencing })
       const { body } = await payOut(own, to)
       await held.hit()
       const key = freshKey()
@@ -512,7 +512,7 @@ describe('a failure by hand', () => {
       expect([waited.status, waited.body]).toMatchObject(answered(status, 'too slow'))
       expect(await accountOf(world, own.tenant_id)).toEqual({ balance, reserved: 0 })
       await world.drain()
-      expect((await payoutStory(world, body.id)).events).toEqual(events)
+      expect((await payoutSummary(world, body.id)).events).toEqual(events)
       expect(await driftsOf(client, body.id)).toEqual([])
     },
   )
@@ -538,7 +538,7 @@ describe('a failure by hand', () => {
     })
     await world.drain()
     expect(await effectsOf(world, id)).toEqual([])
-    expect(await payoutStory(world, id)).toMatchObject({ postings: [], events: ['created', 'failed'] })
+    expect(await payoutSummary(world, id)).toMatchObject({ postings: [], events: ['created', 'failed'] })
     const replayed = await own.post(`/v1/payouts/${id}/fail`, { reason: 'asked twice', idempotency_key: key })
     expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
     const reused = await own.post(`/v1/payouts/${id}/fail`, { reason: 'other', idempotency_key: key })
@@ -593,7 +593,7 @@ describe('a failure by hand', () => {
     ])
     expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
     await world.drain()
-    expect(await payoutStory(world, payout.id)).toMatchObject({
+    expect(await payoutSummary(world, payout.id)).toMatchObject({
       payout: { status: 'failed', processor_status: 'canceled', failure: 'failed_manually' },
       postings: [],
       events: ['created', 'failed', 'processing'],
@@ -635,7 +635,7 @@ describe('a failure by hand', () => {
         reserved: 0,
       })
       await world.drain()
-      expect((await payoutStory(world, id)).events).toEqual(events)
+      expect((await payoutSummary(world, id)).events).toEqual(events)
       expect((await own.get('/v1/reconciliation')).body).toEqual([])
     },
   )
@@ -820,7 +820,7 @@ describe('a payout of which nobody knows whether the processor has it', () => {
       body: `amount=100&currency=usd&destination=ba_manual&metadata[sluice_payout_id]=${id}`,
     })
     const { id: reference } = (await made.json()) as { id: string }
-    expect(await resolveAsDone(world.sql, act(job_id), reference)).toMatchObject({ look_only: true })
+    expect(await resolveAsDone(world.sql, act(job_id), reference)).toMatchObject({ lookup_only: true })
     expect(await payoutIn(client, id, 'processing')).toMatchObject({ processor_reference: reference })
   })
 
@@ -890,5 +890,5 @@ test('the audit notices a payout that is not posted as it says, and an event tha
 
 test('in the end all books agree', async ({ world }) => {
   await world.drain()
-  await checkBooks(world)
+  await checkInvariants(world)
 }, 180_000)

@@ -4,15 +4,15 @@ import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { carryOutNextProposal } from '#domain/proposals/carry-out.ts'
-import { checkBooks } from '#test/books.ts'
+import { checkInvariants } from '#test/books.ts'
 import type { Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { waitingForLocks } from '#test/locks.ts'
-import { lookLater } from '#test/looks.ts'
-import { losingOnce } from '#test/lost-writes.ts'
+import { lookUpLater } from '#test/lookups.ts'
+import { loseFirstWrite } from '#test/lost-writes.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { eventually, fault } from '#test/payments.ts'
-import { accountOf, payOut, payoutIn, payoutStory, recipient, rich } from '#test/payouts.ts'
+import { accountOf, payOut, payoutIn, payoutSummary, recipient, rich } from '#test/payouts.ts'
 import { entriesOf, signedInAs, type Browser, type Person } from '#test/people.ts'
 import { agree, agreed } from '#test/proposals.ts'
 import { urlAs } from '#test/users.ts'
@@ -316,7 +316,7 @@ describe('a proposal', () => {
 describe('a payout that operators fail by force', () => {
   const drifts = async (shop: Client): Promise<any[]> => (await shop.get('/v1/reconciliation')).body
   const reconcile = async (world: World, id: string): Promise<boolean> => {
-    const asked = await lookLater(world, 'payout', id)
+    const asked = await lookUpLater(world, 'payout', id)
     await world.drain()
     return asked
   }
@@ -361,7 +361,7 @@ describe('a payout that operators fail by force', () => {
         },
       ]),
     )
-    expect(await payoutStory(world, payout.id)).toMatchObject({
+    expect(await payoutSummary(world, payout.id)).toMatchObject({
       payout: { status: 'failed', processor_status: 'paid', failure: 'failed_manually' },
       postings: ['payout_paid -100'],
       events: ['created', 'failed', 'processing'],
@@ -405,14 +405,14 @@ describe('a payout that operators fail by force', () => {
     await sent.release()
     const { id: refused, ...unsent } = await outcome('acct_refused')
     // Nothing is settled without it.
-    const closes = `new.subject_id = '${refused}' and new.mended_at is not null`
-    const closed = await losingOnce(world.sql, 'update', 'drifts', closes)
+    const closes = `new.subject_id = '${refused}' and new.resolved_at is not null`
+    const closed = await loseFirstWrite(world.sql, 'update', 'drifts', closes)
     await unsent.release()
     // So it is found out again, by two lookups long after the call.
     for (const interval of ['11 minutes', '1 minute'])
       await eventually(async () => {
         const aged = await world.sql`
-          update jobs set first_sent_at = first_sent_at - ${interval}::interval, run_at = now(), rung_at = null,
+          update jobs set first_sent_at = first_sent_at - ${interval}::interval, run_at = now(), wakeup_sent_at = null,
             last_sent_at = last_sent_at - ${interval}::interval, created_at = created_at - ${interval}::interval,
             absent_since = absent_since - ${interval}::interval
           where subject_id = ${refused} and state = 'unknown' and (absent_since is null) = ${interval === '11 minutes'}
@@ -424,7 +424,7 @@ describe('a payout that operators fail by force', () => {
     )
     await closed()
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 100, reserved: 0 })
-    expect((await payoutStory(world, refused)).events).toEqual(['created', 'failed'])
+    expect((await payoutSummary(world, refused)).events).toEqual(['created', 'failed'])
   })
 
   test('that the processor pays at the same moment is a drift all the same', async ({ world }) => {
@@ -470,7 +470,7 @@ describe('a payout that operators fail by force', () => {
     await resumeJobs(world.sql, { queue: 'payouts' })
     await world.drain()
     expect(await drifts(shop)).toEqual([])
-    expect((await payoutStory(world, waiting.id)).events).toEqual(['created', 'failed'])
+    expect((await payoutSummary(world, waiting.id)).events).toEqual(['created', 'failed'])
 
     const { body: paid } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
     const late = await proposeAs(ada, failure(shop, paid.id))
@@ -484,5 +484,5 @@ describe('a payout that operators fail by force', () => {
 
 test('in the end all books agree', async ({ world }) => {
   await world.drain()
-  await checkBooks(world)
+  await checkInvariants(world)
 }, 180_000)

@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => new Promise((closed) => server.close(closed)))
 
-async function answered(text: string, options?: { longest_bytes: number }) {
+async function answered(text: string, options?: { max_response_bytes: number }) {
   body = text
   const http = openHttp(url, options)
   try {
@@ -33,6 +33,8 @@ test('what no database can store is removed, and all else is left as it is', asy
 
 test('an answer that is too long for its provider is not read', async () => {
   const text = JSON.stringify({ a: 'a'.repeat(1000) })
-  expect(await answered(text, { longest_bytes: 1100 })).toEqual({ a: 'a'.repeat(1000) })
-  await expect(answered(text, { longest_bytes: 900 })).rejects.toThrow('the answer is longer than 900 bytes')
+  expect(await answered(text, { max_response_bytes: 1100 })).toEqual({ a: 'a'.repeat(1000) })
+  await expect(answered(text, { max_response_bytes: 900 })).rejects.toThrow(
+    'the answer is longer than 900 bytes',
+  )
 })

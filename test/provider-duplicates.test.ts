@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { waitingForLocks } from '#test/locks.ts'
-import { losingOnce } from '#test/lost-writes.ts'
+import { loseFirstWrite } from '#test/lost-writes.ts'
 import { ASYNC, createPayment, eventually, fault, heldPayment, paymentIn } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
 import { askProvider, party, startVerification, verificationIn } from '#test/verifications.ts'
@@ -64,7 +64,7 @@ async function unknownPayment(description = freshKey()): Promise<{ id: string; d
 }
 
 const dueNow = async (payment_id: string) =>
-  await world.sql`update jobs set run_at = now(), rung_at = null where subject_id = ${payment_id} and state = 'unknown'`
+  await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where subject_id = ${payment_id} and state = 'unknown'`
 
 const statusAt = async (reference: string): Promise<string> =>
   (await askStripe('GET', `/payment_intents/${reference}`)).status
@@ -144,7 +144,7 @@ test('a duplicate that the provider does not know is unknown, and not over: it m
   const name = 'payment.cancel_duplicate'
   await eventually(async () => {
     const moved = await world.sql`
-      update jobs set request = '{"reference":"pi_of_another_account"}', run_at = now(), rung_at = null
+      update jobs set request = '{"reference":"pi_of_another_account"}', run_at = now(), wakeup_sent_at = null
       where subject_id = ${id} and name = ${name} and state = 'ready' returning id`
     expect(moved).toHaveLength(1)
   })
@@ -154,7 +154,7 @@ test('a duplicate that the provider does not know is unknown, and not over: it m
     ),
   )
   await world.sql`
-    update jobs set request = jsonb_build_object('reference', ${late}::text), run_at = now(), rung_at = null
+    update jobs set request = jsonb_build_object('reference', ${late}::text), run_at = now(), wakeup_sent_at = null
     where subject_id = ${id} and name = ${name}`
   await isCanceled(late)
 })
@@ -188,7 +188,7 @@ test('a hold that shows up after its payment was canceled without another call i
 })
 
 /** A payment that is being canceled without another call, and what the processor tells of meanwhile. */
-async function toldWhileCanceled(
+async function reportedWhileCanceled(
   make: (payment_id: string) => Promise<string>,
 ): Promise<{ id: string; late: string }> {
   const { id } = await unknownPayment()
@@ -208,13 +208,18 @@ async function toldWhileCanceled(
 }
 
 test('a hold that shows up while its payment is being canceled without another call is released', async () => {
-  const { id, late } = await toldWhileCanceled(lateHold)
+  const { id, late } = await reportedWhileCanceled(lateHold)
   expect(await releasedFrom(id, late)).toMatchObject(STAYS)
 })
 
 test('it is released also when the first look at it is lost: nothing is settled without it', async () => {
-  const found = await losingOnce(world.sql, 'insert', 'notifications', `new.event_id like 'look:%:second'`)
-  const { id, late } = await toldWhileCanceled(lateHold)
+  const found = await loseFirstWrite(
+    world.sql,
+    'insert',
+    'notifications',
+    `new.event_id like 'look:%:second'`,
+  )
+  const { id, late } = await reportedWhileCanceled(lateHold)
   expect(await releasedFrom(id, late)).toMatchObject(STAYS)
   await found()
 })
@@ -227,7 +232,7 @@ test('a copy of a payment that was called once may be of another program: it is 
 })
 
 test('money that shows up while its payment is being canceled without another call is shown', async () => {
-  const { id, late } = await toldWhileCanceled(lateCharge)
+  const { id, late } = await reportedWhileCanceled(lateCharge)
   await eventually(async () =>
     expect((await drifts()).filter((each: any) => each.subject_id === id)).toMatchObject([
       { state: 'differs', ours: { status: 'canceled' }, theirs: { processor_reference: late } },
@@ -294,7 +299,7 @@ test('the end of a duplicate is not the end of the verification, also when the f
   const { body } = await startVerification(client, of, ASYNC)
   await held.hit()
   const late = await lateSession(body.id)
-  const written = await losingOnce(world.sql, 'update', 'verifications', `new.id = '${body.id}'`)
+  const written = await loseFirstWrite(world.sql, 'update', 'verifications', `new.id = '${body.id}'`)
   await held.release()
   await sessionIsCanceled(late)
   await written()

@@ -1,7 +1,10 @@
 // Whatever the processor answers first, or does not answer: each operation ends right, with one effect.
 import { describe, expect } from 'vitest'
+import { requireVariable } from '#core/config.ts'
 import { metrics } from '#core/metrics.ts'
-import { problemsLeft } from '#test/invariants.ts'
+import { createVault } from '#core/secrets.ts'
+import { paymentMethodContext } from '#domain/payments/sealed.ts'
+import { findRemainingProblems } from '#test/invariants.ts'
 import { freshKey } from '#test/client.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import {
@@ -286,7 +289,7 @@ test('an unknown authorization that appears later is found and settled', async (
   await looks.hit(2)
   expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
   await looks.remove()
-  await world.sql`update jobs set run_at = now(), rung_at = null where subject_id = ${body.id}`
+  await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where subject_id = ${body.id}`
   await paymentIn(client, body.id, 'authorized')
 })
 
@@ -471,7 +474,7 @@ describe('however often it was tried', () => {
         update jobs set attempt = max_attempts - 1 where subject_id = ${payment_id} and finished_at is null`,
     )
   const dueNow = (world: World, payment_id: string) => world.sql`
-    update jobs set run_at = now(), rung_at = null where subject_id = ${payment_id} and state = 'ready'`
+    update jobs set run_at = now(), wakeup_sent_at = null where subject_id = ${payment_id} and state = 'ready'`
 
   test.for(['rate_limited_429', 'refuse_401', 'drop_after', 'error_500_unstored'])(
     'a call whose key is still valid is sent again under it, whatever happened to earlier attempts: %s',
@@ -714,11 +717,14 @@ test('a refused authorization proves nothing when an earlier attempt may have au
   const held = await fault(world, { match: { contains: description }, fault: { hold: 'after' } })
   const { body } = await createPayment(client, { description }, ASYNC)
   await held.hit()
+  const vault = createVault(requireVariable(world.config, 'ENCRYPTION_KEY'))
+  const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
+  const declined = vault.seal('pm_card_chargeDeclined', paymentMethodContext(world.tenant_id, job!.id))
   // As if the worker had died with the answer, and the processor had forgotten the key and its bank the buyer.
   await world.sql`
     update jobs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute' where subject_id = ${body.id}`
   await world.sql`
-    update jobs set key = key || ':forgotten', request = jsonb_set(request - 'sealed', '{payment_method}', '"pm_card_chargeDeclined"')
+    update jobs set key = key || ':forgotten', request = jsonb_set(request, '{sealed,payment_method}', to_jsonb(${declined}::text))
     where subject_id = ${body.id}`
   await held.remove()
   await world.sql`update jobs set lease_until = now() where subject_id = ${body.id}`
@@ -825,7 +831,7 @@ test('a refusal of an authorization that may exist is final once the search must
   /** As if the looks until then had been made. */
   const refusedFor = (seconds: number) =>
     world.sql`
-      update jobs set refused_since = now() - ${seconds} * interval '1 second', run_at = now(), rung_at = null
+      update jobs set refused_since = now() - ${seconds} * interval '1 second', run_at = now(), wakeup_sent_at = null
       where subject_id = ${body.id} and state = 'ready'`
   expect(await looking(0)).toBe(false)
   await refusedFor(6)
@@ -849,7 +855,7 @@ test('attempts that were given back untouched do not make the next failure wait 
   // As after an hour of refused credentials.
   await eventually(async () => {
     const aged = await world.sql`
-      update jobs set attempt = 120, max_attempts = 145, run_at = now(), rung_at = null
+      update jobs set attempt = 120, max_attempts = 145, run_at = now(), wakeup_sent_at = null
       where subject_id = ${body.id} and state = 'ready' returning id`
     expect(aged).toHaveLength(1)
   })
@@ -881,5 +887,5 @@ test('Retry-After: 0 does not shorten the usual delay', async ({ world, client }
 })
 
 test('after all of these traps the books balance and agree with the processor', async ({ world }) => {
-  expect(await problemsLeft(world)).toEqual([])
+  expect(await findRemainingProblems(world)).toEqual([])
 })

@@ -70,8 +70,10 @@ const SMTP: Record<string, (socket: Socket) => void> = {
 const marker = (kind: string) => `nonsense-${kind.replaceAll('_', '-')}-x`
 /** It makes what it is asked to, and answers with one id for all that is of one kind. */
 const TWIN = 'twin'
-const marked = new Map<string, string>([...Object.keys(HTTP), TWIN].map((kind) => [marker(kind), kind]))
-const kindOf = (asked: string) => [...marked].find(([mark]) => asked.includes(mark))?.[1]
+const has_sluice_ids = new Map<string, string>(
+  [...Object.keys(HTTP), TWIN].map((kind) => [marker(kind), kind]),
+)
+const kindOf = (asked: string) => [...has_sluice_ids].find(([mark]) => asked.includes(mark))?.[1]
 
 let emulators: (path: string) => string | undefined = () => undefined
 
@@ -85,19 +87,21 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
       headers: headers as Record<string, string>,
       ...(body !== '' && { body }),
     })
-    const said = await passed.text()
+    const reported = await passed.text()
     const is_twin = kind === TWIN && request.method === 'POST'
     response
       .writeHead(passed.status, { 'content-type': 'application/json' })
-      .end(is_twin ? said.replace(/"(id|sid)":"([a-z]+_|SM)\w+"/i, `"$1":"$2${'7'.repeat(32)}"`) : said)
+      .end(
+        is_twin ? reported.replace(/"(id|sid)":"([a-z]+_|SM)\w+"/i, `"$1":"$2${'7'.repeat(32)}"`) : reported,
+      )
     return
   }
   const nonsense = HTTP[kind]!
   if (nonsense === 'cut')
     return void request.socket.end('HTTP/1.1 200 OK\r\ncontent-length: 90\r\n\r\n{"id":')
   if (nonsense === 'not http') return void request.socket.end('* OK IMAP4 ready\r\n')
-  const { status = 200, type = 'application/json', body: said } = nonsense
-  response.writeHead(status, { 'content-type': type, location: 'https://other.example/' }).end(said)
+  const { status = 200, type = 'application/json', body: reported } = nonsense
+  response.writeHead(status, { 'content-type': type, location: 'https://other.example/' }).end(reported)
 }
 
 /** An SMTP server that takes everything up to the text, and then answers as the recipient's name says. */
@@ -107,13 +111,13 @@ function converse(socket: Socket): void {
   socket.on('error', () => {})
   socket.write('220 nonsense\r\n')
   socket.on('data', (chunk) => {
-    const said = chunk.toString()
+    const reported = chunk.toString()
     if (in_data) {
-      if (!said.endsWith('\r\n.\r\n')) return
+      if (!reported.endsWith('\r\n.\r\n')) return
       in_data = false
       return SMTP[kind]!(socket)
     }
-    for (const line of said.split('\r\n').filter((each) => each !== '')) {
+    for (const line of reported.split('\r\n').filter((each) => each !== '')) {
       const named = /^RCPT TO:<nonsense-([a-z0-9-]+)-x@/i.exec(line)?.[1]
       if (named !== undefined) kind = named.replaceAll('-', '_')
       in_data = line.toUpperCase() === 'DATA'
@@ -166,7 +170,7 @@ async function asks(): Promise<Record<string, Ask>> {
   const keyed = () => ({ idempotency_key: freshKey() })
   /** All that is asked of the payment from now on is answered with nonsense. */
   const spoilt = ({ id, processor_reference }: { id: string; processor_reference: string }, kind: string) => {
-    marked.set(processor_reference, kind)
+    has_sluice_ids.set(processor_reference, kind)
     return id
   }
   return {
@@ -257,7 +261,7 @@ test('the id of another object is not believed: an SMS has left, and what else w
   for (const [what, id] of seconds)
     await eventually(async () => {
       await world.sql`
-        update jobs set run_at = now(), rung_at = null
+        update jobs set run_at = now(), wakeup_sent_at = null
         where (subject_id = ${id} or payload ->> 'refund_id' = ${id}) and state = 'unknown'`
       const { processor_reference, provider_reference } = await read(what, id)
       expect([what, processor_reference ?? provider_reference]).toEqual([

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { freshKey, type Client } from '#test/client.ts'
-import { problemsLeft } from '#test/invariants.ts'
+import { findRemainingProblems } from '#test/invariants.ts'
 import {
   ASYNC,
   capturedPayment,
@@ -59,7 +59,7 @@ async function later(job_id: string, interval: string): Promise<void> {
     const moved = await world.sql`
       update jobs set first_sent_at = first_sent_at - ${interval}::interval, created_at = created_at - ${interval}::interval,
         last_sent_at = last_sent_at - ${interval}::interval, absent_since = absent_since - ${interval}::interval,
-        run_at = now(), rung_at = null
+        run_at = now(), wakeup_sent_at = null
       where id = ${job_id} and state = 'unknown' returning id`
     expect(moved).toHaveLength(1)
     await world.sql`
@@ -79,7 +79,7 @@ async function lookedUp({ id, attempt }: Job): Promise<Job> {
 }
 
 const stripe = () => world.provider('stripe')
-const marked =
+const has_sluice_ids =
   (name: string, id: string) =>
   ({ metadata }: any) =>
     metadata[name] === id
@@ -114,7 +114,7 @@ async function spoil(match: object, script: Script, times: number): Promise<void
 type Kind = {
   name: string
   job: string
-  noun: string
+  resource: string
   /** Asks for it while the provider stores an error for the call, and answers the id and the row that its job has. */
   ask: (script: Script, times?: number) => Promise<{ id: string; subject_id: string; owner: Client }>
   ends: (owner: Client, id: string) => Promise<unknown>
@@ -155,7 +155,7 @@ const askedPayout =
 const HOLD: Kind = {
   name: 'a hold',
   job: 'payment.authorize',
-  noun: 'payment',
+  resource: 'payment',
   ask: askedPayment,
   ends: (owner, id) => paymentIn(owner, id, 'authorized'),
   effect: 'authorize',
@@ -164,7 +164,7 @@ const MONEY: Kind[] = [
   {
     name: 'a refund',
     job: 'refund.create',
-    noun: 'refund',
+    resource: 'refund',
     ask: askedRefund,
     ends: async (owner, id) =>
       await eventually(async () =>
@@ -175,7 +175,7 @@ const MONEY: Kind[] = [
   {
     name: 'a top-up',
     job: 'top_up.create',
-    noun: 'top_up',
+    resource: 'top_up',
     ask: askedTopUp,
     ends: async (owner, id) =>
       await eventually(async () =>
@@ -188,7 +188,7 @@ const MONEY: Kind[] = [
   {
     name: 'a payout',
     job: 'payout.create',
-    noun: 'payout',
+    resource: 'payout',
     ask: askedPayout('ba_manual'),
     ends: (owner, id) => payoutIn(owner, id, 'processing'),
     effect: 'payout',
@@ -196,17 +196,17 @@ const MONEY: Kind[] = [
   {
     name: 'a transfer',
     job: 'payout.create',
-    noun: 'payout',
+    resource: 'payout',
     ask: askedPayout('acct_success'),
     ends: (owner, id) => payoutIn(owner, id, 'paid'),
     effect: 'transfer',
   },
 ]
 
-const effectsOf = async ({ noun, effect }: Kind, id: string): Promise<number> =>
-  noun === 'top_up'
-    ? (await askStripe('GET', '/topups?limit=100')).data.filter(marked('sluice_top_up_id', id)).length
-    : (await effectsNaming(noun, id)).filter((each) => each === effect).length
+const effectsOf = async ({ resource, effect }: Kind, id: string): Promise<number> =>
+  resource === 'top_up'
+    ? (await askStripe('GET', '/topups?limit=100')).data.filter(has_sluice_ids('sluice_top_up_id', id)).length
+    : (await effectsNaming(resource, id)).filter((each) => each === effect).length
 /** How often it happened, once it has. */
 const happened = async (kind: Kind, id: string): Promise<number> =>
   await eventually(async () => {
@@ -370,7 +370,7 @@ describe('a refusal after an attempt that may have reached the provider', () => 
     const asked = await kind.ask([{ rate_limited_429: true, retry_after_s: 4 }, refusal])
     const job_id = await eventually(async () => {
       const [job] = await world.sql<{ id: string }[]>`
-        update jobs set in_doubt = true, first_sent_at = now(), last_sent_at = now(), run_at = now(), rung_at = null,
+        update jobs set in_doubt = true, first_sent_at = now(), last_sent_at = now(), run_at = now(), wakeup_sent_at = null,
           sent_with = ${credentials}::text
         where subject_id = ${asked.subject_id} and name = ${kind.job} and failures = 1 and state = 'ready' returning id`
       expect(job).toBeDefined()
@@ -389,7 +389,7 @@ describe('a refusal after an attempt that may have reached the provider', () => 
     for (const refused_s of [6, 61]) {
       await eventually(async () => {
         const moved = await world.sql`
-          update jobs set refused_since = now() - ${refused_s} * interval '1 second', run_at = now(), rung_at = null
+          update jobs set refused_since = now() - ${refused_s} * interval '1 second', run_at = now(), wakeup_sent_at = null
           where id = ${job_id} and state = 'ready' and refused_since > now() - ${refused_s} * interval '1 second'
           returning id`
         expect(moved).toHaveLength(1)
@@ -403,7 +403,7 @@ describe('a refusal after an attempt that may have reached the provider', () => 
       ]).toEqual([{ state: 'ready', refused: true, waits: true }]),
     )
     await world.sql`
-      update jobs set refused_since = now() - interval '301 seconds', run_at = now(), rung_at = null where id = ${job_id}`
+      update jobs set refused_since = now() - interval '301 seconds', run_at = now(), wakeup_sent_at = null where id = ${job_id}`
     await eventually(async () =>
       expect(await world.sql`select state from jobs where id = ${job_id}`).toMatchObject([
         { state: 'failed' },
@@ -454,16 +454,16 @@ describe('an object that a notification named first', () => {
     top_up: 'top_ups',
   }
 
-  test.each([HOLD, ...MONEY.filter(({ noun }) => noun in OBJECTS)])(
+  test.each([HOLD, ...MONEY.filter(({ resource }) => resource in OBJECTS)])(
     'is looked up by its id, also of $name whose record has lost our ids',
     async (kind) => {
       const { id, subject_id } = await kind.ask('error_500_before')
       const job = await unknownJob(subject_id, kind.job)
-      const { path, fields } = await OBJECTS[kind.noun]!(subject_id)
+      const { path, fields } = await OBJECTS[kind.resource]!(subject_id)
       const { id: reference } = await askStripe('POST', path, fields)
       expect(reference).toEqual(expect.any(String))
       await world.sql`
-        update ${world.sql(TABLES[kind.noun]!)} set processor_reference = ${reference} where id = ${id}`
+        update ${world.sql(TABLES[kind.resource]!)} set processor_reference = ${reference} where id = ${id}`
       await later(job.id, '11 minutes')
       await eventually(async () =>
         expect(await jobOf(subject_id, kind.job)).toMatchObject({ state: 'succeeded', generation: 1 }),
@@ -537,7 +537,7 @@ test('the list is read only when it decides, and once for many that are unknown'
   const ids = jobs.map(({ id }) => id)
   const { at } = minute[0]!
   await world.sql`
-    update jobs set first_sent_at = ${at}, last_sent_at = ${at}, created_at = ${at}, run_at = now(), rung_at = null
+    update jobs set first_sent_at = ${at}, last_sent_at = ${at}, created_at = ${at}, run_at = now(), wakeup_sent_at = null
     where id = any(${ids}::uuid[])`
   for (const id of made) await paymentIn(client, id, 'authorized')
   expect((await lists()) - before).toBeLessThan(10)
@@ -598,7 +598,7 @@ describe('after the secret key was replaced', () => {
     onTestFinished(() => second.close())
     await eventually(async () => expect(await accounts()).toHaveLength(2))
     await rolled.sql`
-      update jobs set first_sent_at = first_sent_at - interval '3 minutes', run_at = now(), rung_at = null,
+      update jobs set first_sent_at = first_sent_at - interval '3 minutes', run_at = now(), wakeup_sent_at = null,
         created_at = created_at - interval '3 minutes', last_sent_at = last_sent_at - interval '3 minutes'`
     await eventually(async () => expect(await job()).toMatchObject(becomes))
   })
@@ -636,7 +636,7 @@ describe('clocks that differ', () => {
       await list.remove()
       await eventually(async () => {
         await world.sql`
-        update jobs set first_sent_at = first_sent_at - interval '11 minutes', run_at = now(), rung_at = null,
+        update jobs set first_sent_at = first_sent_at - interval '11 minutes', run_at = now(), wakeup_sent_at = null,
           last_sent_at = last_sent_at - interval '11 minutes'
         where subject_id = ${subject_id} and state in ('ready', 'unknown')`
         expect(await jobOf(subject_id, kind.job)).toMatchObject({ state: 'succeeded', generation: 1 })
@@ -657,18 +657,18 @@ describe('clocks that differ', () => {
       for (const interval of ['11 minutes', '1 minute']) {
         const before = await looks()
         await world.sql`
-          update jobs set first_sent_at = first_sent_at - ${interval}::interval, run_at = now(), rung_at = null,
+          update jobs set first_sent_at = first_sent_at - ${interval}::interval, run_at = now(), wakeup_sent_at = null,
             last_sent_at = last_sent_at - ${interval}::interval where subject_id = ${id} and state <> 'running'`
         await eventually(async () => expect(await looks()).toBeGreaterThan(before))
       }
       const { data } = await askStripe('GET', '/payouts?limit=100')
-      const made = data.filter(marked('sluice_payout_id', id))
+      const made = data.filter(has_sluice_ids('sluice_payout_id', id))
       expect(made).toHaveLength(1)
       const job = await jobOf(id, 'payout.create')
       expect(job.generation).toBe(1)
       expect(job.reason).toContain('the clocks of the provider and of the database differ by 9')
       await world.sql`
-        update jobs set provider_reference = ${made[0].id}, run_at = now(), rung_at = null where id = ${job.id}`
+        update jobs set provider_reference = ${made[0].id}, run_at = now(), wakeup_sent_at = null where id = ${job.id}`
       await payoutIn(owner, id, 'processing')
     } finally {
       await advance(DAY_MS)
@@ -677,5 +677,5 @@ describe('clocks that differ', () => {
 })
 
 test('after all of these the books balance and agree with the processor', async () => {
-  expect(await problemsLeft(world)).toEqual([])
+  expect(await findRemainingProblems(world)).toEqual([])
 })

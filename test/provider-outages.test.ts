@@ -9,7 +9,7 @@ import { metrics } from '#core/metrics.ts'
 import { findOutages, writeOutages } from '#domain/operations/provider-outages.ts'
 import type { AiCall } from '#providers/ai.ts'
 import { openAi } from '#providers/ai/client.ts'
-import type { EndedCall } from '#providers/http.ts'
+import type { FinishedCall } from '#providers/http.ts'
 import { freePort } from '#start/ports.ts'
 import { freshKey, type Answer } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
@@ -69,14 +69,14 @@ const BROKEN = {
 }
 
 /** What each provider is asked, and the noun and queue that wait for it. */
-const ASKED: Record<string, { noun: string; queue: string; ask: (world: World) => Promise<Answer> }> = {
+const ASKED: Record<string, { resource: string; queue: string; ask: (world: World) => Promise<Answer> }> = {
   stripe: {
-    noun: 'payment',
+    resource: 'payment',
     queue: 'payments',
     ask: async ({ client }) => await createPayment(client, {}, ASYNC),
   },
   twilio: {
-    noun: 'message',
+    resource: 'message',
     queue: 'messages',
     ask: async ({ client }) =>
       await client.post(
@@ -86,7 +86,7 @@ const ASKED: Record<string, { noun: string; queue: string; ask: (world: World) =
       ),
   },
   smtp: {
-    noun: 'message',
+    resource: 'message',
     queue: 'messages',
     ask: async ({ client }) =>
       await client.post(
@@ -96,7 +96,7 @@ const ASKED: Record<string, { noun: string; queue: string; ask: (world: World) =
       ),
   },
   ai: {
-    noun: 'ai_task',
+    resource: 'ai_task',
     queue: 'ai',
     ask: async ({ client }) =>
       await client.post(
@@ -120,7 +120,7 @@ test.for(Object.keys(BROKEN) as (keyof typeof BROKEN)[])(
     ends.defer(() => worker.close())
     const operator = await signedInAs(world, { role: 'owner', is_operator: true })
     const problem = how === 'refusing credentials' ? 'credentials' : 'no_answer'
-    const kind = problem === 'credentials' ? 'credentials' : 'place'
+    const kind = problem === 'credentials' ? 'credentials' : 'address'
     const asked = Object.entries(ASKED)
     const names = asked.map(([provider]) => provider)
     for (const [provider, { ask }] of asked) {
@@ -135,7 +135,7 @@ test.for(Object.keys(BROKEN) as (keyof typeof BROKEN)[])(
       const { attention, retrying } = (await operator.get('/api/overview')).body
       const outages = attention.filter((each: { kind: string }) => each.kind === 'provider_outage')
       expect(outages).toHaveLength(asked.length)
-      for (const [provider, { noun }] of asked)
+      for (const [provider, { resource }] of asked)
         expect(outages).toContainEqual(
           expect.objectContaining({
             oldest_at: expect.any(String),
@@ -143,7 +143,7 @@ test.for(Object.keys(BROKEN) as (keyof typeof BROKEN)[])(
               provider,
               title: PROVIDER_FACTS[provider]!.title,
               problem,
-              waiting: retries(provider) ? [{ noun, count: 1 }] : [],
+              waiting: retries(provider) ? [{ resource, count: 1 }] : [],
             },
           }),
         )
@@ -203,13 +203,13 @@ test.each(LISTS)('an AI that is slow is asked whether it is there; %s says so', 
       else void over.promise.then(() => socket.destroy())
     }),
   )
-  const calls: EndedCall[] = []
+  const calls: FinishedCall[] = []
   const ai = openAi({
     base_url: `http://${server}/v1`,
     api_key: 'sk-test',
     model: 'any',
     max_tokens_field: 'max_tokens',
-    quiet_ms: 1,
+    server_check_delay_ms: 1,
     onCall: (call) => void calls.push(call),
   })
   const call: AiCall = {
@@ -331,5 +331,5 @@ test('work that succeeds at once is written nowhere as retried, and the variable
       (select count(*) from jobs where failing_since is not null) as failing`
   expect(row).toEqual({ failures: 0, outages: 0, failing: 0 })
   for (const { check } of Object.values(PROVIDER_FACTS))
-    for (const name of [...check.credentials, ...check.place]) expect(VARIABLE_NAMES).toContain(name)
+    for (const name of [...check.credentials, ...check.address]) expect(VARIABLE_NAMES).toContain(name)
 })

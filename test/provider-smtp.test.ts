@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { startSmtpEmulator } from '#emulators/smtp/main.ts'
 import type { EmailProvider, OutgoingEmail } from '#providers/email.ts'
-import type { EndedCall } from '#providers/http.ts'
+import type { FinishedCall } from '#providers/http.ts'
 import { NotStarted, permits, type Permit } from '#providers/permit.ts'
 import { openSmtp } from '#providers/smtp/client.ts'
 import { until } from './support/process.ts'
@@ -150,7 +150,7 @@ describe('Each end of a conversation', () => {
     expect(await elsewhere.sendEmail(to(['ada@example.com']), NOBODY)).toEqual({
       kind: 'retry',
       failure: { code: 'connection_failed', message: 'ECONNREFUSED', provider_code: null },
-      said: 'connect ECONNREFUSED 127.0.0.1:1',
+      reported: 'connect ECONNREFUSED 127.0.0.1:1',
     })
   })
 
@@ -200,28 +200,28 @@ describe('Each end of a conversation', () => {
   test.each(['GREETING', 'EHLO', 'MAIL', 'RCPT'])(
     'What ends a connection, after %s, is told to operators only',
     async (method) => {
-      const calls: EndedCall[] = []
+      const calls: FinishedCall[] = []
       const watched = open({ onCall: (call) => calls.push(call) })
-      const said = 'mx3.internal.example: client 10.1.2.3 blocked'
-      const fault = { refuse_400: true, code: `421 4.7.0 ${said}` }
+      const reported = 'mx3.internal.example: client 10.1.2.3 blocked'
+      const fault = { refuse_400: true, code: `421 4.7.0 ${reported}` }
       await server.fault({ match: { method }, fault })
       expect(await watched.sendEmail(to(['ada@example.com']), NOBODY)).toMatchObject({
         kind: 'retry',
         failure: { message: 'The server refused the connection.', provider_code: '421 4.7.0' },
       })
-      expect(calls).toMatchObject([{ outcome: 'retry', said: `421 4.7.0 ${said}` }])
+      expect(calls).toMatchObject([{ outcome: 'retry', reported: `421 4.7.0 ${reported}` }])
       await watched.close()
     },
   )
 
   test('What is said of our login for one recipient of several is told to operators', async () => {
-    const calls: EndedCall[] = []
+    const calls: FinishedCall[] = []
     const watched = open({ onCall: (call) => calls.push(call) })
     const code = '530 5.7.0 relay-user-7 may not send there'
     await server.fault({ match: { method: 'RCPT', contains: 'grace' }, fault: { refuse_400: true, code } })
     const sent = await watched.sendEmail(to(['ada@example.com', 'grace@example.com']), NOBODY)
     expect(sent).toMatchObject({ kind: 'done', value: { refused: [{ address: 'grace@example.com' }] } })
-    expect(calls).toMatchObject([{ outcome: 'done', said: code }])
+    expect(calls).toMatchObject([{ outcome: 'done', reported: code }])
     await watched.close()
   })
 
@@ -231,8 +231,8 @@ describe('Each end of a conversation', () => {
       await server.fault({ match: { method: 'GREETING' }, fault: { refuse_400: true, code } })
       const sent = await email.sendEmail(to(['ada@example.com']), NOBODY)
       expect(sent).toMatchObject({ failure: { code: 'connection_failed', message: expect.any(String) } })
-      expect(sent).toMatchObject({ said: code })
-      expect(JSON.stringify({ ...sent, said: null })).not.toMatch(/relay-user|internal/)
+      expect(sent).toMatchObject({ reported: code })
+      expect(JSON.stringify({ ...sent, reported: null })).not.toMatch(/relay-user|internal/)
     },
   )
 
@@ -381,7 +381,7 @@ describe('Connections', () => {
     const addresses = Array.from({ length: 100 }, (_, at) => `many-${at}@example.com`)
     const outcomes = await Promise.all(
       addresses.map((address) =>
-        email.inTurn('shop', NOBODY, async () => await email.sendEmail(to([address]), NOBODY)),
+        email.withConnection('shop', NOBODY, async () => await email.sendEmail(to([address]), NOBODY)),
       ),
     )
     expect(outcomes.filter(({ kind }) => kind !== 'done')).toEqual([])
@@ -392,8 +392,8 @@ describe('Connections', () => {
 
   test('Who is no longer wanted while it waits has not begun', async () => {
     const [leaving, held] = [new AbortController(), Promise.withResolvers<void>()]
-    const busy = [1, 2].map(() => email.inTurn('shop', NOBODY, async () => await held.promise))
-    const waiting = email.inTurn('other', leaving.signal, async () => 'begun')
+    const busy = [1, 2].map(() => email.withConnection('shop', NOBODY, async () => await held.promise))
+    const waiting = email.withConnection('other', leaving.signal, async () => 'begun')
     leaving.abort()
     await expect(waiting).rejects.toThrow(NotStarted)
     held.resolve()

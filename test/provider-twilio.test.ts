@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers'
 import twilio from 'twilio/lib/webhooks/webhooks.js'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { startTwilioEmulator, type TwilioEmulatorOptions } from '#emulators/twilio/main.ts'
-import type { EndedCall } from '#providers/http.ts'
+import type { FinishedCall } from '#providers/http.ts'
 import { NotStarted, permits } from '#providers/permit.ts'
 import { verifyTwilio } from '#providers/signatures.ts'
 import type { OutgoingSms, SmsProvider } from '#providers/sms.ts'
@@ -66,7 +66,7 @@ async function start(options: Partial<TwilioEmulatorOptions> = {}): Promise<Prov
 
 let emulator: Provider
 let provider: SmsProvider
-let calls: EndedCall[]
+let calls: FinishedCall[]
 beforeEach(async () => {
   calls = []
   emulator = await start()

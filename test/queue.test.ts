@@ -31,10 +31,10 @@ afterEach(async () => {
 })
 
 function open(config: QueueConfig): { queue: Queue; dropped: () => number } {
-  let bells = 0
-  const queue = openQueue(config, { log: () => {}, onDrop: (n) => (bells += n), process_id: randomUUID() })
+  let wakeups = 0
+  const queue = openQueue(config, { log: () => {}, onDrop: (n) => (wakeups += n), process_id: randomUUID() })
   open_queues.push(queue)
-  return { queue, dropped: () => bells }
+  return { queue, dropped: () => wakeups }
 }
 
 /** What a worker has performed, of a queue that nobody else uses. */
@@ -53,18 +53,18 @@ async function takeAnyQueue({ redis_url, database_url }: QueueConfig): Promise<v
   await client.end()
 }
 
-const bellFor = (queue: string) => ({ id: randomUUID(), queue })
+const wakeUpFor = (queue: string) => ({ id: randomUUID(), queue })
 
 /** Whether a new bell is performed; it is rung with others after it, since the first may meet what is left of an outage. */
 async function answers(queue: Queue, name: string, performed: string[]): Promise<boolean> {
-  const rung = new Set<string>()
+  const will_wake = new Set<string>()
   const deadline = Date.now() + patience.timeout
   while (Date.now() < deadline) {
-    const bell = bellFor(name)
-    rung.add(bell.id)
-    queue.ring([bell])
+    const wakeup = wakeUpFor(name)
+    will_wake.add(wakeup.id)
+    queue.wake([wakeup])
     await sleep(50)
-    if (performed.some((id) => rung.has(id))) return true
+    if (performed.some((id) => will_wake.has(id))) return true
   }
   return false
 }
@@ -91,8 +91,8 @@ describe.each([
     queue.consume({ queue: 'heard', concurrency: 1, perform: async (id) => void heard.push(id) })
     const [first, second] = [randomUUID(), randomUUID()]
 
-    queue.ring([{ id: first, queue: 'heard' }])
-    queue.ring([{ id: second, queue: 'heard' }])
+    queue.wake([{ id: first, queue: 'heard' }])
+    queue.wake([{ id: second, queue: 'heard' }])
 
     await expect.poll(() => heard, patience).toEqual([first, second])
   })
@@ -113,16 +113,16 @@ describe.each([
         at_a_time -= 1
       },
     })
-    const bells = Array.from({ length: 1_000 }, () => bellFor('many'))
+    const wakeups = Array.from({ length: 1_000 }, () => wakeUpFor('many'))
 
-    for (const bell of bells) queue.ring([bell])
+    for (const wakeup of wakeups) queue.wake([wakeup])
 
     // On a machine that is too busy some may be late and given up; whoever needs them rings again.
-    const missing = () => bells.filter(({ id }) => !performed.has(id))
+    const missing = () => wakeups.filter(({ id }) => !performed.has(id))
     await expect
       .poll(
         () => {
-          queue.ring(missing())
+          queue.wake(missing())
           return missing()
         },
         { timeout: 20_000, interval: 1_000 },
@@ -142,12 +142,12 @@ describe.each([
         throw new Error('a surprise')
       },
     })
-    const bells = [bellFor('throwing'), bellFor('throwing')]
+    const wakeups = [wakeUpFor('throwing'), wakeUpFor('throwing')]
 
-    queue.ring(bells)
+    queue.wake(wakeups)
 
     await expect.poll(() => performed.length === 2, patience).toBe(true)
-    expect(performed).toEqual(bells.map(({ id }) => id))
+    expect(performed).toEqual(wakeups.map(({ id }) => id))
   })
 
   test('published states reach the subscribers in every process', async () => {
@@ -177,7 +177,7 @@ describe.each([
         events.push('finished')
       },
     })
-    queue.ring([bellFor('closing')])
+    queue.wake([wakeUpFor('closing')])
     await expect.poll(() => events, patience).toEqual(['started'])
 
     const closed = consumer.close().then(() => events.push('closed'))
@@ -210,15 +210,15 @@ describe.each([
     expect(await answers(queue, 'outage', performed)).toBe(true)
 
     await whileDown(server, async () => {
-      await expect.poll(() => queue.away(), patience).toBe(true)
+      await expect.poll(() => queue.isDown(), patience).toBe(true)
       const dropped_before = dropped()
-      queue.ring([bellFor('outage'), bellFor('outage')])
+      queue.wake([wakeUpFor('outage'), wakeUpFor('outage')])
       queue.publish([{ id: randomUUID(), state: 'failed' }])
       await expect.poll(dropped, patience).toBeGreaterThanOrEqual(dropped_before + 2)
     })
 
     expect(await answers(queue, 'outage', performed)).toBe(true)
-    await expect.poll(() => queue.away(), patience).toBe(false)
+    await expect.poll(() => queue.isDown(), patience).toBe(false)
     const after = { id: randomUUID(), state: 'succeeded' }
     queue.publish([after])
     await expect.poll(() => heard, patience).toContainEqual(after)
@@ -229,14 +229,14 @@ describe.each([
       const { queue, dropped } = open(server.config)
       const performed = performIn(queue, 'boot')
       await queue.subscribe(() => {})
-      queue.ring([bellFor('boot')])
-      await expect.poll(() => queue.away(), patience).toBe(true)
+      queue.wake([wakeUpFor('boot')])
+      await expect.poll(() => queue.isDown(), patience).toBe(true)
       await expect.poll(dropped, patience).toBe(1)
       return { queue, performed }
     })
 
     expect(await answers(queue, 'boot', performed)).toBe(true)
-    await expect.poll(() => queue.away(), patience).toBe(false)
+    await expect.poll(() => queue.isDown(), patience).toBe(false)
   }, 180_000)
 
   test('a close ends while the backend is down, also when it never was up', async () => {
@@ -246,7 +246,7 @@ describe.each([
     expect(await answers(used, 'ended', performed)).toBe(true)
 
     await whileDown(server, async () => {
-      await expect.poll(() => used.away(), patience).toBe(true)
+      await expect.poll(() => used.isDown(), patience).toBe(true)
       const unused = open(server.config).queue
       performIn(unused, 'ended')
       await unused.subscribe(() => {})
@@ -268,14 +268,14 @@ describe.each([
     expect(await answers(closing, 'silent-too', performed_before)).toBe(true)
 
     way.silence()
-    queue.ring([bellFor('silent')])
-    await expect.poll(() => queue.away(), patience).toBe(true)
+    queue.wake([wakeUpFor('silent')])
+    await expect.poll(() => queue.isDown(), patience).toBe(true)
     await expect.poll(dropped, patience).toBeGreaterThan(0)
     await closing.close()
     way.speak()
 
     expect(await answers(queue, 'silent', performed)).toBe(true)
-    await expect.poll(() => queue.away(), patience).toBe(false)
+    await expect.poll(() => queue.isDown(), patience).toBe(false)
   }, 180_000)
 })
 
@@ -310,9 +310,9 @@ describe('the queue on a Redis in trouble', () => {
       { ids: ids(10_000) },
       { ids: [], more: 'x'.repeat(5_000_000) },
     ]
-    for (const data of forged) await forger.add('bells', data, { attempts: 1_000 })
+    for (const data of forged) await forger.add('wakeups', data, { attempts: 1_000 })
     for (const text of ['{"ids":', 'x'.repeat(5_000_000)]) {
-      const { id } = await forger.add('bells', {}, { attempts: 1_000 })
+      const { id } = await forger.add('wakeups', {}, { attempts: 1_000 })
       await redis.hset(`${redisPrefix('forged')}:forged:${id}`, 'data', text)
     }
     const performed = performIn(queue, 'forged')
@@ -359,7 +359,7 @@ describe('the queue on a Redis in trouble', () => {
     const { queue } = open(server.config)
     const gate = Promise.withResolvers<void>()
     const performed: string[] = []
-    const held = bellFor('wiped')
+    const held = wakeUpFor('wiped')
     queue.consume({
       queue: 'wiped',
       concurrency: 2,
@@ -368,7 +368,7 @@ describe('the queue on a Redis in trouble', () => {
         performed.push(id)
       },
     })
-    queue.ring([held])
+    queue.wake([held])
     expect(await answers(queue, 'wiped', performed)).toBe(true)
 
     await redis.flushall()
@@ -408,14 +408,14 @@ describe('the queue on a Redis in trouble', () => {
       expect(await answers(queue, 'refused', performed)).toBe(true)
 
       await redis.call(begin[0], ...begin.slice(1))
-      await expect.poll(() => queue.away(), patience).toBe(true)
+      await expect.poll(() => queue.isDown(), patience).toBe(true)
       const dropped_before = dropped()
-      queue.ring([bellFor('refused')])
+      queue.wake([wakeUpFor('refused')])
       expect(dropped()).toBe(dropped_before + 1)
 
       await redis.call(end[0], ...end.slice(1))
       expect(await answers(queue, 'refused', performed)).toBe(true)
-      await expect.poll(() => queue.away(), patience).toBe(false)
+      await expect.poll(() => queue.isDown(), patience).toBe(false)
     },
     60_000,
   )

@@ -1,17 +1,17 @@
 // Queues within a process: each is listed in the documentation, bounded, and leaves with who waits in it.
 import { glob, readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
-import { batcher } from '#core/batch.ts'
-import { createByteGates, createFairGate, createGate } from '#core/gate.ts'
+import { createBatcher } from '#core/batch.ts'
+import { createByteLimiters, createFairGate, createGate } from '#core/gate.ts'
 import { emptyRequestLog, logRequest } from '#emulators/shared/requests.ts'
 import { emptyIdempotency, storeAnswer } from '#emulators/stripe/idempotency.ts'
 
 const ROOT = new URL('../', import.meta.url)
 /** What makes a queue. */
 const MAKES =
-  /\b(?:createGates?|createByteGates|createFairGate|createSlots|createLineWriter|createSender<\w+>|createBodyReader|createSlowLane|createRoom)\(/
+  /\b(?:createGates?|createByteLimiters|createFairGate|createSlots|createLineWriter|createSender<\w+>|createBodyReader|createSlowLane|createMemoryBudget)\(/
 const IS_ONE =
-  /\bfunction (?:createGates?|createByteGates|createFairGate|createSlowLane|createBodyReader|createRoom)\b/
+  /\bfunction (?:createGates?|createByteLimiters|createFairGate|createSlowLane|createBodyReader|createMemoryBudget)\b/
 
 test('every file in which a queue is made is in the list of queues', async () => {
   const document = await readFile(new URL('docs/architecture.md', ROOT), 'utf8')
@@ -59,7 +59,7 @@ test('a gate that serves by turns is bounded too', async () => {
 })
 
 test('a room has its bytes, is taken in order, and refuses who waits too long or is one too many', async () => {
-  const take = createByteGates({ bytes: 10, queue: { waiting: 2, wait_ms: 1e8, refuse } })
+  const take = createByteLimiters({ bytes: 10, queue: { waiting: 2, wait_ms: 1e8, refuse } })
   const { signal } = new AbortController()
   const first = await take('a', 8, signal)
   const leaving = new AbortController()
@@ -72,17 +72,17 @@ test('a room has its bytes, is taken in order, and refuses who waits too long or
   // It would have fitted behind the one that left.
   const second = await next
   first.resize(20)
-  second.leave()
+  second.release()
   const third = take('a', 1, signal)
-  first.leave()
+  first.release()
   expect(await third).toBeDefined()
-  const late = createByteGates({ bytes: 1, queue: { waiting: 1, wait_ms: 1, refuse } })
+  const late = createByteLimiters({ bytes: 1, queue: { waiting: 1, wait_ms: 1, refuse } })
   await late('a', 1, signal)
   await expect(late('a', 1, signal)).rejects.toThrow('full')
 })
 
 test('a statement of many is refused what is too much or too large, by name', async () => {
-  const send = batcher<string, string>('test_step', never, { size: ({ length }) => length })
+  const send = createBatcher<string, string>('test_step', never, { size: ({ length }) => length })
   // Four run, alone because of their size.
   const large = 'x'.repeat(1024 * 1024)
   for (let n = 0; n < 66; n++) void send(large).catch(() => {})

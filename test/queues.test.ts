@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { startWorker } from '#workers/main.ts'
-import { checkBooks } from '#test/books.ts'
+import { checkInvariants } from '#test/books.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { ASYNC, createPayment, eventually, fault, heldPayment, paymentIn } from '#test/payments.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
@@ -62,7 +62,7 @@ describe('with Redis away', () => {
     await held.remove()
     for (const id of ids) await paymentIn(world.client, id, 'captured')
     await world.drain()
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 })
 
@@ -213,6 +213,6 @@ describe('when all sockets are in use', () => {
     expect(new Set(waiting.map(({ outcome }) => outcome))).toEqual(new Set(['returned']))
     await resumeJobs(sql, { queue: 'payments' })
     for (const id of ids) await paymentIn(world.client, id, 'captured')
-    await checkBooks(world)
+    await checkInvariants(world)
   }, 180_000)
 })

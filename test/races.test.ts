@@ -2,8 +2,8 @@
 import { describe, expect, vi } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { requestCancels } from '#domain/payments/request.ts'
-import { findLapsed } from '#domain/payments/expiry.ts'
-import { checkBooks } from '#test/books.ts'
+import { findExpiredHolds } from '#domain/payments/expiry.ts'
+import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { capturedPayment, createPayment, effectsOf, heldPayment, paymentIn, refund } from '#test/payments.ts'
 import { testIn, type World } from '#test/world.ts'
@@ -26,7 +26,7 @@ test.beforeAll(async ({ world }) => {
 })
 test.afterEach(async ({ world }) => {
   await world.drain()
-  await checkBooks(world)
+  await checkInvariants(world)
 })
 
 function atOnce<T>(times: number, ask: (index: number) => Promise<T>): Promise<T[]> {
@@ -218,7 +218,7 @@ describe('capture against expiry', () => {
     const ids = payments.map(({ id }) => id)
     await world.sql`update payments set capture_before = now() - interval '1 second' where id = any(${ids}::uuid[])`
     const expire = async () => {
-      const lapsed = await findLapsed(world.sql, 100)
+      const lapsed = await findExpiredHolds(world.sql, 100)
       await requestCancels(
         world.sql,
         lapsed.map(({ tenant_id, id }) => ({
@@ -226,7 +226,7 @@ describe('capture against expiry', () => {
           payment_id: id,
           job_id: newId(),
           event_id: newId(),
-          rung: false,
+          will_wake: false,
           idempotency_key: null,
           route: '',
           fingerprint: '',

@@ -18,7 +18,7 @@ const GUIDE = await readFile(join(ROOT, 'docs/guides/receiving-events.md'), 'utf
 /** The blocks of code of a language, in their order. */
 const blocksOf = (language: string) =>
   Array.from(GUIDE.matchAll(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\``, 'gm')), ([, code]) => code!)
-const block = (language: string, holding = '') => blocksOf(language).find((code) => code.includes(holding))!
+const block = (language: string, fencing = '') => blocksOf(language).find((code) => code.includes(fencing))!
 
 const VECTOR = Object.fromEntries(
   Array.from(block('text').matchAll(/^(\S+) +(.+)$/gm), ([, name, value]) => [name!, value!]),
@@ -27,11 +27,11 @@ const { secret, body, ...HEADERS } = VECTOR
 const SENT_S = Number(HEADERS['webhook-timestamp'])
 
 /** What a receiver is given. */
-type Arrived = { body: string; headers: Record<string, string>; secret: string; now_s: number }
-const GENUINE: Arrived = { body, headers: HEADERS, secret, now_s: SENT_S }
+type ReceivedRequest = { body: string; headers: Record<string, string>; secret: string; now_s: number }
+const GENUINE: ReceivedRequest = { body, headers: HEADERS, secret, now_s: SENT_S }
 
 /** Signed by us, with other headers in the end where these are given. */
-function signed(secrets: string[], more: Record<string, string> = {}): Arrived {
+function signed(secrets: string[], more: Record<string, string> = {}): ReceivedRequest {
   const id = HEADERS['webhook-id']
   return {
     ...GENUINE,
@@ -42,14 +42,14 @@ function signed(secrets: string[], more: Record<string, string> = {}): Arrived {
 /** What anybody can sign where a receiver has no secret. */
 const EMPTY_KEY = `v1,${createHmac('sha256', '').update(`${HEADERS['webhook-id']}.${SENT_S}.${body}`).digest('base64')}`
 
-const TAKEN: [string, Arrived][] = [
+const TAKEN: [string, ReceivedRequest][] = [
   ['the vector', GENUINE],
   ['one that is 300 s old', { ...GENUINE, now_s: SENT_S + 300 }],
   ['one whose clock is 300 s ahead', { ...GENUINE, now_s: SENT_S - 300 }],
   ['one with the signature of an older secret before ours', signed([newWebhookSecret(), secret])],
   ['one with the signature of a newer secret behind ours', signed([secret, newWebhookSecret()])],
 ]
-const REFUSED: [string, Arrived][] = [
+const REFUSED: [string, ReceivedRequest][] = [
   ['a changed body', { ...GENUINE, body: body.replace('"sequence":42', '"sequence":43') }],
   ['a body that was written anew', { ...GENUINE, body: JSON.stringify(JSON.parse(body), null, 1) }],
   ['another secret', { ...GENUINE, secret: newWebhookSecret() }],
@@ -274,7 +274,9 @@ test('what is sent by hand arrives at the receiver, and with another secret it i
     return (await promisify(execFile)('bash', ['-c', command], { cwd: folder.path })).stdout.trim()
   }
   await until('the receiver listens', async () => (await send(secret)) === '204')
-  expect(await receiver.says('payment.captured')).toBe(`42 payment.captured ${JSON.parse(body).data.id}`)
+  expect(await receiver.waitForLine('payment.captured')).toBe(
+    `42 payment.captured ${JSON.parse(body).data.id}`,
+  )
   expect(await send(newWebhookSecret())).toBe('400')
-  expect(await receiver.says('wrong signature')).toBe('wrong signature')
+  expect(await receiver.waitForLine('wrong signature')).toBe('wrong signature')
 })

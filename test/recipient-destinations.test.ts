@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
 import { createClient, freshKey, type Answer } from '#test/client.ts'
-import { everyRow } from '#test/databases.ts'
+import { readAllRows } from '#test/databases.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { RECIPIENT } from '#test/parties.ts'
 import { until } from '#test/process.ts'
@@ -223,7 +223,7 @@ test('what was refused as a destination is in no answer, no line of the log and 
     const text = deployment.output()
     return text.includes('after-all-of-it') && text
   })
-  const tables = await everyRow(sql)
+  const tables = await readAllRows(sql)
   for (const [place, text, witness] of [
     ['answers', told, 'must be a token of the processor'],
     ['the log', log, 'answered'],

@@ -8,9 +8,9 @@ const test = testIn({ parts: ['api'] })
 const NOBODY = '0198f6f0-0000-7000-8000-000000000000'
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
-const NOUNS = [
+const RESOURCE_NAMES = [
   {
-    noun: 'recipient',
+    resource: 'recipient',
     path: '/v1/recipients',
     table: 'recipients',
     /** As they come back. */
@@ -38,7 +38,7 @@ const NOUNS = [
     lengths: { name: 256, email: 320, destination: 255, idempotency_key: 255 },
   },
   {
-    noun: 'merchant',
+    resource: 'merchant',
     path: '/v1/merchants',
     table: 'merchants',
     fields: {
@@ -63,361 +63,376 @@ const NOUNS = [
   },
 ]
 
-describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, fixed, lengths }) => {
-  async function created(
-    world: World,
-    more: Record<string, unknown> = {},
-    client: Client = world.client,
-  ): Promise<any> {
-    const answer = await client.post(path, { idempotency_key: freshKey(), ...fields, ...more })
-    expect([answer.text, answer.status]).toEqual([expect.anything(), 201])
-    return answer.body
-  }
-  const ids = async (client: Client, query = ''): Promise<string[]> => {
-    const answer = await client.get(`${path}?${query}`)
-    expect([answer.text, answer.status]).toEqual([expect.anything(), 200])
-    return answer.body.map(({ id }: { id: string }) => id)
-  }
-  const rows = async (world: World): Promise<number> => {
-    const [row] = await world.sql<{ n: number }[]>`select count(*)::int as n from ${world.sql(table)}`
-    return row!.n
-  }
-  const eventsOf = async (world: World, id: string): Promise<{ type: string; data: any }[]> => [
-    ...(await world.sql<{ type: string; data: any }[]>`
+describe.each(RESOURCE_NAMES)(
+  '$noun',
+  ({ resource, path, table, fields, optional, changes, fixed, lengths }) => {
+    async function created(
+      world: World,
+      more: Record<string, unknown> = {},
+      client: Client = world.client,
+    ): Promise<any> {
+      const answer = await client.post(path, { idempotency_key: freshKey(), ...fields, ...more })
+      expect([answer.text, answer.status]).toEqual([expect.anything(), 201])
+      return answer.body
+    }
+    const ids = async (client: Client, query = ''): Promise<string[]> => {
+      const answer = await client.get(`${path}?${query}`)
+      expect([answer.text, answer.status]).toEqual([expect.anything(), 200])
+      return answer.body.map(({ id }: { id: string }) => id)
+    }
+    const rows = async (world: World): Promise<number> => {
+      const [row] = await world.sql<{ n: number }[]>`select count(*)::int as n from ${world.sql(table)}`
+      return row!.n
+    }
+    const eventsOf = async (world: World, id: string): Promise<{ type: string; data: any }[]> => [
+      ...(await world.sql<{ type: string; data: any }[]>`
       select type, data from events where tenant_id = ${world.tenant_id} and subject_id = ${id} order by created_at`),
-  ]
+    ]
 
-  test('comes back with every documented field, from each route', async ({ world }) => {
-    const idempotency_key = freshKey()
-    const answer = await world.client.post(path, { idempotency_key, ...fields })
-    expect(answer.status).toBe(201)
-    expect(answer.body).toEqual({
-      ...fields,
-      idempotency_key,
-      id: expect.stringMatching(ID),
-      tenant_id: world.tenant_id,
-      kyc_status: 'none',
-      archived_at: null,
-      created_at: expect.stringMatching(/\.\d{6}Z$/),
-      updated_at: expect.stringMatching(/\.\d{6}Z$/),
+    test('comes back with every documented field, from each route', async ({ world }) => {
+      const idempotency_key = freshKey()
+      const answer = await world.client.post(path, { idempotency_key, ...fields })
+      expect(answer.status).toBe(201)
+      expect(answer.body).toEqual({
+        ...fields,
+        idempotency_key,
+        id: expect.stringMatching(ID),
+        tenant_id: world.tenant_id,
+        kyc_status: 'none',
+        archived_at: null,
+        created_at: expect.stringMatching(/\.\d{6}Z$/),
+        updated_at: expect.stringMatching(/\.\d{6}Z$/),
+      })
+      expect((await world.client.get(`${path}/${answer.body.id}`)).body).toEqual(answer.body)
+      expect((await world.client.get(path)).body).toContainEqual(answer.body)
     })
-    expect((await world.client.get(`${path}/${answer.body.id}`)).body).toEqual(answer.body)
-    expect((await world.client.get(path)).body).toContainEqual(answer.body)
-  })
 
-  test('what may be left out may be null, and is shown all the same', async ({ world }) => {
-    const required = Object.fromEntries(Object.entries(fields).filter(([name]) => !(name in optional)))
-    for (const sent of [{}, { ...optional, metadata: undefined }]) {
-      const answer = await world.client.post(path, { idempotency_key: freshKey(), ...required, ...sent })
-      expect([answer.status, answer.body]).toEqual([201, expect.objectContaining(optional)])
-    }
-    expect((await created(world, { metadata: null })).metadata).toBeNull()
-  })
-
-  test('a field that is missing, null, of a wrong type or too long is refused by its name, and nothing is written', async ({
-    world,
-  }) => {
-    const before = await rows(world)
-    const refused: [string, unknown][] = Object.keys(fields)
-      .filter((name) => !(name in optional))
-      .flatMap((name): [string, unknown][] =>
-        [undefined, null, 17, true, [], {}, '', ['x'], 'a\u0000b'].map((value) => [name, value]),
-      )
-    refused.push(
-      ...Object.keys(optional).flatMap((name): [string, unknown][] =>
-        name === 'metadata'
-          ? [[name, 'm'.repeat(17_000)]]
-          : [
-              [name, 17],
-              [name, ''],
-            ],
-      ),
-    )
-    for (const [name, most] of Object.entries(lengths)) {
-      const value = fields[name as keyof typeof fields] as string | undefined
-      refused.push([name, `${value ?? 'k'}${'a'.repeat(most)}`])
-    }
-    for (const name of ['country', 'currency'].filter((each) => each in fields))
-      refused.push([name, 'XX'], [name, 'usdd'], [name, 'U$'], [name, 'ÄÖÜ'], [name, 'u'], [name, 'ZZZ'])
-    for (const name of ['kyc_status', 'archived_at', 'tenant_id', 'id', 'created_at', 'nope', 'Country'])
-      refused.push([name, 'approved'])
-    for (const [name, value] of refused) {
-      const answer = await world.client.post(path, { idempotency_key: freshKey(), ...fields, [name]: value })
-      expect([name, value, answer.status, answer.body.error?.code]).toEqual([
-        name,
-        value,
-        400,
-        'invalid_request',
-      ])
-      expect([name, value, answer.body.error.param]).toEqual([name, value, name])
-    }
-    expect(await rows(world)).toBe(before)
-  })
-
-  test('text may be as long as the limits say, in any script', async ({ world }) => {
-    const longest = Object.fromEntries(
-      Object.entries(lengths).map(([name, most]) => {
-        const value = (fields as Record<string, unknown>)[name] as string | undefined
-        if (name.endsWith('email')) return [name, `${'é'.repeat(most - 12)}@example.com`]
-        if (name.endsWith('name')) return [name, '名'.repeat(most)]
-        return [name, `${value ?? freshKey()}${'a'.repeat(most)}`.slice(0, most)]
-      }),
-    )
-    expect(await created(world, longest)).toMatchObject(longest)
-  })
-
-  test('codes of countries and currencies are taken in any case and shown in one', async ({ world }) => {
-    const mixed = { country: 'gB', ...('currency' in fields && { currency: 'eUr' }) }
-    const shown = { country: 'GB', ...('currency' in fields && { currency: 'eur' }) }
-    const idempotency_key = freshKey()
-    const record = await created(world, { ...mixed, idempotency_key })
-    expect(record).toMatchObject(shown)
-    const again = await world.client.post(path, { ...fields, ...shown, idempotency_key })
-    expect([again.status, again.body.id]).toEqual([201, record.id])
-  })
-
-  test('what does not exist, or is of another tenant, is not found', async ({ world }) => {
-    const other = await world.clientOf()
-    const theirs = await created(world, {}, other)
-    for (const id of [NOBODY, theirs.id]) {
-      for (const answer of [
-        await world.client.get(`${path}/${id}`),
-        await world.client.patch(`${path}/${id}`, changes),
-        await world.client.delete(`${path}/${id}`),
-      ]) {
-        expect([answer.status, answer.body.error.code]).toEqual([404, `${noun}_not_found`])
+    test('what may be left out may be null, and is shown all the same', async ({ world }) => {
+      const required = Object.fromEntries(Object.entries(fields).filter(([name]) => !(name in optional)))
+      for (const sent of [{}, { ...optional, metadata: undefined }]) {
+        const answer = await world.client.post(path, { idempotency_key: freshKey(), ...required, ...sent })
+        expect([answer.status, answer.body]).toEqual([201, expect.objectContaining(optional)])
       }
-    }
-    expect((await other.get(`${path}/${theirs.id}`)).body).toEqual(theirs)
-    for (const id of ['17', 'null', `${theirs.id}0`, '%00']) {
-      const malformed = await world.client.get(`${path}/${id}`)
-      expect([id, malformed.status]).toEqual([id, 400])
-    }
-    expect((await other.get(`${path}/${theirs.id.toUpperCase()}`)).body).toEqual(theirs)
-  })
-
-  test('a change sets what it names, and the rest stays', async ({ world }) => {
-    const before = await created(world)
-    let record = before
-    for (const [name, value] of Object.entries(changes)) {
-      const changed = await world.client.patch(`${path}/${before.id}`, { [name]: value })
-      expect([changed.text, changed.status]).toEqual([expect.anything(), 200])
-      expect(changed.body).toEqual({ ...record, [name]: value, updated_at: expect.any(String) })
-      expect(changed.body.updated_at > record.updated_at).toBe(true)
-      record = changed.body
-    }
-    for (const name of Object.keys(optional).filter((each) => each !== 'metadata')) {
-      record = (await world.client.patch(`${path}/${before.id}`, { [name]: null })).body
-      expect([name, record[name]]).toEqual([name, null])
-    }
-    expect(record.metadata).toEqual(changes.metadata)
-    for (const body of [undefined, {}, { metadata: record.metadata }]) {
-      const changed = await world.client.patch(`${path}/${before.id}`, body)
-      expect([changed.status, changed.body]).toEqual([200, record])
-    }
-    expect((await world.client.get(`${path}/${before.id}`)).body).toMatchObject({
-      ...changes,
-      ...optional,
-      metadata: changes.metadata,
+      expect((await created(world, { metadata: null })).metadata).toBeNull()
     })
-  })
 
-  test('a change of what never changes, or to what cannot be, is refused and changes nothing', async ({
-    world,
-  }) => {
-    const before = await created(world)
-    const refused: [string, unknown][] = fixed.map((name) => [name, before[name]])
-    for (const name of Object.keys(changes)) {
-      if (name === 'metadata') refused.push([name, 'm'.repeat(17_000)])
-      else refused.push([name, ''], [name, 17], [name, {}])
-      if (!(name in optional)) refused.push([name, null])
-    }
-    const fixedBecause = (name: string): string =>
-      name === 'idempotency_key'
-        ? 'cannot be changed, and a change needs none.'
-        : name in fields && !(name in changes)
-          ? `cannot be changed: archive the ${noun} and create another.`
-          : ''
-    for (const [name, value] of refused) {
-      const answer = await world.client.patch(`${path}/${before.id}`, { ...changes, [name]: value })
-      const { param, message } = answer.body.error
-      expect([name, value, answer.status, param]).toEqual([name, value, 400, name])
-      expect(message).toContain(fixedBecause(name))
-    }
-    expect((await world.client.get(`${path}/${before.id}`)).body).toEqual(before)
-  })
+    test('a field that is missing, null, of a wrong type or too long is refused by its name, and nothing is written', async ({
+      world,
+    }) => {
+      const before = await rows(world)
+      const refused: [string, unknown][] = Object.keys(fields)
+        .filter((name) => !(name in optional))
+        .flatMap((name): [string, unknown][] =>
+          [undefined, null, 17, true, [], {}, '', ['x'], 'a\u0000b'].map((value) => [name, value]),
+        )
+      refused.push(
+        ...Object.keys(optional).flatMap((name): [string, unknown][] =>
+          name === 'metadata'
+            ? [[name, 'm'.repeat(17_000)]]
+            : [
+                [name, 17],
+                [name, ''],
+              ],
+        ),
+      )
+      for (const [name, most] of Object.entries(lengths)) {
+        const value = fields[name as keyof typeof fields] as string | undefined
+        refused.push([name, `${value ?? 'k'}${'a'.repeat(most)}`])
+      }
+      for (const name of ['country', 'currency'].filter((each) => each in fields))
+        refused.push([name, 'XX'], [name, 'usdd'], [name, 'U$'], [name, 'ÄÖÜ'], [name, 'u'], [name, 'ZZZ'])
+      for (const name of ['kyc_status', 'archived_at', 'tenant_id', 'id', 'created_at', 'nope', 'Country'])
+        refused.push([name, 'approved'])
+      for (const [name, value] of refused) {
+        const answer = await world.client.post(path, {
+          idempotency_key: freshKey(),
+          ...fields,
+          [name]: value,
+        })
+        expect([name, value, answer.status, answer.body.error?.code]).toEqual([
+          name,
+          value,
+          400,
+          'invalid_request',
+        ])
+        expect([name, value, answer.body.error.param]).toEqual([name, value, name])
+      }
+      expect(await rows(world)).toBe(before)
+    })
 
-  test('archiving keeps it, and doing it again changes nothing', async ({ world }) => {
-    const before = await created(world)
-    const archived = await world.client.delete(`${path}/${before.id}`)
-    expect([archived.status, archived.body]).toEqual([
-      200,
-      { ...before, archived_at: expect.stringMatching(/\.\d{6}Z$/), updated_at: expect.any(String) },
-    ])
-    expect(archived.body.updated_at > before.updated_at).toBe(true)
-    const again = await Promise.all(
-      Array.from({ length: 5 }, () => world.client.delete(`${path}/${before.id}`)),
-    )
-    for (const { status, body } of again) expect([status, body]).toEqual([200, archived.body])
-    expect((await world.client.get(`${path}/${before.id}`)).body).toEqual(archived.body)
-    const changed = await world.client.patch(`${path}/${before.id}`, { metadata: 'late' })
-    expect([changed.status, changed.body]).toMatchObject([
-      200,
-      { metadata: 'late', archived_at: archived.body.archived_at },
-    ])
-  })
+    test('text may be as long as the limits say, in any script', async ({ world }) => {
+      const longest = Object.fromEntries(
+        Object.entries(lengths).map(([name, most]) => {
+          const value = (fields as Record<string, unknown>)[name] as string | undefined
+          if (name.endsWith('email')) return [name, `${'é'.repeat(most - 12)}@example.com`]
+          if (name.endsWith('name')) return [name, '名'.repeat(most)]
+          return [name, `${value ?? freshKey()}${'a'.repeat(most)}`.slice(0, most)]
+        }),
+      )
+      expect(await created(world, longest)).toMatchObject(longest)
+    })
 
-  test('each change is an event that shows it as it then stood', async ({ world }) => {
-    const first = await created(world)
-    const changed = (await world.client.patch(`${path}/${first.id}`, changes)).body
-    for (const body of [{ nope: 1 }, {}, changes]) await world.client.patch(`${path}/${first.id}`, body)
-    const archived = (await world.client.delete(`${path}/${first.id}`)).body
-    await world.client.delete(`${path}/${first.id}`)
-    const events = await eventsOf(world, first.id)
-    expect(events.map(({ type }) => type)).toEqual([`${noun}.created`, `${noun}.updated`, `${noun}.archived`])
-    for (const [n, shown] of [first, changed, archived].entries()) {
-      const { created_at, updated_at, archived_at, ...others } = shown
-      expect(events[n]!.data).toMatchObject(others)
-      expect(Object.keys(events[n]!.data).toSorted()).toEqual(Object.keys(shown).toSorted())
-      expect(events[n]!.data.archived_at === null).toBe(archived_at === null)
-      expect([created_at, updated_at].every((time) => typeof time === 'string')).toBe(true)
-    }
-  })
+    test('codes of countries and currencies are taken in any case and shown in one', async ({ world }) => {
+      const mixed = { country: 'gB', ...('currency' in fields && { currency: 'eUr' }) }
+      const shown = { country: 'GB', ...('currency' in fields && { currency: 'eur' }) }
+      const idempotency_key = freshKey()
+      const record = await created(world, { ...mixed, idempotency_key })
+      expect(record).toMatchObject(shown)
+      const again = await world.client.post(path, { ...fields, ...shown, idempotency_key })
+      expect([again.status, again.body.id]).toEqual([201, record.id])
+    })
 
-  test('the same key with the same content is a replay, with other content it is refused', async ({
-    world,
-  }) => {
-    const body = { idempotency_key: freshKey(), ...fields }
-    const first = await world.client.post(path, body)
-    const again = await world.client.post(path, Object.fromEntries(Object.entries(body).toReversed()))
-    expect([again.status, again.text, again.headers.get('idempotent-replayed')]).toEqual([
-      201,
-      first.text,
-      'true',
-    ])
-    const { idempotency_key, ...content } = body
-    const by_header = await world.client.post(path, content, { 'idempotency-key': idempotency_key })
-    expect([by_header.status, by_header.text]).toEqual([201, first.text])
-    for (const [name, value] of [...Object.entries(changes), ['country', 'FR']] as const) {
-      const refused = await world.client.post(path, { ...body, [name]: value })
-      expect([name, refused.status, refused.body.error]).toMatchObject([
-        name,
-        422,
-        { code: 'idempotency_key_reused', param: 'idempotency_key' },
+    test('what does not exist, or is of another tenant, is not found', async ({ world }) => {
+      const other = await world.clientOf()
+      const theirs = await created(world, {}, other)
+      for (const id of [NOBODY, theirs.id]) {
+        for (const answer of [
+          await world.client.get(`${path}/${id}`),
+          await world.client.patch(`${path}/${id}`, changes),
+          await world.client.delete(`${path}/${id}`),
+        ]) {
+          expect([answer.status, answer.body.error.code]).toEqual([404, `${resource}_not_found`])
+        }
+      }
+      expect((await other.get(`${path}/${theirs.id}`)).body).toEqual(theirs)
+      for (const id of ['17', 'null', `${theirs.id}0`, '%00']) {
+        const malformed = await world.client.get(`${path}/${id}`)
+        expect([id, malformed.status]).toEqual([id, 400])
+      }
+      expect((await other.get(`${path}/${theirs.id.toUpperCase()}`)).body).toEqual(theirs)
+    })
+
+    test('a change sets what it names, and the rest stays', async ({ world }) => {
+      const before = await created(world)
+      let record = before
+      for (const [name, value] of Object.entries(changes)) {
+        const changed = await world.client.patch(`${path}/${before.id}`, { [name]: value })
+        expect([changed.text, changed.status]).toEqual([expect.anything(), 200])
+        expect(changed.body).toEqual({ ...record, [name]: value, updated_at: expect.any(String) })
+        expect(changed.body.updated_at > record.updated_at).toBe(true)
+        record = changed.body
+      }
+      for (const name of Object.keys(optional).filter((each) => each !== 'metadata')) {
+        record = (await world.client.patch(`${path}/${before.id}`, { [name]: null })).body
+        expect([name, record[name]]).toEqual([name, null])
+      }
+      expect(record.metadata).toEqual(changes.metadata)
+      for (const body of [undefined, {}, { metadata: record.metadata }]) {
+        const changed = await world.client.patch(`${path}/${before.id}`, body)
+        expect([changed.status, changed.body]).toEqual([200, record])
+      }
+      expect((await world.client.get(`${path}/${before.id}`)).body).toMatchObject({
+        ...changes,
+        ...optional,
+        metadata: changes.metadata,
+      })
+    })
+
+    test('a change of what never changes, or to what cannot be, is refused and changes nothing', async ({
+      world,
+    }) => {
+      const before = await created(world)
+      const refused: [string, unknown][] = fixed.map((name) => [name, before[name]])
+      for (const name of Object.keys(changes)) {
+        if (name === 'metadata') refused.push([name, 'm'.repeat(17_000)])
+        else refused.push([name, ''], [name, 17], [name, {}])
+        if (!(name in optional)) refused.push([name, null])
+      }
+      const fixedBecause = (name: string): string =>
+        name === 'idempotency_key'
+          ? 'cannot be changed, and a change needs none.'
+          : name in fields && !(name in changes)
+            ? `cannot be changed: archive the ${resource} and create another.`
+            : ''
+      for (const [name, value] of refused) {
+        const answer = await world.client.patch(`${path}/${before.id}`, { ...changes, [name]: value })
+        const { param, message } = answer.body.error
+        expect([name, value, answer.status, param]).toEqual([name, value, 400, name])
+        expect(message).toContain(fixedBecause(name))
+      }
+      expect((await world.client.get(`${path}/${before.id}`)).body).toEqual(before)
+    })
+
+    test('archiving keeps it, and doing it again changes nothing', async ({ world }) => {
+      const before = await created(world)
+      const archived = await world.client.delete(`${path}/${before.id}`)
+      expect([archived.status, archived.body]).toEqual([
+        200,
+        { ...before, archived_at: expect.stringMatching(/\.\d{6}Z$/), updated_at: expect.any(String) },
       ])
-    }
-    const archived = (await world.client.delete(`${path}/${first.body.id}`)).body
-    expect((await world.client.post(path, body)).body).toEqual(archived)
-    const known = await world.client.get(`/v1/idempotency_keys/${idempotency_key}`)
-    expect(known.body).toMatchObject([
-      { route: `POST ${path}`, resource: noun, resource_id: first.body.id, status: 'finished' },
-    ])
-    expect(await eventsOf(world, first.body.id)).toHaveLength(2)
-    // Longer than the key is kept it still makes no second one.
-    await world.sql`delete from idempotency_keys where tenant_id = ${world.tenant_id} and key = ${idempotency_key}`
-    const late = await world.client.post(path, body)
-    expect([late.status, late.body.error.code]).toEqual([422, 'idempotency_key_reused'])
-  })
+      expect(archived.body.updated_at > before.updated_at).toBe(true)
+      const again = await Promise.all(
+        Array.from({ length: 5 }, () => world.client.delete(`${path}/${before.id}`)),
+      )
+      for (const { status, body } of again) expect([status, body]).toEqual([200, archived.body])
+      expect((await world.client.get(`${path}/${before.id}`)).body).toEqual(archived.body)
+      const changed = await world.client.patch(`${path}/${before.id}`, { metadata: 'late' })
+      expect([changed.status, changed.body]).toMatchObject([
+        200,
+        { metadata: 'late', archived_at: archived.body.archived_at },
+      ])
+    })
 
-  test('lists are newest first, in exact pages, by time, and show the archived ones on request only', async ({
-    world,
-  }) => {
-    const client = await world.clientOf()
-    const all = await Promise.all(Array.from({ length: 12 }, () => created(world, {}, client)))
-    const newest_first = all.toSorted((a, b) => (a.created_at < b.created_at ? 1 : -1))
-    const expected = newest_first.map(({ id }) => id)
-    const walked: string[] = []
-    for (let next: string | undefined = `${path}?limit=5`; next !== undefined;) {
-      const page = await client.get(next)
-      walked.push(...page.body.map(({ id }: { id: string }) => id))
-      next = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1]
-    }
-    expect(walked).toEqual(expected)
-    const [third, seventh] = [newest_first[2].created_at, newest_first[6].created_at]
-    expect(await ids(client, `created_from=${third}`)).toEqual(expected.slice(0, 3))
-    expect(await ids(client, `created_to=${third}`)).toEqual(expected.slice(3))
-    expect(await ids(client, `created_from=${seventh}&created_to=${third}`)).toEqual(expected.slice(3, 7))
-    expect(await ids(client, `created_from=${seventh}&before=${third}&limit=2`)).toEqual(expected.slice(3, 5))
-    expect(await ids(client, `created_from=${third}&created_to=${third}`)).toEqual([])
+    test('each change is an event that shows it as it then stood', async ({ world }) => {
+      const first = await created(world)
+      const changed = (await world.client.patch(`${path}/${first.id}`, changes)).body
+      for (const body of [{ nope: 1 }, {}, changes]) await world.client.patch(`${path}/${first.id}`, body)
+      const archived = (await world.client.delete(`${path}/${first.id}`)).body
+      await world.client.delete(`${path}/${first.id}`)
+      const events = await eventsOf(world, first.id)
+      expect(events.map(({ type }) => type)).toEqual([
+        `${resource}.created`,
+        `${resource}.updated`,
+        `${resource}.archived`,
+      ])
+      for (const [n, shown] of [first, changed, archived].entries()) {
+        const { created_at, updated_at, archived_at, ...others } = shown
+        expect(events[n]!.data).toMatchObject(others)
+        expect(Object.keys(events[n]!.data).toSorted()).toEqual(Object.keys(shown).toSorted())
+        expect(events[n]!.data.archived_at === null).toBe(archived_at === null)
+        expect([created_at, updated_at].every((time) => typeof time === 'string')).toBe(true)
+      }
+    })
 
-    const gone = [expected[1]!, expected[8]!]
-    for (const id of gone) await client.delete(`${path}/${id}`)
-    const left = expected.filter((id) => !gone.includes(id))
-    expect(await ids(client)).toEqual(left)
-    expect(await ids(client, 'archived=false')).toEqual(left)
-    expect(await ids(client, 'archived=true')).toEqual(gone)
-    expect(await ids(client, 'archived=true&limit=1')).toEqual(gone.slice(0, 1))
-    expect(await ids(await world.clientOf(), 'archived=true')).toEqual([])
-  })
+    test('the same key with the same content is a replay, with other content it is refused', async ({
+      world,
+    }) => {
+      const body = { idempotency_key: freshKey(), ...fields }
+      const first = await world.client.post(path, body)
+      const again = await world.client.post(path, Object.fromEntries(Object.entries(body).toReversed()))
+      expect([again.status, again.text, again.headers.get('idempotent-replayed')]).toEqual([
+        201,
+        first.text,
+        'true',
+      ])
+      const { idempotency_key, ...content } = body
+      const by_header = await world.client.post(path, content, { 'idempotency-key': idempotency_key })
+      expect([by_header.status, by_header.text]).toEqual([201, first.text])
+      for (const [name, value] of [...Object.entries(changes), ['country', 'FR']] as const) {
+        const refused = await world.client.post(path, { ...body, [name]: value })
+        expect([name, refused.status, refused.body.error]).toMatchObject([
+          name,
+          422,
+          { code: 'idempotency_key_reused', param: 'idempotency_key' },
+        ])
+      }
+      const archived = (await world.client.delete(`${path}/${first.body.id}`)).body
+      expect((await world.client.post(path, body)).body).toEqual(archived)
+      const known = await world.client.get(`/v1/idempotency_keys/${idempotency_key}`)
+      expect(known.body).toMatchObject([
+        { route: `POST ${path}`, resource: resource, resource_id: first.body.id, status: 'finished' },
+      ])
+      expect(await eventsOf(world, first.body.id)).toHaveLength(2)
+      // Longer than the key is kept it still makes no second one.
+      await world.sql`delete from idempotency_keys where tenant_id = ${world.tenant_id} and key = ${idempotency_key}`
+      const late = await world.client.post(path, body)
+      expect([late.status, late.body.error.code]).toEqual([422, 'idempotency_key_reused'])
+    })
 
-  test('a list refuses what it does not know', async ({ world }) => {
-    for (const [query, param] of [
-      ['archived=yes', 'archived'],
-      ['archived=', 'archived'],
-      ['archived=true&archived=true', 'archived'],
-      ['limit=101', 'limit'],
-      ['limit=0', 'limit'],
-      ['before=yesterday', 'before'],
-      ['created_from=2026-02-30T00:00:00Z', 'created_from'],
-      ['created_to=17', 'created_to'],
-      ['nope=1', 'nope'],
-      ['destination=acct_success', 'destination'],
-      ['deleted=true', 'deleted'],
-      ['metadata[a]=1', 'metadata'],
-    ] as const) {
-      const refused = await world.client.get(`${path}?${query}`)
-      expect([query, refused.status, refused.body.error?.param]).toEqual([query, 400, param])
-    }
-  })
+    test('lists are newest first, in exact pages, by time, and show the archived ones on request only', async ({
+      world,
+    }) => {
+      const client = await world.clientOf()
+      const all = await Promise.all(Array.from({ length: 12 }, () => created(world, {}, client)))
+      const newest_first = all.toSorted((a, b) => (a.created_at < b.created_at ? 1 : -1))
+      const expected = newest_first.map(({ id }) => id)
+      const walked: string[] = []
+      for (let next: string | undefined = `${path}?limit=5`; next !== undefined;) {
+        const page = await client.get(next)
+        walked.push(...page.body.map(({ id }: { id: string }) => id))
+        next = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1]
+      }
+      expect(walked).toEqual(expected)
+      const [third, seventh] = [newest_first[2].created_at, newest_first[6].created_at]
+      expect(await ids(client, `created_from=${third}`)).toEqual(expected.slice(0, 3))
+      expect(await ids(client, `created_to=${third}`)).toEqual(expected.slice(3))
+      expect(await ids(client, `created_from=${seventh}&created_to=${third}`)).toEqual(expected.slice(3, 7))
+      expect(await ids(client, `created_from=${seventh}&before=${third}&limit=2`)).toEqual(
+        expected.slice(3, 5),
+      )
+      expect(await ids(client, `created_from=${third}&created_to=${third}`)).toEqual([])
 
-  // Both are written by the same statements, so that one shows how they stand races and keys.
-  if (noun !== 'recipient') return
+      const gone = [expected[1]!, expected[8]!]
+      for (const id of gone) await client.delete(`${path}/${id}`)
+      const left = expected.filter((id) => !gone.includes(id))
+      expect(await ids(client)).toEqual(left)
+      expect(await ids(client, 'archived=false')).toEqual(left)
+      expect(await ids(client, 'archived=true')).toEqual(gone)
+      expect(await ids(client, 'archived=true&limit=1')).toEqual(gone.slice(0, 1))
+      expect(await ids(await world.clientOf(), 'archived=true')).toEqual([])
+    })
 
-  test('changes made at the same time to different fields all stay', async ({ world }) => {
-    const { id } = await created(world)
-    const all = Object.entries(changes)
-    await Promise.all(
-      Array.from({ length: 40 }, (_, n) => {
-        const [name, value] = all[n % all.length]!
-        return world.client.patch(`${path}/${id}`, { [name]: value })
-      }),
-    )
-    expect((await world.client.get(`${path}/${id}`)).body).toMatchObject(changes)
-  })
+    test('a list refuses what it does not know', async ({ world }) => {
+      for (const [query, param] of [
+        ['archived=yes', 'archived'],
+        ['archived=', 'archived'],
+        ['archived=true&archived=true', 'archived'],
+        ['limit=101', 'limit'],
+        ['limit=0', 'limit'],
+        ['before=yesterday', 'before'],
+        ['created_from=2026-02-30T00:00:00Z', 'created_from'],
+        ['created_to=17', 'created_to'],
+        ['nope=1', 'nope'],
+        ['destination=acct_success', 'destination'],
+        ['deleted=true', 'deleted'],
+        ['metadata[a]=1', 'metadata'],
+      ] as const) {
+        const refused = await world.client.get(`${path}?${query}`)
+        expect([query, refused.status, refused.body.error?.param]).toEqual([query, 400, param])
+      }
+    })
 
-  test('archived at the same moment by many, it is archived once', async ({ world }) => {
-    const { id } = await created(world)
-    const answers = await Promise.all(Array.from({ length: 20 }, () => world.client.delete(`${path}/${id}`)))
-    expect(new Set(answers.map(({ text }) => text)).size).toBe(1)
-    expect((await eventsOf(world, id)).map(({ type }) => type)).toEqual([
-      `${noun}.created`,
-      `${noun}.archived`,
-    ])
-  })
+    // Both are written by the same statements, so that one shows how they stand races and keys.
+    if (resource !== 'recipient') return
 
-  test('a key is required, visible, the same in body and header, and not used up by a refusal', async ({
-    world,
-  }) => {
-    for (const [body, headers, param] of [
-      [{}, {}, 'idempotency_key'],
-      [{ idempotency_key: '' }, {}, 'idempotency_key'],
-      [{ idempotency_key: 'a b' }, {}, 'idempotency_key'],
-      [{ idempotency_key: null }, {}, 'idempotency_key'],
-      [{ idempotency_key: 'one' }, { 'idempotency-key': 'two' }, 'idempotency_key'],
-    ] as const) {
-      const refused = await world.client.post(path, { ...fields, ...body }, headers)
-      expect([body, refused.status, refused.body.error.param]).toEqual([body, 400, param])
-    }
-    const idempotency_key = freshKey()
-    expect((await world.client.post(path, { idempotency_key, ...fields, country: 'XX' })).status).toBe(400)
-    expect((await world.client.post(path, { idempotency_key, ...fields })).status).toBe(201)
-  })
+    test('changes made at the same time to different fields all stay', async ({ world }) => {
+      const { id } = await created(world)
+      const all = Object.entries(changes)
+      await Promise.all(
+        Array.from({ length: 40 }, (_, n) => {
+          const [name, value] = all[n % all.length]!
+          return world.client.patch(`${path}/${id}`, { [name]: value })
+        }),
+      )
+      expect((await world.client.get(`${path}/${id}`)).body).toMatchObject(changes)
+    })
 
-  test('a key that comes fifty times at once makes one', async ({ world }) => {
-    const body = { idempotency_key: freshKey(), ...fields }
-    const answers = await Promise.all(Array.from({ length: 50 }, () => world.client.post(path, body)))
-    expect(new Set(answers.map(({ status, body: { id } }) => `${status} ${id}`)).size).toBe(1)
-    expect(answers.filter(({ headers }) => headers.get('idempotent-replayed') === null)).toHaveLength(1)
-    expect(await eventsOf(world, answers[0]!.body.id)).toHaveLength(1)
-  })
-})
+    test('archived at the same moment by many, it is archived once', async ({ world }) => {
+      const { id } = await created(world)
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, () => world.client.delete(`${path}/${id}`)),
+      )
+      expect(new Set(answers.map(({ text }) => text)).size).toBe(1)
+      expect((await eventsOf(world, id)).map(({ type }) => type)).toEqual([
+        `${resource}.created`,
+        `${resource}.archived`,
+      ])
+    })
+
+    test('a key is required, visible, the same in body and header, and not used up by a refusal', async ({
+      world,
+    }) => {
+      for (const [body, headers, param] of [
+        [{}, {}, 'idempotency_key'],
+        [{ idempotency_key: '' }, {}, 'idempotency_key'],
+        [{ idempotency_key: 'a b' }, {}, 'idempotency_key'],
+        [{ idempotency_key: null }, {}, 'idempotency_key'],
+        [{ idempotency_key: 'one' }, { 'idempotency-key': 'two' }, 'idempotency_key'],
+      ] as const) {
+        const refused = await world.client.post(path, { ...fields, ...body }, headers)
+        expect([body, refused.status, refused.body.error.param]).toEqual([body, 400, param])
+      }
+      const idempotency_key = freshKey()
+      expect((await world.client.post(path, { idempotency_key, ...fields, country: 'XX' })).status).toBe(400)
+      expect((await world.client.post(path, { idempotency_key, ...fields })).status).toBe(201)
+    })
+
+    test('a key that comes fifty times at once makes one', async ({ world }) => {
+      const body = { idempotency_key: freshKey(), ...fields }
+      const answers = await Promise.all(Array.from({ length: 50 }, () => world.client.post(path, body)))
+      expect(new Set(answers.map(({ status, body: { id } }) => `${status} ${id}`)).size).toBe(1)
+      expect(answers.filter(({ headers }) => headers.get('idempotent-replayed') === null)).toHaveLength(1)
+      expect(await eventsOf(world, answers[0]!.body.id)).toHaveLength(1)
+    })
+  },
+)

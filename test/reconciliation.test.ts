@@ -4,31 +4,21 @@ import { createLog } from '#core/log.ts'
 import { newId } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
 import type { Scope } from '#domain/areas.ts'
-import { auditEverything } from '#domain/audit/audit.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
-import { followUnknownJobs } from '#domain/reconciliation/unknown-jobs.ts'
-import { lookAt } from '#domain/reconciliation/looks.ts'
-import { PROVIDER_NOUNS } from '#domain/subjects.ts'
+import { syncUnknownDrifts } from '#domain/reconciliation/unknown-jobs.ts'
+import { requestLookup } from '#domain/reconciliation/lookups.ts'
+import { PROVIDER_RESOURCE_NAMES } from '#domain/resources.ts'
 import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
 import { startWorker } from '#workers/main.ts'
-import { checkBooks } from '#test/books.ts'
+import { checkInvariants } from '#test/books.ts'
 import type { Client } from '#test/client.ts'
-import {
-  ASYNC,
-  capturedPayment,
-  createPayment,
-  eventually,
-  fault,
-  heldPayment,
-  paymentIn,
-  refund,
-} from '#test/payments.ts'
+import { capturedPayment, eventually, fault, heldPayment, paymentIn, refund } from '#test/payments.ts'
 import {
   deliver,
   listEvents,
   notificationId,
   stateOf,
-  storyOf,
+  paymentSummary,
   type StripeEvent,
 } from '#test/stripe-events.ts'
 import { until } from '#test/process.ts'
@@ -96,7 +86,7 @@ describe('while the webhooks host is down', () => {
       expect((await client.get(`/v1/refunds/${asked.id}`)).body.status).toBe('failed'),
     )
     await world.drain()
-    await checkBooks(world)
+    await checkInvariants(world)
     expect(await driftsOf(client)).toEqual([])
     expect((await recovered()) - before).toBeGreaterThanOrEqual(5)
   })
@@ -113,7 +103,7 @@ describe('while the webhooks host is down', () => {
     const told = (await listEvents(world)).filter(({ type }) => type === 'payment_intent.succeeded')
     expect(told.length).toBeGreaterThan(70)
     for (const event of told) expect(await stateOf(world, event)).toBe('applied')
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 })
 
@@ -158,11 +148,11 @@ describe('of an event that was both delivered and read', () => {
       await allRead()
       await world.drain()
       expect(await attempts(event!)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
-      const { refunds, postings } = await storyOf(world, id)
+      const { refunds, postings } = await paymentSummary(world, id)
       expect(refunds).toMatchObject([{ amount_minor: 350, imported: true, status: 'succeeded' }])
       expect(postings).toEqual(['capture 1000', 'refund -350'])
       expect(await world.sql`select from notifications where id = ${notificationId(event!)}`).toHaveLength(1)
-      await checkBooks(world)
+      await checkInvariants(world)
     },
   )
 })
@@ -187,7 +177,7 @@ test('webhooks that are dropped on the way are read, after they had the time to 
     const webhooks = await world.provider('stripe').control('GET', '/webhooks')
     expect(webhooks).toMatchObject({ delivered: 0, waiting: 0, dropped: expect.any(Number) })
     expect(webhooks.dropped).toBeGreaterThanOrEqual(2)
-    await checkBooks(world)
+    await checkInvariants(world)
   } finally {
     await world.close()
   }
@@ -281,11 +271,11 @@ describe.concurrent('a drift', () => {
     expect(await onlyDrift(filter)).toMatchObject(differs)
     const [job] = await world.sql`
       update jobs set state = 'unknown', unknown_since = now(), finished_at = null, run_at = 'infinity' where subject_id = ${id} returning id`
-    await followUnknownJobs(world.sql)
+    await syncUnknownDrifts(world.sql)
     expect(await driftsOf(client, filter)).toMatchObject([differs])
     await world.sql`
       update jobs set state = 'succeeded', unknown_since = null, finished_at = now() where id = ${job!.id}`
-    await followUnknownJobs(world.sql)
+    await syncUnknownDrifts(world.sql)
     expect(await driftsOf(client, filter)).toMatchObject([differs])
     await world.sql`update payments set amount_capturable_minor = 1000, updated_at = clock_timestamp() where id = ${id}`
     await mended(id)
@@ -377,7 +367,7 @@ describe.concurrent('a drift', () => {
     const { id, processor_reference } = await capturedPayment(client)
     const { body } = await refund(client, id, { amount_minor: 400 })
     await paymentIn(client, id, 'captured')
-    await eventually(async () => expect((await storyOf(world, id)).postings).toHaveLength(2))
+    await eventually(async () => expect((await paymentSummary(world, id)).postings).toHaveLength(2))
     await world.sql`update refunds set status = 'failed' where id = ${body.id}`
     const [event] = (await listEvents(world, processor_reference)).filter(
       ({ type }) => type === 'refund.created',
@@ -483,7 +473,7 @@ describe.concurrent('a drift', () => {
     const { id, processor_reference: reference } = await capturedPayment(client)
     const match = { method: 'GET', path: `^/v1/payment_intents/${reference}$` }
     const look = async (name: string) => {
-      const arrival = lookAt('stripe', { subject: 'payment', reference }, name)
+      const arrival = requestLookup('stripe', { subject: 'payment', reference }, name)
       await storeNotifications(world.sql, [arrival])
       return async () =>
         await eventually(async () => {
@@ -499,7 +489,7 @@ describe.concurrent('a drift', () => {
     const newerEnds = await look('newer')
     await newerEnds()
     const drifts = async () => [
-      ...(await world.sql`select state, theirs ->> 'status' as there from drifts where subject_id = ${id} and mended_at is null`),
+      ...(await world.sql`select state, theirs ->> 'status' as there from drifts where subject_id = ${id} and resolved_at is null`),
     ]
     expect(await drifts()).toEqual([{ state: 'differs', there: 'processing' }])
     await older.remove()
@@ -513,7 +503,7 @@ describe.concurrent('a drift', () => {
     const { id, processor_reference: reference } = await heldPayment(client)
     const match = { method: 'GET', path: `^/v1/payment_intents/${reference}$` }
     const look = async (name: string) =>
-      await storeNotifications(world.sql, [lookAt('stripe', { subject: 'payment', reference }, name)])
+      await storeNotifications(world.sql, [requestLookup('stripe', { subject: 'payment', reference }, name)])
     await world.sql`update payments set status = 'canceled', amount_capturable_minor = 0 where id = ${id}`
     await look('opens')
     expect(await onlyDrift(byPayment(id))).toMatchObject({ theirs: { status: 'authorized' } })
@@ -537,9 +527,9 @@ describe.concurrent('a drift', () => {
       insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, state, unknown_since, run_at)
       values (${id}, ${world.tenant_id}, 'nobody', 'parcel.send', ${id}, ${world.sql.json({ parcel_id: id })}, 1,
         'unknown', now(), 'infinity')`
-    expect(await followUnknownJobs(world.sql)).toEqual(['parcel.send'])
+    expect(await syncUnknownDrifts(world.sql)).toEqual(['parcel.send'])
     await world.sql`delete from jobs where id = ${id}`
-    expect(await followUnknownJobs(world.sql)).toEqual([])
+    expect(await syncUnknownDrifts(world.sql)).toEqual([])
   })
 
   test('is opened for all others beside a job whose payload names no row', async () => {
@@ -553,11 +543,11 @@ describe.concurrent('a drift', () => {
       return job_id
     }
     const jobs = [await unknown({ payment_id: 'x' }), await unknown({ payment_id: id })]
-    await followUnknownJobs(world.sql)
-    const open = await world.sql`select state from drifts where subject_id = ${id} and mended_at is null`
+    await syncUnknownDrifts(world.sql)
+    const open = await world.sql`select state from drifts where subject_id = ${id} and resolved_at is null`
     expect([...open]).toEqual([{ state: 'unknown' }])
     await world.sql`delete from jobs where id = any(${jobs})`
-    await followUnknownJobs(world.sql)
+    await syncUnknownDrifts(world.sql)
   })
 
   test('is listed newest first, in pages, and not without the scope', async () => {
@@ -590,7 +580,7 @@ describe.concurrent('a drift', () => {
     await world.sql`
       insert into drifts (tenant_id, id, subject, subject_id, state, ours, since)
       select ${tenant_id}, gen_random_uuid(), subject, gen_random_uuid(), 'differs', '{"status":"failed"}', now()
-      from unnest(${PROVIDER_NOUNS}::text[]) subject`
+      from unnest(${PROVIDER_RESOURCE_NAMES}::text[]) subject`
     const seen = async (scopes: Scope[], filter = '') => {
       const key = await world.clientOf({ tenant, scopes: ['payments:read', ...scopes] })
       const subjects: string[] = (await driftsOf(key, filter)).map(({ subject }) => subject)
@@ -607,7 +597,7 @@ describe.concurrent('a drift', () => {
 
   test('after all of these stories the books balance', { concurrent: false }, async () => {
     await world.drain()
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 })
 
@@ -666,7 +656,7 @@ test('two workers read the events one after the other', async () => {
     expect(await asked()).toBe(before)
     await slow.remove()
     await paymentIn(world.client, id, 'captured')
-    await checkBooks(world)
+    await checkInvariants(world)
   } finally {
     await second.close()
     await world.close()

@@ -8,10 +8,10 @@ import { QUEUES } from '#core/config/queues.ts'
 import { connectRedis } from '#queue/connection.ts'
 import { openQueue, type Queue } from '#queue/queue.ts'
 import { producerConnection } from '#queue/settings.ts'
-import { checkBooks } from '#test/books.ts'
+import { checkInvariants } from '#test/books.ts'
 import { pay } from '#test/load.ts'
 import { until } from '#test/process.ts'
-import { startRedisCluster, startRedisSentinels, type RedisPlaces } from '#test/redis-places.ts'
+import { startRedisCluster, startRedisSentinels, type RedisDeployment } from '#test/redis-places.ts'
 import { createWorld } from '#test/world.ts'
 
 /** The keys of a queue share this tag, and in a Cluster a server. */
@@ -33,18 +33,18 @@ async function untilItWorks(
   performed: Set<string>,
   heard: Set<string>,
 ): Promise<void> {
-  const rung: string[] = []
+  const will_wake: string[] = []
   await until('a bell is performed and the end of its job heard', async () => {
     const id = randomUUID()
-    rung.push(id)
-    queue.ring([{ id, queue: name }])
+    will_wake.push(id)
+    queue.wake([{ id, queue: name }])
     await sleep(100)
-    return rung.some((one) => performed.has(one) && heard.has(one))
+    return will_wake.some((one) => performed.has(one) && heard.has(one))
   })
 }
 
 /** A name whose queue is on the same server as `queue`. */
-async function nameBeside(redis: RedisPlaces, queue: string): Promise<string> {
+async function nameBeside(redis: RedisDeployment, queue: string): Promise<string> {
   const port = await redis.primaryOf(keysOf(queue))
   for (let tries = 0; ; tries++) {
     if ((await redis.primaryOf(keysOf(`beside-${tries}`))) === port) return `beside-${tries}`
@@ -55,7 +55,7 @@ describe.each([
   { place: 'a Cluster', start: startRedisCluster },
   { place: 'a primary under Sentinels', start: startRedisSentinels },
 ])('Redis as $place', { timeout: 180_000 }, ({ start }) => {
-  let redis: RedisPlaces
+  let redis: RedisDeployment
   beforeAll(async () => {
     redis = await start()
   }, 180_000)
@@ -109,13 +109,13 @@ describe.each([
     await redis.killPrimaryOf(keysOf(QUEUES[0]))
     while ((await redis.primaryOf(keysOf(QUEUES[0]))) === undefined)
       answers.push(...(await pay(world.client)).answers)
-    await until('the queue is back', () => !queue.away() && !other.away())
+    await until('the queue is back', () => !queue.isDown() && !other.isDown())
     await untilItWorks(queue, name, performed, heard)
     answers.push(...(await pay(world.client)).answers)
 
     expect(new Set(answers)).toEqual(new Set([200, 201]))
     await world.drain()
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 })
 

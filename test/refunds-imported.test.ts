@@ -1,6 +1,6 @@
 // Refunds made in the processor's dashboard: taken into state and ledger, whatever is under way here.
 import { describe, expect } from 'vitest'
-import { checkBooks } from './support/books.ts'
+import { checkInvariants } from './support/books.ts'
 import {
   ASYNC,
   capturedPayment,
@@ -19,7 +19,7 @@ import {
   settleRefund,
   shuffled,
   stateOf,
-  storyOf,
+  paymentSummary,
   tried,
   type StripeEvent,
 } from './support/stripe-events.ts'
@@ -39,7 +39,7 @@ async function tellAll(world: World, reference: string): Promise<void> {
   const events = await tell(world, reference)
   await world.drain()
   for (const event of events) expect(['applied', 'ignored']).toContain(await stateOf(world, event))
-  await checkBooks(world)
+  await checkInvariants(world)
 }
 
 describe('a refund made in the dashboard', () => {
@@ -47,7 +47,7 @@ describe('a refund made in the dashboard', () => {
     const { id, processor_reference } = await capturedPayment(world.client)
     const theirs = await refundInDashboard(world, processor_reference, 350)
     await tellAll(world, processor_reference)
-    const story = await storyOf(world, id)
+    const story = await paymentSummary(world, id)
     expect(story.payment).toMatchObject({
       status: 'captured',
       amount_captured_minor: 1000,
@@ -71,14 +71,14 @@ describe('a refund made in the dashboard', () => {
     const rest = await refund(world.client, id)
     expect(rest.body).toMatchObject({ status: 'succeeded', amount_minor: 650 })
     await tellAll(world, processor_reference)
-    expect((await storyOf(world, id)).payment).toMatchObject({ amount_refunded_minor: 1000 })
+    expect((await paymentSummary(world, id)).payment).toMatchObject({ amount_refunded_minor: 1000 })
   })
 
   test('of everything, at once or in parts, is imported once each', async ({ world }) => {
     const whole = await capturedPayment(world.client)
     await refundInDashboard(world, whole.processor_reference)
     await tellAll(world, whole.processor_reference)
-    const first = await storyOf(world, whole.id)
+    const first = await paymentSummary(world, whole.id)
     expect(first.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 1000 })
     expect(first.postings).toEqual(['capture 1000', 'refund -1000'])
     const none = await refund(world.client, whole.id)
@@ -88,7 +88,7 @@ describe('a refund made in the dashboard', () => {
     for (const amount of [100, 200, 300, 400])
       await refundInDashboard(world, parts.processor_reference, amount)
     await tellAll(world, parts.processor_reference)
-    const second = await storyOf(world, parts.id)
+    const second = await paymentSummary(world, parts.id)
     expect(second.payment).toMatchObject({ amount_refunded_minor: 1000, amount_refund_reserved_minor: 1000 })
     expect(second.refunds.map((row) => row.amount_minor)).toEqual([100, 200, 300, 400])
     expect(second.postings).toEqual([
@@ -108,10 +108,10 @@ describe('a refund made in the dashboard', () => {
     )
     await deliverAll(world, shuffled(events))
     await world.drain()
-    const story = await storyOf(world, id)
+    const story = await paymentSummary(world, id)
     expect(story.refunds).toEqual([{ status: 'succeeded', amount_minor: 500, imported: true, known: true }])
     expect(story.postings).toEqual(['capture 1000', 'refund -500'])
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 
   test('that arrives before the capture is known waits for it', async ({ world }) => {
@@ -122,12 +122,12 @@ describe('a refund made in the dashboard', () => {
     const created = events.filter((event) => event.type === 'refund.created')
     for (const event of created) await deliver(world, event)
     await tried(world, created)
-    expect((await storyOf(world, id)).payment).toMatchObject({
+    expect((await paymentSummary(world, id)).payment).toMatchObject({
       status: 'authorized',
       amount_refunded_minor: 0,
     })
     await tellAll(world, processor_reference)
-    const story = await storyOf(world, id)
+    const story = await paymentSummary(world, id)
     expect(story.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 200 })
     expect(story.postings).toEqual(['capture 1000', 'refund -200'])
   })
@@ -138,12 +138,12 @@ describe('a refund made in the dashboard', () => {
     })
     const theirs = await refundInDashboard(world, processor_reference, 200)
     await tellAll(world, processor_reference)
-    const pending = await storyOf(world, id)
+    const pending = await paymentSummary(world, id)
     expect(pending.payment).toMatchObject({ amount_refunded_minor: 0, amount_refund_reserved_minor: 200 })
     expect(pending.refunds).toMatchObject([{ status: 'pending', imported: true }])
     await settleRefund(world, theirs.id, 'succeeded')
     await tellAll(world, processor_reference)
-    expect((await storyOf(world, id)).payment).toMatchObject({ amount_refunded_minor: 200 })
+    expect((await paymentSummary(world, id)).payment).toMatchObject({ amount_refunded_minor: 200 })
   })
 })
 
@@ -153,12 +153,12 @@ describe('a refund that fails later', () => {
     const ours = await refund(world.client, id, { amount_minor: 300 })
     const theirs = await refundInDashboard(world, processor_reference, 200)
     await tellAll(world, processor_reference)
-    expect((await storyOf(world, id)).payment).toMatchObject({ amount_refunded_minor: 500 })
+    expect((await paymentSummary(world, id)).payment).toMatchObject({ amount_refunded_minor: 500 })
 
     await settleRefund(world, ours.body.processor_reference, 'failed')
     await settleRefund(world, theirs.id, 'failed')
     await tellAll(world, processor_reference)
-    const story = await storyOf(world, id)
+    const story = await paymentSummary(world, id)
     expect(story.payment).toMatchObject({ amount_refunded_minor: 0, amount_refund_reserved_minor: 0 })
     expect(story.refunds.map((row) => row.status)).toEqual(['failed', 'failed'])
     expect(story.postings).toEqual([
@@ -171,7 +171,7 @@ describe('a refund that fails later', () => {
     expect(story.events.filter((type) => type === 'refund.failed')).toHaveLength(2)
     // Late repetitions of the good news do not bring it back.
     await tellAll(world, processor_reference)
-    expect(await storyOf(world, id)).toEqual(story)
+    expect(await paymentSummary(world, id)).toEqual(story)
     const again = await refund(world.client, id)
     expect(again.body).toMatchObject({ status: 'succeeded', amount_minor: 1000 })
   })
@@ -183,7 +183,7 @@ describe('a refund that fails later', () => {
     const ours = await refund(world.client, id)
     expect(ours.body).toMatchObject({ status: 'succeeded', amount_minor: 1000 })
     await tellAll(world, processor_reference)
-    const story = await storyOf(world, id)
+    const story = await paymentSummary(world, id)
     expect(story.payment).toMatchObject({ amount_refunded_minor: 1000, amount_refund_reserved_minor: 1000 })
     expect(story.refunds.map(({ status, imported }) => `${status} ${imported}`).toSorted()).toEqual([
       'failed true',
@@ -213,7 +213,7 @@ describe('while one of ours is under way', () => {
     await held.remove()
     expect((await waiting).body).toMatchObject({ status: 'succeeded' })
     await tellAll(world, processor_reference)
-    expect((await storyOf(world, id)).payment).toMatchObject({ amount_refunded_minor: 1000 })
+    expect((await paymentSummary(world, id)).payment).toMatchObject({ amount_refunded_minor: 1000 })
   })
 
   test('together they exceed what was captured: the one that the processor made is booked, ours fails', async ({
@@ -229,7 +229,7 @@ describe('while one of ours is under way', () => {
     await refundInDashboard(world, processor_reference, 700)
     const events = await tell(world, processor_reference)
     // It does not fit beside our reservation yet, and no money is invented.
-    const meanwhile = await storyOf(world, id)
+    const meanwhile = await paymentSummary(world, id)
     expect(meanwhile.payment).toMatchObject({ amount_refunded_minor: 0, amount_refund_reserved_minor: 600 })
     expect(meanwhile.postings).toEqual(['capture 1000'])
     await held.remove()
@@ -239,14 +239,14 @@ describe('while one of ours is under way', () => {
     })
     await world.drain()
     for (const event of events) expect(await stateOf(world, event)).toBe('applied')
-    const story = await storyOf(world, id)
+    const story = await paymentSummary(world, id)
     expect(story.payment).toMatchObject({ amount_refunded_minor: 700, amount_refund_reserved_minor: 700 })
     expect(story.refunds).toEqual([
       { status: 'failed', amount_minor: 600, imported: false, known: false },
       { status: 'succeeded', amount_minor: 700, imported: true, known: true },
     ])
     expect(story.postings).toEqual(['capture 1000', 'refund -700'])
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 
   test('ours whose answer is lost is settled by its webhook, once', async ({ world }) => {
@@ -260,7 +260,7 @@ describe('while one of ours is under way', () => {
     await tell(world, processor_reference)
     expect((await waiting).body).toMatchObject({ status: 'succeeded', amount_minor: 600 })
     await tellAll(world, processor_reference)
-    const story = await storyOf(world, id)
+    const story = await paymentSummary(world, id)
     expect(story.refunds).toEqual([{ status: 'succeeded', amount_minor: 600, imported: false, known: true }])
     expect(story.postings).toEqual(['capture 1000', 'refund -600'])
   })
@@ -282,10 +282,10 @@ describe('where the processor shows a released hold as a refund', () => {
       for (const event of shuffled(events)) await deliver(other, event)
       await other.drain()
       expect((await paymentIn(other.client, canceled.id, 'canceled')).amount_refunded_minor).toBe(0)
-      const story = await storyOf(other, part.id)
+      const story = await paymentSummary(other, part.id)
       expect(story.payment).toMatchObject({ amount_captured_minor: 600, amount_refunded_minor: 0 })
       expect([story.refunds, story.postings]).toEqual([[], ['capture 600']])
-      await checkBooks(other)
+      await checkInvariants(other)
     } finally {
       await other.close()
     }
@@ -321,7 +321,7 @@ describe('our ids on something that is not ours', () => {
       for (const event of events) await deliver(other, event)
       await tried(other, events)
       for (const event of events) expect(await stateOf(other, event)).toBe('parked')
-      expect((await storyOf(other, id)).payment).toMatchObject({ status: 'authorized' })
+      expect((await paymentSummary(other, id)).payment).toMatchObject({ status: 'authorized' })
 
       await other.client.post(`/v1/payments/${id}/capture`)
       const { body: ours } = await refund(other.client, id, { amount_minor: 100 })
@@ -334,7 +334,7 @@ describe('our ids on something that is not ours', () => {
       })
       for (const event of await listEvents(other, processor_reference)) await deliver(other, event)
       await other.drain()
-      const story = await storyOf(other, id)
+      const story = await paymentSummary(other, id)
       expect(story.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 350 })
       expect(story.refunds.map(({ amount_minor, imported }) => [amount_minor, imported])).toEqual([
         [100, false],
@@ -354,7 +354,7 @@ describe('our ids on something that is not ours', () => {
       const told = await listEvents(other, payment.processor_reference)
       for (const event of told) await deliver(other, event)
       await tried(other, told)
-      expect((await storyOf(other, payment.id)).postings).toEqual(['capture 1000'])
+      expect((await paymentSummary(other, payment.id)).postings).toEqual(['capture 1000'])
       const drifts = (await other.client.get(`/v1/reconciliation?payment_id=${payment.id}&subject=refund`))
         .body
       expect(drifts).toMatchObject([

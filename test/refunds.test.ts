@@ -1,6 +1,6 @@
 // Refunds: reserved at once, settled as the processor tells, given back when they fail, never more than was captured.
 import { describe, expect } from 'vitest'
-import { problemsLeft } from '#test/invariants.ts'
+import { findRemainingProblems } from '#test/invariants.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { ASYNC, capturedPayment, effectsOf, eventually, fault, heldPayment, refund } from '#test/payments.ts'
 import { testIn, type World } from '#test/world.ts'
@@ -338,5 +338,5 @@ test('a refund not finished in time is 202, and goes on', async ({ client }) => 
 
 test('after all of these stories the books balance and agree with the processor', async ({ world }) => {
   await world.drain()
-  expect(await problemsLeft(world)).toEqual([])
+  expect(await findRemainingProblems(world)).toEqual([])
 })

@@ -10,7 +10,7 @@ import { findProcesses } from '#domain/operations/processes.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { migrateQueue } from '#queue/queue.ts'
 import { startPostgres } from '#start/postgres.ts'
-import { checkBooks } from '#test/books.ts'
+import { checkInvariants } from '#test/books.ts'
 import { createDatabase } from '#test/databases.ts'
 import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
@@ -138,7 +138,7 @@ test('each process does all of its work as its own user', async ({ world }) => {
   // What the stories of readers need of another tenant.
   await capturedPayment(other)
   await world.drain()
-  await checkBooks(world)
+  await checkInvariants(world)
 }, 180_000)
 
 test.for(['api', 'webhooks', 'worker', 'dashboard'])(
@@ -387,7 +387,7 @@ describe('no role may do more than its process does', () => {
       'drop_next_partition(text,integer)',
       'erase_next_events(integer)',
       'follow_verification()',
-      'keep_last_processes()',
+      'limit_processes()',
       'make_next_partition()',
       'move_finished_jobs(timestamp with time zone,uuid,integer)',
       'move_notifications(timestamp with time zone,uuid,integer)',
@@ -457,16 +457,16 @@ describe('readers', () => {
   /** Where the webhooks host, or the API, may do less than its fellows. */
   const POLICIES: Record<string, string[]> = {
     jobs: [
-      'api_asks sluice_api',
+      'api_requests sluice_api',
       'readers sluice_reader',
       'services sluice_api sluice_worker',
-      'webhooks_ask sluice_webhooks',
-      'webhooks_see sluice_webhooks',
+      'webhooks_request sluice_webhooks',
+      'webhooks_read sluice_webhooks',
     ],
     notifications: [
       'readers sluice_reader',
       'services sluice_api sluice_worker',
-      'webhooks_see sluice_webhooks',
+      'webhooks_read sluice_webhooks',
       'webhooks_store sluice_webhooks',
     ],
   }
@@ -570,7 +570,7 @@ describe('readers', () => {
       'notification_history',
       'webhook_deliveries',
       'webhook_due',
-      'webhook_lines',
+      'webhook_backlogs',
       'webhook_stats',
     ])
   })
@@ -695,13 +695,13 @@ test('each connection is of the user of its process', async ({ world }) => {
 test('a process that connects as the owner of the tables warns, and one with the rights of a role does not', async ({
   world,
 }) => {
-  const said: string[] = []
-  const log = { warn: (message: string) => void said.push(message) }
+  const reported: string[] = []
+  const log = { warn: (message: string) => void reported.push(message) }
   await warnOfRights(connections.api as unknown as Sql, log)
   await warnOfRights(connections.reader as unknown as Sql, log)
-  expect(said).toEqual([])
+  expect(reported).toEqual([])
   await warnOfRights(world.sql, log)
-  expect(said).toEqual([expect.stringContaining('owner of the tables')])
+  expect(reported).toEqual([expect.stringContaining('owner of the tables')])
 })
 
 test('a user who may not create roles can migrate, is warned, and uses roles that somebody else made', async () => {

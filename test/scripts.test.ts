@@ -89,7 +89,7 @@ async function npm(script: string, ready: string, env: Record<string, string>) {
     await ended
   })
   const lines: string[] = []
-  const said = await new Promise<string>((resolve, reject) => {
+  const reported = await new Promise<string>((resolve, reject) => {
     for (const stream of [child.stdout, child.stderr])
       createInterface({ input: stream }).on('line', (line) => {
         lines.push(line)
@@ -97,5 +97,5 @@ async function npm(script: string, ready: string, env: Record<string, string>) {
       })
     void ended.then(() => reject(new Error(lines.join('\n'))))
   })
-  return { child, ended, ready: said, output: () => lines.join('\n') }
+  return { child, ended, ready: reported, output: () => lines.join('\n') }
 }

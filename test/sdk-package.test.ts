@@ -117,15 +117,18 @@ test(
       const { stdout } = await run(node, [`examples/${name}.js`], { cwd: path, env, timeout: 180_000 })
       return [name, stdout.trim().split('\n')]
     })
-    const said = Object.fromEntries(await Promise.all(ran)) as Record<string, string[]>
-    expect(said['docs-guides-quickstart']).toEqual(['captured succeeded'])
-    expect(said['docs-guides-idempotency']).toEqual(['true'])
-    expect(said['docs-guides-refunds']).toEqual(['700'])
-    expect(said['docs-guides-waiting']).toEqual(['true authorized'])
-    expect(said['docs-guides-three-d-secure']).toEqual(['requires_action string'])
-    expect(said['docs-guides-test-methods']).toEqual(['insufficient_funds'])
-    expect(said['readme']!.at(0)).toMatch(/ event payment.created$/)
-    expect([said['sdk-readme']!.at(0), said['sdk-readme']!.at(-1)]).toEqual(['succeeded', 'authorized'])
+    const reported = Object.fromEntries(await Promise.all(ran)) as Record<string, string[]>
+    expect(reported['docs-guides-quickstart']).toEqual(['captured succeeded'])
+    expect(reported['docs-guides-idempotency']).toEqual(['true'])
+    expect(reported['docs-guides-refunds']).toEqual(['700'])
+    expect(reported['docs-guides-waiting']).toEqual(['true authorized'])
+    expect(reported['docs-guides-three-d-secure']).toEqual(['requires_action string'])
+    expect(reported['docs-guides-test-methods']).toEqual(['insufficient_funds'])
+    expect(reported['readme']!.at(0)).toMatch(/ event payment.created$/)
+    expect([reported['sdk-readme']!.at(0), reported['sdk-readme']!.at(-1)]).toEqual([
+      'succeeded',
+      'authorized',
+    ])
   },
 )
 

@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { createVault, SealError } from '#core/secrets.ts'
-import { clientSecretPlace, paymentMethodPlace } from '#domain/payments/sealed.ts'
+import { clientSecretContext, paymentMethodContext } from '#domain/payments/sealed.ts'
 import { authorize, capture, holdCaptures } from '#test/captures.ts'
-import { everyRow } from '#test/databases.ts'
+import { readAllRows } from '#test/databases.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { until } from '#test/process.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
@@ -114,7 +114,7 @@ test('whatever happens to a payment, its secrets are stored and logged nowhere',
   const [job] = await sql<{ id: string }[]>`
     select id from jobs where subject_id = ${payment.payment_id} and name = 'payment.capture'`
   const places = {
-    tables: [await everyRow(sql), payment.payment_id],
+    tables: [await readAllRows(sql), payment.payment_id],
     'what the processes wrote': [deployment.output(), 'the worker works'],
     'what went through Redis': [heard(), job!.id],
     'what was refused': [refusals.map(({ text }) => text).join('\n'), 'payment_declined'],
@@ -159,7 +159,7 @@ test('a card number given as a payment method is refused with what to do, and st
   expect(token.status).toBe(201)
   await deployment.killAll()
   const places = {
-    tables: [await everyRow(sql), token.body.id],
+    tables: [await readAllRows(sql), token.body.id],
     'what the processes wrote': [deployment.output(), '/v1/payments'],
     'what went through Redis': [heard(), 'payments'],
     'what was refused': [refused.map(({ text }) => text).join('\n'), 'payment_method'],
@@ -177,7 +177,7 @@ test('whatever happens to a message, whom it is for and what it says are stored 
   await deployment.killAll()
   await deployment.startApi()
   await deployment.startWorker()
-  const said = (what: string) => `${what}-${randomBytes(8).toString('hex')}`
+  const reported = (what: string) => `${what}-${randomBytes(8).toString('hex')}`
   const [who, subject, text, html, file, name, head, value] = [
     'who',
     'subject',
@@ -187,7 +187,7 @@ test('whatever happens to a message, whom it is for and what it says are stored 
     'name',
     'head',
     'value',
-  ].map(said) as [string, string, string, string, string, string, string, string]
+  ].map(reported) as [string, string, string, string, string, string, string, string]
   const numbers = ['+14155557391', '+15005550001', '+15005550500', '+15005550599']
   const asked: Promise<Answer>[] = []
   const ask = (path: string, body: object) =>
@@ -207,8 +207,8 @@ test('whatever happens to a message, whom it is for and what it says are stored 
         },
       ],
     })
-  await client.post('/v1/messages/templates', { name: 'said', channel: 'sms', body: '{{ value }}' })
-  for (const to of numbers) ask('/sms', { to, template: 'said', variables: { value } })
+  await client.post('/v1/messages/templates', { name: 'reported', channel: 'sms', body: '{{ value }}' })
+  for (const to of numbers) ask('/sms', { to, template: 'reported', variables: { value } })
   ask('/suppressions', { channel: 'email', address: `${who}@gone.example` })
   const answers = await Promise.all(asked)
   expect(answers.map(({ status }) => Math.floor(status / 100))).toEqual([2, 5, 5, 5, 2, 2, 5, 5, 2, 2])
@@ -222,7 +222,7 @@ test('whatever happens to a message, whom it is for and what it says are stored 
     await client.post('/v1/messages/sms', {
       idempotency_key: freshKey(),
       to: numbers[0],
-      template: 'said',
+      template: 'reported',
       variables: { other: value },
     }),
     ...answers.filter(({ status }) => status >= 400),
@@ -243,7 +243,7 @@ test('whatever happens to a message, whom it is for and what it says are stored 
     [secret.replace('+', ''), base64(secret)].map((each) => [secret, each] as const),
   )
   const places = {
-    tables: [await everyRow(sql), 'sms.opt_out'],
+    tables: [await readAllRows(sql), 'sms.opt_out'],
     'what the processes wrote': [deployment.output(), '/v1/messages/suppressions'],
     'what went through Redis': [heard(), 'messages'],
     'what was refused': [of_refused.map((answer) => answer.text).join('\n'), 'sms_send_failed'],
@@ -263,10 +263,10 @@ test('keys rotate while work goes on: texts sealed with an older key still open,
   const [call] = await sql<{ job_id: string; request: Record<string, any> }[]>`
     select id as job_id, request from jobs where subject_id = ${asked.body.id}`
   expect(call!.request).not.toHaveProperty('payment_method')
-  const place = paymentMethodPlace(deployment.tenant_id, call!.job_id)
+  const place = paymentMethodContext(deployment.tenant_id, call!.job_id)
   expect(createVault(old_key).open(call!.request['sealed'].payment_method, place)).toBe(CARD)
   const hasty = await deployment.startWorker({ ENCRYPTION_KEY: new_key })
-  await hasty.says('not in ENCRYPTION_KEY')
+  await hasty.waitForLine('not in ENCRYPTION_KEY')
   const misconfigured = await until('the attempt is given back', async () => {
     const [row] = await sql<{ outcome: string; state: string }[]>`
       select a.outcome, j.state from jobs j join job_attempts a on a.job_id = j.id
@@ -287,14 +287,14 @@ test('keys rotate while work goes on: texts sealed with an older key still open,
   const [row] = await sql<{ client_secret: string }[]>`
     select client_secret from payments where id = ${waiting.body.id}`
   expect(
-    createVault(new_key).open(row!.client_secret, clientSecretPlace(deployment.tenant_id, waiting.body.id)),
+    createVault(new_key).open(row!.client_secret, clientSecretContext(deployment.tenant_id, waiting.body.id)),
   ).toBe(waiting.body.client_secret)
 
   await deployment.killAll()
   const forgetful = await deployment.startApi({ ENCRYPTION_KEY: old_key })
   const path = `/v1/payments/${waiting.body.id}`
   expect((await client.get(path)).body).toMatchObject({ status: 'requires_action', client_secret: null })
-  await forgetful.says('a client secret cannot be shown')
+  await forgetful.waitForLine('a client secret cannot be shown')
   await deployment.killAll()
   await deployment.startApi({ ENCRYPTION_KEY: `${new_key},${old_key}` })
   expect((await client.get(path)).body).toEqual(waiting.body)
@@ -323,7 +323,7 @@ test('a sealed text that was moved or changed cannot be opened, and affects noth
     client_secret: null,
     updated_at: expect.anything(),
   })
-  await api.says('sealed for another place')
+  await api.waitForLine('sealed for another place')
 
   await worker.end()
   const asked = [CARD, CARD, CARD].map((card) => pay(client, card, {}, { prefer: 'respond-async' }))
@@ -331,7 +331,7 @@ test('a sealed text that was moved or changed cannot be opened, and affects noth
   await sql`
     update jobs j set request = f.request from jobs f where f.subject_id = ${from!} and j.subject_id = ${to!}`
   const refusing = await deployment.startWorker()
-  const line = JSON.parse(await refusing.says('sealed for another place'))
+  const line = JSON.parse(await refusing.waitForLine('sealed for another place'))
   expect(line).toMatchObject({ tenant_id: deployment.tenant_id, payment_id: to })
   await until('the others are authorized', async () => {
     const rows = await sql`select from payments where id in (${from!}, ${next!}) and status = 'authorized'`

@@ -85,7 +85,7 @@ test(
 )
 
 test('what refuses a connection to the database is said in its own words', async ({ world }) => {
-  const refusals: [code: string, message: string, said: string][] = [
+  const refusals: [code: string, message: string, reported: string][] = [
     [
       '08P01',
       'unsupported startup parameter: jit',
@@ -108,13 +108,13 @@ test('what refuses a connection to the database is said in its own words', async
     ],
     ['28P01', 'password authentication failed', 'or the password: password authentication failed.'],
   ]
-  for (const [code, message, said] of refusals) {
+  for (const [code, message, reported] of refusals) {
     const proxy = await startProxy(env['DATABASE_URL']!)
     onTestFinished(() => proxy.close())
     proxy.answerWith(() => refusalOf(code, message))
     const given = { ...env, DATABASE_URL: proxy.url }
     const command = await runCommand('src/commands/migrate.ts', [], given)
-    expect([code, command.code, command.stderr]).toEqual([code, 1, expect.stringContaining(said)])
+    expect([code, command.code, command.stderr]).toEqual([code, 1, expect.stringContaining(reported)])
     expect(command.stderr).not.toContain('no PostgreSQL answers')
     const api = await startApi({ ...world.config, DATABASE_URL: proxy.url }, createLog('silent', 'test'))
     onTestFinished(() => api.close())
@@ -156,9 +156,9 @@ test('a migration needs no Redis', async () => {
 test('a database that does not answer is warned of, and the process is not ready', async () => {
   const away = { ...env, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/sluice' }
   const api = await startProcess('src/api/main.ts', { env: away, ready: '/metrics and /readyz listen' })
-  expect(await api.says('DATABASE_URL: no PostgreSQL answers at 127.0.0.1:1 (ECONNREFUSED).')).toContain(
-    'It is tried again until it answers.',
-  )
+  expect(
+    await api.waitForLine('DATABASE_URL: no PostgreSQL answers at 127.0.0.1:1 (ECONNREFUSED).'),
+  ).toContain('It is tried again until it answers.')
   const { url } = JSON.parse(api.ready) as { url: string }
   const answer = await fetch(`${url}/readyz`)
   expect([answer.status, await answer.json()]).toEqual([
@@ -431,8 +431,8 @@ describe('a folder in which somebody else has prepared something', () => {
       }
       const before = await look()
       const { code, stderr } = await runCommand(START, [], { ...env, DATA_DIR: path })
-      const said = fault.replace('FILE', file)
-      expect([code, stderr]).toEqual([1, `${file} ${said}, or choose another folder with DATA_DIR.\n`])
+      const reported = fault.replace('FILE', file)
+      expect([code, stderr]).toEqual([1, `${file} ${reported}, or choose another folder with DATA_DIR.\n`])
       expect(await look()).toEqual(before)
     },
   )
@@ -444,14 +444,16 @@ test(
   async () => {
     const evicting = await startRedis({ data_dir: null, settings: { 'maxmemory-policy': 'allkeys-lru' } })
     onTestFinished(async () => await evicting?.stop())
-    const said: string[] = []
+    const reported: string[] = []
     const queue = openQueue(
       { redis_url: evicting!.url, database_url: env['DATABASE_URL']! },
-      { process_id: 'test', log: (level, _fields, message) => said.push(`${level}: ${message}`) },
+      { process_id: 'test', log: (level, _fields, message) => reported.push(`${level}: ${message}`) },
     )
     onTestFinished(() => queue.close())
     await until('the warning', () =>
-      said.some((line) => line.startsWith('warn: REDIS_URL: this Redis has maxmemory-policy allkeys-lru')),
+      reported.some((line) =>
+        line.startsWith('warn: REDIS_URL: this Redis has maxmemory-policy allkeys-lru'),
+      ),
     )
 
     const { path, remove } = await makeFolder()

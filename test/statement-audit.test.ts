@@ -1,9 +1,9 @@
 // The statement audit itself: it must notice, or its silence after the suite says nothing.
 import { expect, test } from 'vitest'
-import { unfenced } from '#test/statements.ts'
+import { referencesWithoutTenant } from '#test/statements.ts'
 
 const TABLES = new Set(['payments', 'refunds', 'jobs', 'events', 'customers', 'idempotency_keys'])
-const touched = (statement: string) => unfenced(statement, TABLES).map(({ table }) => table)
+const touched = (statement: string) => referencesWithoutTenant(statement, TABLES).map(({ table }) => table)
 
 test.each([
   ['a row by its id alone', 'select id, tenant_id from payments where id = $1', ['payments']],

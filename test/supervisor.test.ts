@@ -10,7 +10,7 @@ import { isReadBy } from '#core/config/readers.ts'
 import type { ProcessName } from '#core/config/row.ts'
 import { makeServerFolder } from '#start/folders.ts'
 import { freePort } from '#start/ports.ts'
-import { commandOfOurs, processStarted } from '#start/processes.ts'
+import { commandOfOwnProcess, processStarted } from '#start/processes.ts'
 import { emulatorAddresses } from '#start/emulators.ts'
 import { isProgram, networkNotes, programsOf } from '#start/programs.ts'
 import { QUEUES } from '#core/config/queues.ts'
@@ -103,8 +103,8 @@ describe('a running system', () => {
     expect(new Set(Object.values(all).map(({ pid }) => pid)).size).toBe(PARTS.length)
     for (const { pid } of Object.values(all)) expect(process.kill(-pid, 0)).toBe(true)
     // So that the next start would know them.
-    for (const { pid } of Object.values(all)) expect(isProgram(commandOfOurs(pid)!)).toBe(true)
-    expect(isProgram(commandOfOurs(process.pid)!)).toBe(false)
+    for (const { pid } of Object.values(all)) expect(isProgram(commandOfOwnProcess(pid)!)).toBe(true)
+    expect(isProgram(commandOfOwnProcess(process.pid)!)).toBe(false)
   })
 
   /** What commands say that look for a running start in this folder. */
@@ -150,15 +150,15 @@ describe('a running system', () => {
     await pay()
     const before = (await parts())[name]!
     process.kill(before.pid, 'SIGKILL')
-    expect(await running.says(`The ${name} ended (SIGKILL). It is started again in 0.2 s.`)).not.toContain(
-      '{',
-    )
+    expect(
+      await running.waitForLine(`The ${name} ended (SIGKILL). It is started again in 0.2 s.`),
+    ).not.toContain('{')
     const after = await until('another process', async () => {
       const now = (await parts())[name]
       return now?.pid !== before.pid && now
     })
     await pay()
-    await running.says(`The ${name} is back.`)
+    await running.waitForLine(`The ${name} is back.`)
     expect(processStarted(after.pid)).toBe(after.started)
   })
 
@@ -174,10 +174,10 @@ describe('a running system', () => {
       }
       const before = await pid()
       process.kill(before, 'SIGKILL')
-      await running.says(`${name} ended (SIGKILL). It is started again in 0.2 s.`)
+      await running.waitForLine(`${name} ended (SIGKILL). It is started again in 0.2 s.`)
       await until('another process', async () => (await pid().catch(() => before)) !== before)
       await pay()
-      await running.says(`${name} is back.`)
+      await running.waitForLine(`${name} is back.`)
       await until('all are ready', async () => (await readiness()).status === 200)
       const redis = new Redis(dev.redis_url)
       onTestFinished(() => redis.disconnect())

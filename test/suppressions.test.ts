@@ -1,7 +1,7 @@
 // Suppressions: addresses that get nothing any more, each once, found however they are written and stored in clear nowhere.
 import { expect } from 'vitest'
 import { freshKey } from '#test/client.ts'
-import { everyRow } from '#test/databases.ts'
+import { readAllRows } from '#test/databases.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const PATH = '/v1/messages/suppressions'
@@ -139,9 +139,9 @@ test('what is no address or number is refused', async ({ world }) => {
 test('an address is in no table in clear, also once it is lifted', async ({ world }) => {
   const address = freshAddress()
   const { id } = (await suppress(world, address)).body
-  expect((await everyRow(world.sql)).toLowerCase()).not.toContain(address.split('@')[0])
+  expect((await readAllRows(world.sql)).toLowerCase()).not.toContain(address.split('@')[0])
   await world.client.delete(`${PATH}/${id}`)
-  expect((await everyRow(world.sql)).toLowerCase()).not.toContain(address.split('@')[0])
+  expect((await readAllRows(world.sql)).toLowerCase()).not.toContain(address.split('@')[0])
 })
 
 test('a suppression is its tenant’s, and needs the scopes of messages', async ({ world }) => {

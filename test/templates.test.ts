@@ -150,7 +150,7 @@ test('what does not parse is refused with its line when it is made and when it i
   world,
 }) => {
   const { id } = (await create(world)).body
-  for (const [text, line, said] of [
+  for (const [text, line, reported] of [
     ['a\n{{ x', 2, 'not closed'],
     ['a\nb\n{% if x %}', 3, 'not closed'],
     ['{% nope %}', 1, 'tag "nope" not found'],
@@ -171,7 +171,7 @@ test('what does not parse is refused with its line when it is made and when it i
         {
           code: 'template_invalid',
           param: 'text',
-          message: expect.stringContaining(said),
+          message: expect.stringContaining(reported),
           context: { line, variable: null },
         },
       ])

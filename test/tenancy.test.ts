@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { expect } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
-import { SUBJECTS } from '#domain/subjects.ts'
+import { RESOURCES } from '#domain/resources.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
 import { disputeIn } from '#test/disputes.ts'
 import { createPayment, drift, eventually } from '#test/payments.ts'
@@ -157,11 +157,11 @@ test('with an id of another tenant every route answers as for a random id, and c
   const withId = routes.filter(({ path }) => path.includes('{'))
   expect(withId.length).toBeGreaterThanOrEqual(10)
   for (const { method, path } of withId) {
-    const [noun] = path.split('/{')[0]!.split('/').slice(-1) as [string]
-    const theirs = owned[noun]
-    if (theirs === undefined) throw new Error(`This test has nothing of ${noun}: make one in beforeAll.`)
+    const [resource] = path.split('/{')[0]!.split('/').slice(-1) as [string]
+    const theirs = owned[resource]
+    if (theirs === undefined) throw new Error(`This test has nothing of ${resource}: make one in beforeAll.`)
     const answers: string[] = []
-    for (const id of [theirs, noun === 'idempotency_keys' ? 'nobody-sent-this' : RANDOM_ID]) {
+    for (const id of [theirs, resource === 'idempotency_keys' ? 'nobody-sent-this' : RANDOM_ID]) {
       const body = ['POST', 'PATCH', 'PUT'].includes(method)
         ? { ...(method === 'POST' && { idempotency_key: freshKey() }), ...BODIES[`${method} ${path}`] }
         : undefined
@@ -178,7 +178,7 @@ test('with an id of another tenant every route answers as for a random id, and c
 })
 
 /** Tables with a `tenant_id` that are no noun's, and why. */
-const NO_NOUN: Record<string, string> = {
+const NO_RESOURCE: Record<string, string> = {
   api_keys: 'say who the tenant is',
   audit_entries: 'are about acts of people on anything',
   drifts: 'are about rows of any noun',
@@ -195,7 +195,7 @@ const NO_NOUN: Record<string, string> = {
   members: 'are people',
   message_attachments: 'belong to messages',
   message_limits: 'count messages',
-  last_opt_words: 'order opt-out words',
+  latest_opt_outs: 'order opt-out words',
   notifications: 'are about rows of any noun',
   pauses: 'stop the work of a tenant',
   payment_cursors: 'say up to where events are counted',
@@ -203,7 +203,7 @@ const NO_NOUN: Record<string, string> = {
   proposals: 'are of operators',
   tenant_rollups: 'count jobs',
   webhook_due: 'are deliveries that wait',
-  webhook_lines: 'are of endpoints',
+  webhook_backlogs: 'are of endpoints',
   webhook_stats: 'count deliveries',
   webhook_subscriptions: 'say which endpoint wanted what until when',
 }
@@ -216,8 +216,8 @@ test("each table with tenants' rows belongs to a noun, so that the audit and the
     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
       -- The history of a table is the table's.
       and c.relname not like '%\\_history' order by 1`
-  const nouns = Object.values(SUBJECTS).map(({ table }) => table)
-  expect(tables.map(({ name }) => name)).toEqual([...Object.keys(NO_NOUN), ...nouns].toSorted())
+  const resources = Object.values(RESOURCES).map(({ table }) => table)
+  expect(tables.map(({ name }) => name)).toEqual([...Object.keys(NO_RESOURCE), ...resources].toSorted())
 })
 
 test('each column that names a row has a foreign key, or the documentation says what keeps it true', async ({
@@ -284,14 +284,14 @@ test("a body cannot point at another tenant's customer, merchant or recipient, a
   world,
 }) => {
   const before = await holdings(world)
-  for (const noun of ['customer', 'merchant']) {
+  for (const resource of ['customer', 'merchant']) {
     const answers: string[] = []
-    for (const id of [owned[`${noun}s`]!, RANDOM_ID]) {
-      const answer = await createPayment(stranger, { [`${noun}_id`]: id })
+    for (const id of [owned[`${resource}s`]!, RANDOM_ID]) {
+      const answer = await createPayment(stranger, { [`${resource}_id`]: id })
       answers.push(comparable(answer, id))
     }
     expect(answers[0]).toBe(answers[1])
-    expect(answers[0]).toContain(`${noun}_not_found`)
+    expect(answers[0]).toContain(`${resource}_not_found`)
   }
   const payouts: string[] = []
   for (const id of [owned.recipients!, RANDOM_ID]) payouts.push(comparable(await payOut(stranger, id), id))

@@ -256,11 +256,11 @@ test('names are asked of the name servers: both families, and one question for t
   expect(server.asked.filter((name) => name === 'mixed.example')).toHaveLength(2)
   for (const name of ['empty.example', 'nowhere.example'])
     await expect(lookup(name)).rejects.toThrow(`no address of ${name}`)
-  const said = (host: string) => problemOf(`http://${host}/`, { lookup })
-  expect(await Promise.all(['mixed.example', 'printer.local', 'db.internal'].map(said))).toEqual(
+  const reported = (host: string) => problemOf(`http://${host}/`, { lookup })
+  expect(await Promise.all(['mixed.example', 'printer.local', 'db.internal'].map(reported))).toEqual(
     Array.from({ length: 3 }, () => NOT_PUBLIC),
   )
-  expect(await Promise.all(['public.example', 'empty.example', 'nowhere.example'].map(said))).toEqual([
+  expect(await Promise.all(['public.example', 'empty.example', 'nowhere.example'].map(reported))).toEqual([
     null,
     null,
     null,
@@ -306,7 +306,7 @@ test('the system is asked for one name at a time until it has answered, and what
 
 test('a URL has a form that can only be read in one way', async () => {
   const addresses = ['8.8.8.8']
-  const said = async (url: string, production = false) => await problemOf(url, { addresses, production })
+  const reported = async (url: string, production = false) => await problemOf(url, { addresses, production })
   const longest = `http://example.com/${'a'.repeat(2029)}`
   expect(longest).toHaveLength(2048)
   for (const url of [
@@ -317,9 +317,9 @@ test('a URL has a form that can only be read in one way', async () => {
     'http://8.8.8.8/',
     'http://[2606:4700:4700::1111]:81/',
   ])
-    expect([url, await said(url)]).toEqual([url, null])
+    expect([url, await reported(url)]).toEqual([url, null])
   for (const url of ['http://xn--mnchen-3ya.example/', 'http://münchen.example/', 'http://xn--p1ai/'])
-    expect([url, await said(url)]).toEqual([url, null])
+    expect([url, await reported(url)]).toEqual([url, null])
   for (const [url, problem] of [
     [`${longest}a`, 'must have at most 2048 characters'],
     [`http://example.com/${'ä'.repeat(500)}`, 'must have at most 2048 characters when it is encoded'],
@@ -350,21 +350,21 @@ test('a URL has a form that can only be read in one way', async () => {
     ['http://example.com/#', 'must not have a fragment (#...): it is never sent'],
     ['http://example.com/a#b', 'must not have a fragment (#...): it is never sent'],
   ] as const)
-    expect([url, await said(url)]).toEqual([url, problem])
+    expect([url, await reported(url)]).toEqual([url, problem])
 })
 
 test('production takes only https, on the ports 443 and 8443', async () => {
-  const said = (url: string) => problemOf(url, { addresses: ['8.8.8.8'], production: true })
+  const reported = (url: string) => problemOf(url, { addresses: ['8.8.8.8'], production: true })
   for (const url of ['https://a.example/', 'https://a.example:443/', 'https://a.example:8443/'])
-    expect(await said(url)).toBe(null)
-  expect(await said('http://a.example/')).toBe('must be https')
-  expect(await said('http://a.example:443/')).toBe('must be https')
+    expect(await reported(url)).toBe(null)
+  expect(await reported('http://a.example/')).toBe('must be https')
+  expect(await reported('http://a.example:443/')).toBe('must be https')
   for (const port of [22, 80, 444, 5432])
-    expect(await said(`https://a.example:${port}/`)).toBe('must have port 443 or 8443')
+    expect(await reported(`https://a.example:${port}/`)).toBe('must have port 443 or 8443')
 })
 
 test('headers of a tenant are names and visible text, and none of ours', () => {
-  const said = (headers: unknown) =>
+  const reported = (headers: unknown) =>
     tenantHeaders.safeParse(headers).error?.issues.map(({ path, message }) => [path.join('.'), message]) ?? []
   const fine = {
     Authorization: 'Bearer a b',
@@ -391,22 +391,22 @@ test('headers of a tenant are names and visible text, and none of ours', () => {
     'Webhook-Id',
     'proxy-authorization',
   ])
-    expect(said({ [name]: 'a' })).toEqual([[name, 'is a header that cannot be set']])
+    expect(reported({ [name]: 'a' })).toEqual([[name, 'is a header that cannot be set']])
   for (const name of ['', 'a b', 'a:', 'a\r\n', 'ä', 'a(b)', 'a\u0000'])
-    expect(said({ [name]: 'a' })).toEqual([[name, 'is not the name of a header']])
+    expect(reported({ [name]: 'a' })).toEqual([[name, 'is not the name of a header']])
   for (const value of ['', ' a', 'a ', 'a\r\nHost: b', 'a\nb', 'a\u0000', 'a\tb', 'ä', '\u007f'])
-    expect(said({ a: value })).toEqual([
+    expect(reported({ a: value })).toEqual([
       ['a', 'must be visible ASCII characters, with blanks only between them'],
     ])
-  expect(said({ ['a'.repeat(101)]: 'a' })).toEqual([
+  expect(reported({ ['a'.repeat(101)]: 'a' })).toEqual([
     ['a'.repeat(101), 'must have a name of at most 100 characters'],
   ])
-  expect(said({ a: 'b'.repeat(1001) })).toEqual([['a', 'must have at most 1000 characters']])
-  expect(said({ 'X-A': 'a', 'x-a': 'b' })).toEqual([
+  expect(reported({ a: 'b'.repeat(1001) })).toEqual([['a', 'must have at most 1000 characters']])
+  expect(reported({ 'X-A': 'a', 'x-a': 'b' })).toEqual([
     ['x-a', 'is there twice: upper and lower case are the same'],
   ])
   const many = (count: number) =>
     Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-${at}`, 'a']))
-  expect(said(many(20))).toEqual([])
-  expect(said(many(21))).toEqual([['', 'must have at most 20 headers']])
+  expect(reported(many(20))).toEqual([])
+  expect(reported(many(21))).toEqual([['', 'must have at most 20 headers']])
 })

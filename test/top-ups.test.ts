@@ -5,20 +5,20 @@ import { auditEverything } from '#domain/audit/audit.ts'
 import { resolveAsDone, resolveAsFailed, retryJob } from '#domain/interventions/act.ts'
 import { postings } from '#domain/ledger.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
-import { followUnknownJobs } from '#domain/reconciliation/unknown-jobs.ts'
-import { lookAt } from '#domain/reconciliation/looks.ts'
-import { checkBooks } from '#test/books.ts'
+import { syncUnknownDrifts } from '#domain/reconciliation/unknown-jobs.ts'
+import { requestLookup } from '#domain/reconciliation/lookups.ts'
+import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
-import { everyRow } from '#test/databases.ts'
+import { readAllRows } from '#test/databases.ts'
 import { waitingForLocks } from '#test/locks.ts'
-import { lookLater } from '#test/looks.ts'
+import { lookUpLater } from '#test/lookups.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { eventually, fault } from '#test/payments.ts'
-import { marksOf, settleTopUp, topUp, topUpElsewhere } from '#test/top-ups.ts'
+import { marksOf, settleTopUp, topUp, topUpAtProcessor } from '#test/top-ups.ts'
 import { deliver, listEvents, ordersOf, pick, tried, type StripeEvent } from '#test/stripe-events.ts'
 import { createWiredWorld, type WiredWorld } from '#test/wired-world.ts'
-import { agreeOnAll } from '#test/proposals.ts'
+import { agreeOnAllCorrections } from '#test/proposals.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const MANUAL = { source: 'src_manual' }
@@ -41,7 +41,7 @@ async function inStatus(client: Client, id: string, status: string): Promise<any
 }
 
 /** What its tenant can see of it. */
-async function storyOf(client: Client, { sql }: World, id: string) {
+async function paymentSummary(client: Client, { sql }: World, id: string) {
   const { body } = await client.get(`/v1/wallet/top_ups/${id}`)
   const { body: moved } = await client.get(`/v1/wallet/transactions?subject_id=${id}`)
   const events = await sql<{ type: string; status: string }[]>`
@@ -129,7 +129,7 @@ describe('with a processor that tells', () => {
     expect(there).toMatchObject({ source: 'src_****6789', failure: null, failed_at: null })
     expect(there.succeeded_at).not.toBeNull()
     expect(await balanceOf(shop)).toBe(12_000)
-    expect(await storyOf(shop, world, body.id)).toMatchObject({
+    expect(await paymentSummary(shop, world, body.id)).toMatchObject({
       moved: ['top_up 12000'],
       events: ['top_up.created pending', 'top_up.succeeded succeeded'],
     })
@@ -176,7 +176,7 @@ describe('with a processor that tells', () => {
     if (status === 'canceled') await settleTopUp(world, processor_reference, status)
     const ended = await inStatus(shop, id, status)
     expect(ended.failure?.code ?? null).toBe(code)
-    expect(await storyOf(shop, world, id)).toMatchObject({
+    expect(await paymentSummary(shop, world, id)).toMatchObject({
       top_up: [status, code, false, status === 'failed'],
       moved: [],
       events: ['top_up.created pending', `top_up.${status} ${status}`],
@@ -202,7 +202,7 @@ describe('with a processor that tells', () => {
     expect(await balanceOf(shop)).toBe(200)
     await settleTopUp(world, processor_reference, 'reversed')
     expect(await inStatus(shop, id, 'failed')).toMatchObject({ failure: { code: 'reversed' } })
-    expect(await storyOf(shop, world, id)).toEqual(REVERSED)
+    expect(await paymentSummary(shop, world, id)).toEqual(REVERSED)
     expect(await balanceOf(shop)).toBe(-300)
   })
 
@@ -228,7 +228,7 @@ describe('with a processor that tells', () => {
       processor_reference: null,
       failure: { code },
     })
-    expect(await storyOf(shop, world, top_up_id)).toMatchObject({
+    expect(await paymentSummary(shop, world, top_up_id)).toMatchObject({
       moved: [],
       events: ['top_up.created pending', 'top_up.failed failed'],
     })
@@ -321,7 +321,7 @@ describe('with a processor that tells', () => {
       const never = await unknownTopUp(world, shop)
       const failed = await resolve(never.job_id, 'failed')
       expect([failed.code, failed.stderr]).toEqual([0, ''])
-      expect(await storyOf(shop, world, never.id)).toMatchObject({
+      expect(await paymentSummary(shop, world, never.id)).toMatchObject({
         top_up: ['failed', 'processor_error', false, true],
         moved: [],
       })
@@ -329,7 +329,7 @@ describe('with a processor that tells', () => {
       // Nor will its job look it up before the operator says so.
       await world.sql`update jobs set run_at = now() + interval '1 hour' where id = ${by_hand.job_id}`
       // Somebody made it in the dashboard, and noted which.
-      const reference = await topUpElsewhere(world, marksOf(by_hand.id, shop.tenant_id))
+      const reference = await topUpAtProcessor(world, marksOf(by_hand.id, shop.tenant_id))
       expect((await resolve(by_hand.job_id, 'done')).stderr).toContain('--reference')
       expect((await resolve(by_hand.job_id, 'done', '--reference', reference)).code).toBe(0)
       await settleTopUp(world, reference, 'succeeded')
@@ -339,8 +339,8 @@ describe('with a processor that tells', () => {
 
   test('after all of these stories the books balance and agree with the processor', async () => {
     await world.drain()
-    await agreeOnAll(world)
-    await checkBooks(world)
+    await agreeOnAllCorrections(world)
+    await checkInvariants(world)
   })
 })
 
@@ -389,7 +389,7 @@ describe('told when the test tells it', () => {
       expect((await deliver(world, event)).status).toBe(200)
       await tried(world, [event])
     }
-    expect(await storyOf(shop, world, top_up.id)).toEqual(TOLD[end])
+    expect(await paymentSummary(shop, world, top_up.id)).toEqual(TOLD[end])
   })
 
   test.concurrent.each(['succeeded', 'failed', 'canceled', 'reversed'] as const)(
@@ -403,7 +403,7 @@ describe('told when the test tells it', () => {
         await deliver(world, event)
         await tried(world, [event])
       }
-      expect(await storyOf(shop, world, top_up.id)).toEqual(TOLD[end])
+      expect(await paymentSummary(shop, world, top_up.id)).toEqual(TOLD[end])
     },
   )
 
@@ -417,7 +417,7 @@ describe('told when the test tells it', () => {
         select id from jobs where subject_id = ${body.id} and state = 'unknown'`
       return job!.id
     })
-    const reference = await topUpElsewhere(world, marksOf(body.id, shop.tenant_id))
+    const reference = await topUpAtProcessor(world, marksOf(body.id, shop.tenant_id))
     await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, who: 'ada', reason: 'not in their books' }))
     await settleTopUp(world, reference, 'canceled')
     const events = await eventsOf(world, reference)
@@ -434,7 +434,7 @@ describe('told when the test tells it', () => {
       await settleTopUp(world, reference, end)
       await tell(reference)
       await inStatus(shop, id, end)
-      const before = await storyOf(shop, world, id)
+      const before = await paymentSummary(shop, world, id)
       const match = { method: 'GET', path: `^/v1/topups/${reference}$` }
       const strange = { still_processing: true, status: 'succeeded' }
       const answers = await fault(world, { match, times: 1000, fault: strange })
@@ -443,13 +443,13 @@ describe('told when the test tells it', () => {
       const late = { ...told, id: `${told.id}_late`, type: 'topup.succeeded', data: { object } }
       expect((await deliver(world, late)).status).toBe(200)
       await tried(world, [late])
-      expect(await storyOf(shop, world, id)).toEqual(before)
+      expect(await paymentSummary(shop, world, id)).toEqual(before)
       expect(before.moved).toEqual([])
       expect(await driftsOf(shop, id)).toMatchObject([
         { state: 'differs', ours: { status: end }, theirs: { status: 'succeeded' } },
       ])
       await answers.remove()
-      await lookLater(world, 'top_up', id)
+      await lookUpLater(world, 'top_up', id)
       await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
     },
   )
@@ -476,7 +476,7 @@ describe('told when the test tells it', () => {
       await tried(world, told)
       await held.remove()
       await world.drain()
-      expect(await storyOf(shop, world, body.id)).toEqual(REVERSED)
+      expect(await paymentSummary(shop, world, body.id)).toEqual(REVERSED)
     },
   )
 
@@ -496,7 +496,7 @@ describe('told when the test tells it', () => {
   })
 
   test("another application's top-up is left alone", async () => {
-    const id = await topUpElsewhere(world, { source: 'src_success', 'metadata[application]': 'another' })
+    const id = await topUpAtProcessor(world, { source: 'src_success', 'metadata[application]': 'another' })
     const event = await eventually(async () => {
       const [found] = pick(await eventsOf(world, id), ['topup.succeeded'])
       return found!
@@ -509,8 +509,8 @@ describe('told when the test tells it', () => {
 
   test('after all of these stories the books balance and agree with the processor', async () => {
     await world.drain()
-    await agreeOnAll(world)
-    await checkBooks(world)
+    await agreeOnAllCorrections(world)
+    await checkInvariants(world)
   })
 
   /** The processor tells the last that happened to it. */
@@ -539,7 +539,7 @@ describe('told when the test tells it', () => {
       const shop = await world.clientOf()
       const { id, job_id } = await unknownTopUp(world, shop)
       const marks = marksOf(id, shop.tenant_id)
-      const strange = await topUpElsewhere(world, { ...marks, ...other })
+      const strange = await topUpAtProcessor(world, { ...marks, ...other })
       await settleTopUp(world, strange, 'succeeded')
       if (end === 'reversed') await settleTopUp(world, strange, end)
       await tell(strange)
@@ -557,13 +557,13 @@ describe('told when the test tells it', () => {
       expect(await topUpOf(shop, id)).toMatchObject({ status: 'pending', processor_reference: null })
       expect(await balancesOf(shop)).toEqual([])
 
-      const real = await topUpElsewhere(world, marks)
+      const real = await topUpAtProcessor(world, marks)
       await resolveAsDone(world.sql, { job_id, ...BY }, real)
       await settleTopUp(world, real, 'succeeded')
       await tell(real)
       expect(await topUpOf(shop, id)).toMatchObject({ status: 'succeeded', processor_reference: real })
       expect(await balancesOf(shop)).toMatchObject([{ currency: 'usd', balance_minor: 500 }])
-      await lookLater(world, 'top_up', id)
+      await lookUpLater(world, 'top_up', id)
       await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
     },
   )
@@ -571,7 +571,7 @@ describe('told when the test tells it', () => {
   test('it stays a drift when ours is given up, until the processor has given the money back', async () => {
     const shop = await world.clientOf()
     const { id, job_id } = await unknownTopUp(world, shop)
-    const strange = await topUpElsewhere(world, { amount: '1', ...marksOf(id, shop.tenant_id) })
+    const strange = await topUpAtProcessor(world, { amount: '1', ...marksOf(id, shop.tenant_id) })
     await settleTopUp(world, strange, 'succeeded')
     await tell(strange)
     await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, ...BY }))
@@ -582,11 +582,11 @@ describe('told when the test tells it', () => {
     expect(await driftsOf(shop, id)).toMatchObject([
       { state: 'differs', ours: { status: 'failed' }, theirs: { amount_minor: 1 } },
     ])
-    await lookLater(world, 'top_up', id)
+    await lookUpLater(world, 'top_up', id)
     await world.drain()
     expect(await driftsOf(shop, id)).toHaveLength(1)
     await settleTopUp(world, strange, 'reversed')
-    await lookLater(world, 'top_up', id)
+    await lookUpLater(world, 'top_up', id)
     await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
     expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', processor_reference: null })
     expect(await balancesOf(shop)).toEqual([])
@@ -595,7 +595,7 @@ describe('told when the test tells it', () => {
   test('what is given up while the processor tells of it is a drift all the same', async () => {
     const shop = await world.clientOf()
     const { id, job_id } = await unknownTopUp(world, shop)
-    const reference = await topUpElsewhere(world, marksOf(id, shop.tenant_id))
+    const reference = await topUpAtProcessor(world, marksOf(id, shop.tenant_id))
     await settleTopUp(world, reference, 'succeeded')
     // The operator's statement and then the worker's wait for the row.
     const { given_up, told } = await world.sql.begin(async (tx) => {
@@ -626,7 +626,7 @@ describe('told when the test tells it', () => {
       const given_up = await topUpOf(shop, id)
       expect(given_up).toMatchObject({ status: 'failed', processor_reference: null })
 
-      const reference = await topUpElsewhere(world, marksOf(id, shop.tenant_id))
+      const reference = await topUpAtProcessor(world, marksOf(id, shop.tenant_id))
       await settleTopUp(world, reference, 'succeeded')
       await tell(reference)
       expect(await driftsOf(shop, id)).toMatchObject([
@@ -652,7 +652,7 @@ describe('told when the test tells it', () => {
         processor_reference: reference,
         updated_at: expect.any(String),
       })
-      await lookLater(world, 'top_up', id)
+      await lookUpLater(world, 'top_up', id)
       await world.drain()
       expect(await driftsOf(shop, id)).toHaveLength(1)
 
@@ -660,7 +660,7 @@ describe('told when the test tells it', () => {
       if (how === 'tells') await tell(reference)
       else {
         await world.sql`delete from notifications where object_id = ${reference}`
-        await lookLater(world, 'top_up', id)
+        await lookUpLater(world, 'top_up', id)
       }
       await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
       expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', failure: given_up.failure })
@@ -681,7 +681,7 @@ describe('told when the test tells it', () => {
       ...(await world.sql<{ id: string }[]>`select id, state from jobs where subject_id = ${body.id}`),
     ]
     const [job] = await jobs()
-    await topUpElsewhere(world, { amount: '499' }, { 'idempotency-key': `${job!.id}:1` })
+    await topUpAtProcessor(world, { amount: '499' }, { 'idempotency-key': `${job!.id}:1` })
     await resumeJobs(world.sql, { queue: 'payments', tenant_id: shop.tenant_id })
     await eventually(async () => expect(await jobs()).toMatchObject([{ state: 'unknown' }]))
     expect(await topUpOf(shop, body.id)).toMatchObject({ status: 'pending', processor_reference: null })
@@ -744,7 +744,7 @@ describe('told when the test tells it', () => {
     await tell(body.processor_reference)
     await settleTopUp(world, body.processor_reference, 'reversed')
     await tell(body.processor_reference)
-    const rows = await everyRow(world.sql)
+    const rows = await readAllRows(world.sql)
     expect(rows).toContain(body.processor_reference)
     expect(rows.split('\n').filter((row) => row.includes(source))).toEqual([])
   })
@@ -753,7 +753,7 @@ describe('told when the test tells it', () => {
     const shop = await world.clientOf()
     const { id, processor_reference } = await taken(shop)
     await settleTopUp(world, processor_reference, 'succeeded')
-    expect(await lookLater(world, 'top_up', id)).toBe(true)
+    expect(await lookUpLater(world, 'top_up', id)).toBe(true)
     await inStatus(shop, id, 'succeeded')
     expect(await driftsOf(shop, id)).toEqual([])
   })
@@ -769,8 +769,8 @@ describe('told when the test tells it', () => {
       return report.problems.flatMap(({ subject_id, problem }) => (subject_id === id ? [problem] : []))
     }
     const wrong = ['a top-up is posted and did not succeed at the processor']
-    for (const said of ['pending', null]) {
-      await world.sql`update top_ups set processor_status = ${said} where id = ${id}`
+    for (const reported of ['pending', null]) {
+      await world.sql`update top_ups set processor_status = ${reported} where id = ${id}`
       expect(await problems()).toEqual(wrong)
     }
     await world.sql`update top_ups set processor_status = 'succeeded' where id = ${id}`
@@ -780,7 +780,7 @@ describe('told when the test tells it', () => {
   test('one whose effect is unknown, or that came although it had failed here, is a drift', async () => {
     const shop = await world.clientOf()
     const { id } = await unknownTopUp(world, shop)
-    await followUnknownJobs(world.sql)
+    await syncUnknownDrifts(world.sql)
     expect(await driftsOf(shop, id)).toMatchObject([
       { state: 'unknown', payment_id: null, ours: { status: 'pending', amount_minor: 500 }, theirs: null },
     ])
@@ -789,7 +789,7 @@ describe('told when the test tells it', () => {
       update top_ups set status = 'failed', failed_at = now(), failure = '{"code": "processor_error", "message": "-"}'
       where id = ${top_up.id}`
     await settleTopUp(world, top_up.processor_reference, 'succeeded')
-    const look = lookAt('stripe', { subject: 'top_up', reference: top_up.processor_reference }, 'test')
+    const look = requestLookup('stripe', { subject: 'top_up', reference: top_up.processor_reference }, 'test')
     await storeNotifications(world.sql, [look])
     await eventually(async () =>
       expect(await driftsOf(shop, top_up.id)).toMatchObject([

@@ -1,13 +1,13 @@
 // The torture's check of what clients saw: it accepts what some order explains, and nothing else.
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Asked, Call, Said, Shown, ShownRefund } from '../torture/history/call.ts'
+import type { Operation, Call, CallResult, PaymentView, RefundView } from '../torture/history/call.ts'
 import { checkHistories, explainCalls, UNEXPLAINED } from '../torture/history/check.ts'
 
 const isExplained = (calls: Call[]) => explainCalls(calls).found
 
 /** A payment of 1000, as it is shown. */
-function payment(status: string, more: Partial<Shown> = {}): Shown {
+function payment(status: string, more: Partial<PaymentView> = {}): PaymentView {
   const held = ['authorized', 'capturing', 'canceling'].includes(status)
   const captured = status === 'captured' ? 1000 : 0
   return { status, capturable: held ? 1000 : 0, captured, refunded: 0, failed: false, ...more }
@@ -20,18 +20,23 @@ const REFUND = { op: 'refund', key: 'r', amount_minor: 600 } as const
 const READ = { op: 'read' } as const
 
 /** A call that was answered between these times. */
-function answered(start: number, end: number, asked: Asked, said: Partial<Said> = {}): Call {
-  return { asked, start, api: 1, answer: { end, said: { status: 200, replayed: false, ...said } } }
+function answered(start: number, end: number, operation: Operation, result: Partial<CallResult> = {}): Call {
+  return { operation, start, api: 1, answer: { end, result: { status: 200, replayed: false, ...result } } }
 }
-const unanswered = (start: number, asked: Asked): Call => ({ asked, start, api: 1, answer: null })
-const read = (start: number, end: number, shown: Shown) => answered(start, end, READ, { payment: shown })
-const refused = (start: number, end: number, asked: Asked, code: string, facts: Record<string, unknown>) =>
-  answered(start, end, asked, { status: 409, refusal: { code, facts } })
+const unanswered = (start: number, operation: Operation): Call => ({ operation, start, api: 1, answer: null })
+const read = (start: number, end: number, view: PaymentView) => answered(start, end, READ, { payment: view })
+const refused = (
+  start: number,
+  end: number,
+  operation: Operation,
+  code: string,
+  context: Record<string, unknown>,
+) => answered(start, end, operation, { status: 409, refusal: { code, context } })
 
 const created = answered(0, 10, CREATE, { status: 201, payment: payment('authorized') })
 const captured = answered(20, 30, CAPTURE, { payment: payment('captured') })
 const canceled = answered(20, 30, CANCEL, { payment: payment('canceled') })
-const refund: ShownRefund = { key: 'r', status: 'succeeded', amount_minor: 600 }
+const refund: RefundView = { key: 'r', status: 'succeeded', amount_minor: 600 }
 const refunded = answered(40, 50, REFUND, { status: 201, refund })
 const after = (refunded_minor: number) => payment('captured', { refunded: refunded_minor })
 
@@ -79,7 +84,7 @@ const EXPLAINED: Record<string, Call[]> = {
     refused(20, 30, { ...CAPTURE, key: 'c2' }, 'payment_not_capturable', { status: 'capturing' }),
     refused(20, 30, CANCEL, 'payment_not_cancelable', { status: 'captured' }),
   ],
-  'two cancellations at once': [created, canceled, { ...canceled, asked: { ...CANCEL, key: 'v2' } }],
+  'two cancellations at once': [created, canceled, { ...canceled, operation: { ...CANCEL, key: 'v2' } }],
   'a cancellation before the authorization is over': [
     answered(0, 10, CREATE, { status: 202, payment: payment('pending') }),
     answered(20, 30, CANCEL, { status: 202, payment: payment('pending') }),
@@ -88,7 +93,7 @@ const EXPLAINED: Record<string, Call[]> = {
   ],
   'captured by others while it was canceled here': [
     created,
-    unanswered(15, { op: 'capture outside', amount_minor: 700 }),
+    unanswered(15, { op: 'external capture', amount_minor: 700 }),
     refused(20, 30, CANCEL, 'payment_not_cancelable', { payment_id: 'x' }),
     read(40, 50, payment('captured', { captured: 700 })),
   ],
@@ -97,14 +102,14 @@ const EXPLAINED: Record<string, Call[]> = {
     captured,
     refunded,
     read(55, 56, after(600)),
-    unanswered(60, { op: 'refund settles outside', key: 'r', status: 'failed' }),
+    unanswered(60, { op: 'external refund settlement', key: 'r', status: 'failed' }),
     answered(70, 80, { op: 'read refund', key: 'r' }, { refund: { ...refund, status: 'failed' } }),
     read(90, 95, after(0)),
   ],
   'a refund of others, in the list': [
     created,
     captured,
-    unanswered(40, { op: 'refund outside', amount_minor: 100 }),
+    unanswered(40, { op: 'external refund', amount_minor: 100 }),
     answered(
       60,
       70,
@@ -245,7 +250,7 @@ test('what is not explained is told by the fewest calls', () => {
         expect.stringMatching(/^ +0\.0 \.\. +ms {2}api 1 {2}create of 1000 "p" -> any answer, or none$/),
         expect.stringMatching(/capture "c" -> 200 captured 1000, refunded 0$/),
         expect.stringMatching(/refund of 600 "r" -> any answer, or none$/),
-        expect.stringMatching(/read -> 200 authorized holding 1000$/),
+        expect.stringMatching(/read -> 200 authorized fencing 1000$/),
       ],
       before: ['captured 1000, refunded 0', 'captured 1000, refunded 600'],
     },
@@ -272,21 +277,21 @@ function serially(list: Doing[], { cancels_fail = true } = {}): Call[] {
   let status = 'authorized'
   let failed = false
   let taken = 0
-  const refunds: ShownRefund[] = []
+  const refunds: RefundView[] = []
   const keys = new Set<string>()
-  const shown = () =>
+  const view = () =>
     payment(status, {
       captured: taken,
       refunded: refunds.reduce((sum, each) => sum + (each.status === 'succeeded' ? each.amount_minor : 0), 0),
       failed,
     })
-  const calls = [answered(0, 0, CREATE, { status: 201, payment: shown() })]
+  const calls = [answered(0, 0, CREATE, { status: 201, payment: view() })]
   for (const [index, { op, again, lost, amount_minor = 0 }] of list.entries()) {
     const at = (index + 1) * 10
-    const say = (asked: Asked, said: Partial<Said>) =>
-      calls.push(lost ? unanswered(at, asked) : answered(at, at, asked, said))
+    const say = (operation: Operation, result: Partial<CallResult>) =>
+      calls.push(lost ? unanswered(at, operation) : answered(at, at, operation, result))
     const key = again ? op : `${op} ${index}`
-    if (op === 'read') say(READ, { payment: shown() })
+    if (op === 'read') say(READ, { payment: view() })
     if (op === 'list refunds') say({ op }, { refunds: refunds.map((each) => ({ ...each })) })
     if (op === 'settle') {
       if (status === 'capturing') [status, taken] = ['captured', 1000]
@@ -296,40 +301,40 @@ function serially(list: Doing[], { cancels_fail = true } = {}): Call[] {
         if (each.status === 'pending') each.status = index % 3 ? 'succeeded' : 'failed'
     }
     if (op === 'capture' || op === 'cancel') {
-      const asked: Asked = { op, key, amount_minor: null }
+      const operation: Operation = { op, key, amount_minor: null }
       const joins = op === 'cancel' && status === 'canceling'
       if (keys.has(key)) {
         if (op === 'cancel' && status !== 'canceling') continue
-        say(asked, { status: 202, replayed: true, payment: shown() })
+        say(operation, { status: 202, replayed: true, payment: view() })
       } else if (status === 'authorized' || joins) {
         keys.add(key)
         failed = false
         status = op === 'capture' ? 'capturing' : 'canceling'
-        say(asked, { status: 202, payment: shown() })
+        say(operation, { status: 202, payment: view() })
       } else
-        say(asked, {
+        say(operation, {
           status: 409,
           refusal: {
             code: `payment_not_${op === 'capture' ? 'capturable' : 'cancelable'}`,
-            facts: { status },
+            context: { status },
           },
         })
     }
     if (op === 'refund') {
-      const asked: Asked = { op, key, amount_minor }
+      const operation: Operation = { op, key, amount_minor }
       const reserved = refunds.reduce(
         (sum, each) => sum + (each.status === 'failed' ? 0 : each.amount_minor),
         0,
       )
       if (status !== 'captured') {
-        say(asked, { status: 409, refusal: { code: 'payment_not_refundable', facts: { status } } })
+        say(operation, { status: 409, refusal: { code: 'payment_not_refundable', context: { status } } })
       } else if (reserved + amount_minor > taken) {
-        const { captured: amount_captured_minor, refunded: amount_refunded_minor } = shown()
-        const facts = { amount_captured_minor, amount_refunded_minor }
-        say(asked, { status: 422, refusal: { code: 'refund_exceeds_captured', facts } })
+        const { captured: amount_captured_minor, refunded: amount_refunded_minor } = view()
+        const context = { amount_captured_minor, amount_refunded_minor }
+        say(operation, { status: 422, refusal: { code: 'refund_exceeds_captured', context } })
       } else {
         refunds.push({ key, status: 'pending', amount_minor })
-        say(asked, { status: 202, refund: { ...refunds.at(-1)! } })
+        say(operation, { status: 202, refund: { ...refunds.at(-1)! } })
       }
     }
   }
@@ -362,16 +367,16 @@ test('the same with the answers of two reads exchanged is not', () => {
     fc.property(doings, stretches, (list, by) => {
       // Nothing of what makes reads differ may come back.
       const calls = stretched(serially(list, { cancels_fail: false }), by)
-      const reads = calls.filter(({ asked, answer }) => asked.op === 'read' && answer !== null)
-      const words = ({ answer }: Call) => JSON.stringify(answer!.said)
+      const reads = calls.filter(({ operation, answer }) => operation.op === 'read' && answer !== null)
+      const words = ({ answer }: Call) => JSON.stringify(answer!.result)
       for (const earlier of reads) {
         const later = reads.find((each) => each.start > earlier.answer!.end && words(each) !== words(earlier))
         if (later === undefined) continue
         exchanged++
         const [first, second] = [earlier.answer!, later.answer!]
         const wrong = calls.map((call) => {
-          if (call === earlier) return { ...call, answer: { ...first, said: second.said } }
-          return call === later ? { ...call, answer: { ...second, said: first.said } } : call
+          if (call === earlier) return { ...call, answer: { ...first, result: second.result } }
+          return call === later ? { ...call, answer: { ...second, result: first.result } } : call
         })
         expect(isExplained(wrong)).toBe(false)
         return

@@ -10,8 +10,8 @@ import { hasOpenWork, openWork } from '#test/open-work.ts'
 import { patchedCopy } from '../torture/copy.ts'
 import { NEXT_VERSION } from '../torture/faults/versions.ts'
 import { MUTATIONS } from '../torture/mutations.ts'
-import { plan } from '../torture/schedule.ts'
-import { checkSightings, sight, type Noun, type Sightings } from '../torture/sightings.ts'
+import { planFaults } from '../torture/schedule.ts'
+import { checkObservations, observe, type ResourceName, type Observations } from '../torture/observations.ts'
 import type { Arrival } from '../torture/events/receivers.ts'
 import { judgeDeliveries } from '../torture/verdict/deliveries.ts'
 import { judgeFeeds, type FeedEvent } from '../torture/verdict/feeds.ts'
@@ -30,7 +30,7 @@ test.each([...MUTATIONS, { name: 'next version', patches: NEXT_VERSION, faults: 
 )
 
 test('a seed names one schedule', () => {
-  const names = (seed: number) => plan(FAULTS, seed, 1_000_000)
+  const names = (seed: number) => planFaults(FAULTS, seed, 1_000_000)
   expect(names(7)).toEqual(names(7))
   expect(names(7)).not.toEqual(names(8))
   expect(new Set(names(7).map(({ fault }) => fault)).size).toBe(FAULTS.length)
@@ -38,18 +38,18 @@ test('a seed names one schedule', () => {
 
 /** What was shown in answers one after the other, each to a request of the moment before. */
 function shown(
-  noun: Noun,
+  resource: ResourceName,
   ...states: { status: string; decided_by?: string; channel?: string }[]
-): Sightings {
-  const sightings: Sightings = new Map()
+): Observations {
+  const observations: Observations = new Map()
   states.forEach((state, at) => {
     const answer = { status: 200, body: { id: 'one', ...state }, headers: new Headers(), text: '' }
-    sight(sightings, noun, answer, { api: 1, start: at, end: at + 0.5 })
+    observe(observations, resource, answer, { api: 1, start: at, end: at + 0.5 })
   })
-  return sightings
+  return observations
 }
 const backwards = (...args: Parameters<typeof shown>) =>
-  checkSightings(shown(...args)).map(({ before, after }: any) => `${before.state} ${after.state}`)
+  checkObservations(shown(...args)).map(({ before, after }: any) => `${before.state} ${after.state}`)
 
 test('what goes forward is no problem, and what goes backwards is found', () => {
   const [pending, paid, failed] = [{ status: 'pending' }, { status: 'paid' }, { status: 'failed' }]
@@ -96,10 +96,10 @@ function aMessage(message: Partial<JudgedMessage>): JudgedMessage {
     provider_code: null,
     address: '+14155550100',
     reached: 1,
-    unknown_there: 1,
+    unknown_at_address: 1,
     open: false,
     ambiguous: false,
-    told: false,
+    reported: false,
     ...message,
   }
 }
@@ -115,7 +115,7 @@ test('a message leaves once, and what became of it is known or named', () => {
   expect(judged({ status: 'unknown', open: true }, 1).problems).toEqual([
     'an SMS that was sent stays unknown',
   ])
-  expect(judged({ status: 'unknown', open: true, unknown_there: 2 }, 1).problems).toEqual([])
+  expect(judged({ status: 'unknown', open: true, unknown_at_address: 2 }, 1).problems).toEqual([])
   expect(judged({ status: 'failed' }, 1).problems).toEqual(['a message that failed was sent'])
   // The provider said 500, and sent it.
   const failed = judged({ status: 'failed', provider_code: '20500' }, 1)
@@ -125,7 +125,7 @@ test('a message leaves once, and what became of it is known or named', () => {
     'a message reached others than it says',
   ])
   const found = judged({ ambiguous: true }, 1)
-  expect(found.counts).toMatchObject({ ambiguous: 1, found: 1, told: 0, unknown: 0 })
+  expect(found.counts).toMatchObject({ ambiguous: 1, found: 1, reported: 0, unknown: 0 })
   expect(judgeMessages([], [{ id: 'two', reference: 'SM3', recipients: 1 }]).problems).toMatchObject([
     { problem: 'a message left of which nothing is known' },
   ])
@@ -163,9 +163,9 @@ test('what is still open is named, and what is unknown is not open before it is 
 })
 
 test('answers to requests that were under way at the same time may show either state', () => {
-  const sightings = shown('payout', { status: 'paid' }, { status: 'processing' })
-  for (const { seen } of sightings.values()) seen[1]!.start = 0.2
-  expect(checkSightings(sightings)).toEqual([])
+  const observations = shown('payout', { status: 'paid' }, { status: 'processing' })
+  for (const { seen } of observations.values()) seen[1]!.start = 0.2
+  expect(checkObservations(observations)).toEqual([])
 })
 
 /** The feed of one tenant: types of what happened to one thing, in this order. */
@@ -219,7 +219,7 @@ function delivered(
     types: ['payment.*'],
     ordered,
     secrets: [],
-    judged_from: 0,
+    verified_from: 0,
   }
   const deliveries = statuses.map((status, index) => {
     const event_id = `event-${index + 1}`
@@ -227,7 +227,7 @@ function delivered(
   })
   const arrivals = came.map((number, at): Arrival => {
     const event_id = `event-${Math.abs(number)}`
-    return { endpoint: 'here', event_id, at, taken_at: number > 0 ? at + 0.5 : null }
+    return { endpoint: 'here', event_id, at, accepted_at: number > 0 ? at + 0.5 : null }
   })
   const events = [...LIFE, { ...LIFE[0]!, id: 'event-5', sequence: 4, type: 'refund.created' }]
   const problems = judgeDeliveries({ events, endpoints: [endpoint], deliveries, arrivals })

@@ -1,7 +1,7 @@
 // `npm run users`: who may sign in to the dashboard, for whoever runs the installation; each act on record.
 import { hostname, userInfo } from 'node:os'
 import { expect } from 'vitest'
-import { NAMELESS, runCommand } from '#test/commands.ts'
+import { WITHOUT_USER_NAME, runCommand } from '#test/commands.ts'
 import { createBrowser, createPerson, PASSWORD, signIn, tryPassword } from '#test/people.ts'
 import { testIn, type World } from '#test/world.ts'
 
@@ -123,7 +123,7 @@ test('who runs it without a user name is recorded by number', async ({ world }) 
   const { email } = await createPerson(world, {})
   const done = await runCommand('src/commands/users.ts', ['end-sessions', '--email', email], {
     DATABASE_URL: world.config.DATABASE_URL,
-    ...NAMELESS,
+    ...WITHOUT_USER_NAME,
   })
   expect(done).toMatchObject({ code: 0, stderr: '' })
   const [entry] = await world.sql`select actor from audit_entries order by seq desc limit 1`

@@ -1,7 +1,7 @@
 // What the provider tells of verifications, in any order, late, repeated, and at the moment of a decision by hand.
 import { describe, expect } from 'vitest'
 import { resolveAsFailed } from '#domain/interventions/act.ts'
-import { checkBooks } from '#test/books.ts'
+import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import {
   askProvider,
@@ -9,12 +9,12 @@ import {
   getVerification,
   verificationIn,
   verificationOf,
-  verificationStory,
+  verificationSummary,
   party,
   settleSession,
   startVerification,
 } from '#test/verifications.ts'
-import { lookLater } from '#test/looks.ts'
+import { lookUpLater } from '#test/lookups.ts'
 import { ASYNC, eventually, fault } from '#test/payments.ts'
 import {
   deliver,
@@ -22,9 +22,9 @@ import {
   eventsOf,
   listEvents,
   rotationsOf,
-  spread,
+  mapConcurrently,
   stateOf,
-  tellInOrders,
+  deliverInOrders,
   tried,
 } from '#test/stripe-events.ts'
 import { testIn, type World } from '#test/world.ts'
@@ -44,10 +44,10 @@ async function tellAfterwards(
   steps: [status: string, reason?: string][],
 ): Promise<any[]> {
   const orders = rotationsOf(steps.map((_, index) => index))
-  const verifications = await spread(orders, 10, () => verificationOf(client))
+  const verifications = await mapConcurrently(orders, 10, () => verificationOf(client))
   for (const { provider_reference } of verifications)
     for (const [status, reason] of steps) await settleSession(world, provider_reference, status, reason)
-  await tellInOrders(
+  await deliverInOrders(
     world,
     verifications.map((verification) => verification.provider_reference),
     orders,
@@ -64,7 +64,7 @@ describe('whatever is told first, the end is the same', () => {
       ['verified'],
     ])
     for (const { id } of verifications)
-      expect(await verificationStory(world, id)).toEqual({
+      expect(await verificationSummary(world, id)).toEqual({
         status: 'approved',
         failure: null,
         decision: 'approved',
@@ -80,7 +80,7 @@ describe('whatever is told first, the end is the same', () => {
       ['requires_input', 'abandoned'],
     ])
     for (const { id } of verifications)
-      expect(await verificationStory(world, id)).toMatchObject({
+      expect(await verificationSummary(world, id)).toMatchObject({
         status: 'requires_input',
         failure: 'abandoned',
       })
@@ -88,13 +88,13 @@ describe('whatever is told first, the end is the same', () => {
 
   test('told as it happens, back and forth', async ({ world, client }) => {
     const { id, provider_reference } = await verificationOf(client)
-    for (const [said, status] of [
+    for (const [reported, status] of [
       ['processing', 'processing'],
       ['requires_input', 'requires_input'],
       ['processing', 'processing'],
       ['canceled', 'rejected'],
     ] as const) {
-      await settleSession(world, provider_reference, said)
+      await settleSession(world, provider_reference, reported)
       const events = await told(world, provider_reference)
       await deliver(world, events.at(-1)!)
       await verificationIn(client, id, status)
@@ -140,14 +140,14 @@ test('told before the answer to our own call is here: by our ids, and once', asy
   await verificationIn(client, body.id, 'approved')
   await held.release()
   await world.drain()
-  expect(await verificationStory(world, body.id)).toMatchObject({ status: 'approved', no_links: true })
+  expect(await verificationSummary(world, body.id)).toMatchObject({ status: 'approved', no_links: true })
 })
 
 test('a decision by hand and one of the provider at the same moment: that by hand holds', async ({
   world,
   client,
 }) => {
-  const verifications = await spread(Array.from({ length: 20 }), 10, () =>
+  const verifications = await mapConcurrently(Array.from({ length: 20 }), 10, () =>
     verificationOf(client, 'recipient'),
   )
   for (const { provider_reference } of verifications)
@@ -174,9 +174,9 @@ describe('redacted afterwards', () => {
     ['verified', 'approved'],
     ['canceled', 'rejected'],
     [null, 'rejected'],
-  ] as const)('%s: nothing changes but the timeline', async ([said, status], { world, client }) => {
+  ] as const)('%s: nothing changes but the timeline', async ([reported, status], { world, client }) => {
     const verification = await verificationOf(client)
-    if (said !== null) await settleSession(world, verification.provider_reference, said)
+    if (reported !== null) await settleSession(world, verification.provider_reference, reported)
     else await decide(client, verification.id, 'rejected')
     await deliverAll(world, await told(world, verification.provider_reference))
     await verificationIn(client, verification.id, status)
@@ -231,14 +231,14 @@ test('a session of another application is none of ours', async ({ world }) => {
 test('a session that stands still is looked at, when no notification comes', async ({ world, client }) => {
   const { id, provider_reference } = await verificationOf(client)
   await settleSession(world, provider_reference, 'verified')
-  expect(await lookLater(world, 'kyc', id)).toBe(true)
+  expect(await lookUpLater(world, 'kyc', id)).toBe(true)
   expect(await verificationIn(client, id, 'approved')).toMatchObject({ decided_by: 'provider' })
   expect((await client.get('/v1/reconciliation')).body).toEqual([])
 })
 
 test('in the end the books and the provider agree', async ({ world }) => {
   await world.drain()
-  await checkBooks(world)
+  await checkInvariants(world)
   expect(Array.from(await world.sql`select detail from drifts where subject = 'kyc'`)).toEqual([])
 }, 180_000)
 
@@ -330,7 +330,7 @@ test('the session of one that was resolved as failed is canceled: nobody goes on
   )
   await world.drain()
   expect(await getVerification(client, id)).toMatchObject({ status: 'rejected', decided_by: null })
-  expect(await lookLater(world, 'kyc', id)).toBe(true)
+  expect(await lookUpLater(world, 'kyc', id)).toBe(true)
   await world.drain()
   expect((await client.get('/v1/reconciliation')).body).not.toContainEqual(
     expect.objectContaining({ subject_id: id }),

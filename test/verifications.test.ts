@@ -6,9 +6,9 @@ import type { Sql } from '#core/db.ts'
 import { eraseNextEvents } from '#domain/customers/change.ts'
 import { discardJob, resolveAsFailed } from '#domain/interventions/act.ts'
 import { requestVerification } from '#domain/verifications/request.ts'
-import { checkBooks } from '#test/books.ts'
+import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
-import { everyRow } from '#test/databases.ts'
+import { readAllRows } from '#test/databases.ts'
 import {
   askProvider,
   decide,
@@ -351,7 +351,7 @@ describe('the page of the provider', () => {
     )
     const { url, client_secret } = await askProvider(world, 'GET', `/${provider_reference}`)
     const secrets = [taken.url, link.body.url, url].map((each) => new URL(each).searchParams.get('link')!)
-    const texts = [await everyRow(world.sql), JSON.stringify(await timelineOf(taken.id))]
+    const texts = [await readAllRows(world.sql), JSON.stringify(await timelineOf(taken.id))]
     for (const text of texts)
       for (const secret of [...secrets, client_secret]) {
         expect(secret.length).toBeGreaterThan(20)
@@ -364,9 +364,9 @@ describe('decided by the provider', () => {
   test.each([
     ['verified', 'approved', null],
     ['canceled', 'rejected', { code: 'canceled', message: 'The session was canceled at the provider.' }],
-  ])('%s is %s, and who is verified follows', async (said, status, failure) => {
+  ])('%s is %s, and who is verified follows', async (reported, status, failure) => {
     const verification = await verificationOf(client, 'merchant')
-    await settleSession(world, verification.provider_reference, said)
+    await settleSession(world, verification.provider_reference, reported)
     const decided = await verificationIn(client, verification.id, status)
     expect(decided).toMatchObject({
       decision: status,
@@ -467,11 +467,11 @@ describe('decided by hand', () => {
     expect(await getVerification(client, verification.id)).toEqual(answer.body)
   })
 
-  test.each(['verified', 'canceled'])('it holds over %s of the provider, once', async (said) => {
+  test.each(['verified', 'canceled'])('it holds over %s of the provider, once', async (reported) => {
     const verification = await verificationOf(client)
-    await settleSession(world, verification.provider_reference, said)
-    const status = said === 'verified' ? 'approved' : 'rejected'
-    const other = said === 'verified' ? 'rejected' : 'approved'
+    await settleSession(world, verification.provider_reference, reported)
+    const status = reported === 'verified' ? 'approved' : 'rejected'
+    const other = reported === 'verified' ? 'rejected' : 'approved'
     await verificationIn(client, verification.id, status)
     expect((await decide(client, verification.id, other)).body).toMatchObject({
       status: other,
@@ -588,7 +588,7 @@ describe('decided by hand', () => {
 
 describe('given up', () => {
   /** The provider let go of its session, and it is rejected for that reason. */
-  async function letGo({ id, ...of }: any, code: string): Promise<void> {
+  async function release({ id, ...of }: any, code: string): Promise<void> {
     const verification = await verificationIn(client, id, 'rejected')
     expect(verification).toMatchObject({ failure: { code }, decided_by: 'provider', decision_reason: null })
     const session = await askProvider(world, 'GET', `/${verification.provider_reference}`)
@@ -606,7 +606,7 @@ describe('given up', () => {
     const [fresh, left] = [await verificationOf(client, 'merchant'), await verificationOf(client, 'merchant')]
     await world.sql`
       update verifications set updated_at = updated_at - interval '31 days' where id = ${left.id}`
-    await letGo(left, 'abandoned')
+    await release(left, 'abandoned')
     const { subject_type, subject_id } = left
     expect((await startVerification(client, { subject_type, subject_id })).status).toBe(201)
     expect(await getVerification(client, fresh.id)).toMatchObject({ status: 'requires_input' })
@@ -630,13 +630,13 @@ describe('given up', () => {
       failure: null,
     })
     await old()
-    await letGo(verification, 'abandoned')
+    await release(verification, 'abandoned')
   })
 
   test.each(PARTIES)('that of a %s who is gone', async (type) => {
     const verification = await verificationOf(client, type)
     expect((await client.delete(`/v1/${type}s/${verification.subject_id}`)).status).toBe(200)
-    await letGo(verification, 'subject_gone')
+    await release(verification, 'subject_gone')
   })
 
   test('that of a customer who is gone, and which the provider keeps, is asked about more and more rarely', async () => {
@@ -662,7 +662,7 @@ describe('given up', () => {
       route: '',
       fingerprint: '',
       request_id: null,
-      rung: false,
+      will_wake: false,
       return_url: null,
       metadata: null,
     }
@@ -690,7 +690,7 @@ describe('given up', () => {
     await held.hit()
     expect((await client.delete(`/v1/customers/${body.subject_id}`)).status).toBe(200)
     await held.release()
-    await letGo(body, 'subject_gone')
+    await release(body, 'subject_gone')
   })
 })
 
@@ -719,7 +719,7 @@ describe('read', () => {
 
 test('in the end the books and the provider agree', async () => {
   await world.drain()
-  await checkBooks(world)
+  await checkInvariants(world)
   expect(await world.sql`select subject, detail from drifts where subject = 'kyc'`).toEqual([])
 }, 180_000)
 
@@ -733,7 +733,7 @@ test('with a deleted customer goes what their verifications say of them', async 
   })
   await decide(client, body.id, 'rejected', { reason: `Ada's passport ${mark}` })
   await world.drain()
-  const told = async () => (await everyRow(world.sql)).split('\n').filter((row) => row.includes(mark))
+  const told = async () => (await readAllRows(world.sql)).split('\n').filter((row) => row.includes(mark))
   expect(await told()).not.toEqual([])
   await client.delete(`/v1/customers/${of.subject_id}`)
   await eventually(async () => expect(await told()).toEqual([]))

@@ -2,10 +2,10 @@
 import { describe, expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { openAccounts, postings } from '#domain/ledger.ts'
-import { checkBooks } from '#test/books.ts'
+import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
-import { agreeOnAll } from '#test/proposals.ts'
+import { agreeOnAllCorrections } from '#test/proposals.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const test = testIn()
@@ -208,6 +208,6 @@ describe('many transactions of several currencies', () => {
 test('after all of these stories the books balance and agree with the processor', async ({ world }) => {
   await capturedPayment(world.client, { idempotency_key: freshKey() })
   await world.drain()
-  await agreeOnAll(world)
-  await checkBooks(world)
+  await agreeOnAllCorrections(world)
+  await checkInvariants(world)
 })

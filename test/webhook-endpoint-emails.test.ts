@@ -8,7 +8,7 @@ import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { ensureTenant, setTenantContact } from '#domain/tenants.ts'
-import { byTest } from '#test/environment.ts'
+import { testActor } from '#test/environment.ts'
 import { makeFolder } from '#test/folders.ts'
 import { hashOf } from '#test/messages.ts'
 import { startHere } from '#test/parts.ts'
@@ -40,7 +40,7 @@ async function tenantWith(
   slug = `told-${(tenants += 1)}`,
 ): Promise<string> {
   const { id } = await ensureTenant(world.sql, slug)
-  await setTenantContact(world.sql, id, contact, byTest(id))
+  await setTenantContact(world.sql, id, contact, testActor(id))
   return id
 }
 
@@ -75,7 +75,7 @@ async function disabledEndpoints(world: World, tenant_id: string, disabled: Disa
 async function told(world: World, ids: string[]): Promise<void> {
   await eventually(async () => {
     const [row] = await world.sql<{ untold: number }[]>`
-      select count(*) as untold from webhook_endpoints where id = any(${ids}::uuid[]) and told_at is null`
+      select count(*) as untold from webhook_endpoints where id = any(${ids}::uuid[]) and notified_at is null`
     expect(row!.untold).toBe(0)
   })
   await world.drain()
@@ -168,10 +168,10 @@ test.concurrent('an email that is written already is not written again, one abou
   const [id] = await disabledEndpoints(world, tenant_id, [{}])
   await told(world, [id!])
   // As if its worker had died between the two.
-  await world.sql`update webhook_endpoints set told_at = null, updated_at = clock_timestamp() where id = ${id!}`
+  await world.sql`update webhook_endpoints set notified_at = null, updated_at = clock_timestamp() where id = ${id!}`
   await told(world, [id!])
   expect(await inboxOf(world, 'ops@again.example')).toHaveLength(1)
-  await world.sql`update webhook_endpoints set told_at = null, enabled_at = clock_timestamp() where id = ${id!}`
+  await world.sql`update webhook_endpoints set notified_at = null, enabled_at = clock_timestamp() where id = ${id!}`
   await told(world, [id!])
   expect(await inboxOf(world, 'ops@again.example')).toHaveLength(2)
 })
@@ -222,9 +222,9 @@ const WORK = 'telling of disabled endpoints'
 const failures = async () =>
   (await metrics.recurringFailures.get()).values.find(({ labels }) => labels['work'] === WORK)?.value ?? 0
 const stillUntold = async (world: World, ids: string[]) =>
-  (await world.sql`select id from webhook_endpoints where id = any(${ids}::uuid[]) and told_at is null`).map(
-    ({ id }) => id,
-  )
+  (
+    await world.sql`select id from webhook_endpoints where id = any(${ids}::uuid[]) and notified_at is null`
+  ).map(({ id }) => id)
 
 test('an exception of our own holds up no others, and its endpoint is told of once that is corrected', async ({
   world,
@@ -278,7 +278,7 @@ test.concurrent('a tenant is told sixty times in an hour and of the rest later; 
   await told(world, await disabledEndpoints(world, other, [{}]))
   const untold = async () =>
     await world.sql<{ id: string }[]>`
-      select id from webhook_endpoints where id = any(${many}::uuid[]) and told_at is null`
+      select id from webhook_endpoints where id = any(${many}::uuid[]) and notified_at is null`
   await eventually(async () => expect(await untold()).toHaveLength(18))
   const [left_out] = await untold()
   expect(await logOf(left_out!.id)).toMatchObject([

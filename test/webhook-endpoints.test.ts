@@ -8,11 +8,11 @@ import { createLog } from '#core/log.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { createVault } from '#core/secrets.ts'
 import { payloadOf } from '#domain/deliveries/payload.ts'
-import { endpointPlace, MOST_ENDPOINTS } from '#domain/webhook-endpoints/endpoint.ts'
-import { findEndpointHours, findEndpointLines } from '#domain/webhook-endpoints/series.ts'
+import { endpointSealingContext, MAX_ENDPOINTS } from '#domain/webhook-endpoints/endpoint.ts'
+import { findEndpointHours, findEndpointSeries } from '#domain/webhook-endpoints/series.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
-import { everyRow } from '#test/databases.ts'
+import { readAllRows } from '#test/databases.ts'
 import { makeFolder } from '#test/folders.ts'
 import { startHere } from '#test/parts.ts'
 import { eventually } from '#test/payments.ts'
@@ -53,7 +53,7 @@ async function secretsOf(world: World, { tenant_id, id }: { tenant_id: string; i
     select secrets, clock_timestamp() as now from webhook_endpoints where tenant_id = ${tenant_id} and id = ${id}`
   const vault = createVault(world.env['ENCRYPTION_KEY']!)
   return row!.secrets.map(({ sealed, until }) => ({
-    secret: vault.open(sealed, endpointPlace(tenant_id, id, 'secrets')),
+    secret: vault.open(sealed, endpointSealingContext(tenant_id, id, 'secrets')),
     left_s: until === null ? null : (Date.parse(until) - Date.parse(row!.now)) / 1000,
   }))
 }
@@ -132,7 +132,7 @@ test('what is left out has its default, and neither secret nor headers are store
     metadata: {},
   })
   const { secret } = await endpointOf(client, { headers: { authorization: 'Bearer witness-of-headers' } })
-  const rows = await everyRow(world.sql)
+  const rows = await readAllRows(world.sql)
   expect(rows).toContain(body.id)
   for (const hidden of [secret, secret.slice(6), 'witness-of-headers', 'whsec_'])
     expect(rows.includes(hidden)).toBe(false)
@@ -172,7 +172,7 @@ test('of thirty that are made at once there are twenty, and one that is deleted 
   const refused = answers.find(({ status }) => status === 422)!
   expect([refused.body.error.code, refused.body.error.message]).toEqual([
     'too_many_webhook_endpoints',
-    `There are ${MOST_ENDPOINTS} webhook endpoints, and no more are taken.`,
+    `There are ${MAX_ENDPOINTS} webhook endpoints, and no more are taken.`,
   ])
   expect((await client.get(`${PATH}?limit=100`)).body).toHaveLength(20)
   // A repetition needs no room.
@@ -254,10 +254,10 @@ test('an endpoint is disabled by hand and enabled again, which forgets why it wa
   const rowOf = async () =>
     (
       await world.sql`
-        select status, disabled_reason, failing_since, told_at, enabled_at from webhook_endpoints where id = ${id}`
+        select status, disabled_reason, failing_since, notified_at, enabled_at from webhook_endpoints where id = ${id}`
     )[0]
   await world.sql`
-    update webhook_endpoints set disabled_reason = 'failing', failing_since = now(), told_at = now() where id = ${id}`
+    update webhook_endpoints set disabled_reason = 'failing', failing_since = now(), notified_at = now() where id = ${id}`
   const before = await rowOf()
   // It is so already, whatever the reason.
   expect((await client.patch(path, { status: 'disabled' })).body.disabled_reason).toBe('failing')
@@ -270,7 +270,7 @@ test('an endpoint is disabled by hand and enabled again, which forgets why it wa
     status: 'enabled',
     disabled_reason: null,
     failing_since: null,
-    told_at: null,
+    notified_at: null,
   })
   expect(after!['enabled_at'] > before!['enabled_at']).toBe(true)
   expect(await typesOf(world, id)).toEqual([
@@ -325,7 +325,7 @@ test('however many changes of one endpoint are asked for at once, one connection
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   const held = Promise.withResolvers<void>()
-  const holding = world.sql.begin(async (tx) => {
+  const fencing = world.sql.begin(async (tx) => {
     await tx`select from webhook_endpoints where id = ${id} for update`
     await held.promise
   })
@@ -348,7 +348,7 @@ test('however many changes of one endpoint are asked for at once, one connection
   while ((await waiting()) < (ended === 0 ? 2 : 1));
   const inside = await waiting()
   held.resolve()
-  await holding
+  await fencing
   const answers = await Promise.all(asked)
   expect(inside).toBe(1)
   const refused = answers.filter(({ status }) => status === 429)
@@ -509,7 +509,7 @@ test('statistics are of seven days, of all shards, and count what waits', async 
   expect(hours.at(-2)).toMatchObject({ ...told, failed_attempts: 30 })
   expect(hours.at(-1 - 24)).toMatchObject({ ...told, delivered: 90, p50_ms: 97, p95_ms: 97 })
   expect(hours.at(-1 - 48)).toMatchObject({ ...told, delivered: 6, p50_ms: 956, p95_ms: 956 })
-  const [own, ...others] = await findEndpointLines(sql, tenant_id)
+  const [own, ...others] = await findEndpointSeries(sql, tenant_id)
   expect([own?.endpoint_id, own?.line.length, others.length]).toEqual([id, 28, 0])
   const sums = own!.line.reduce(
     (sum, { delivered, failed_attempts }) => [sum[0]! + delivered, sum[1]! + failed_attempts],

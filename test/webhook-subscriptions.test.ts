@@ -2,8 +2,8 @@
 import { expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import type { Tx } from '#core/db.ts'
-import { FIRST_LINE, takeDeliveries } from '#domain/deliveries/take.ts'
-import { anEvent, LOOPBACK, makeEndpoint } from '#test/deliveries.ts'
+import { FIRST_BACKLOG, claimDeliveries } from '#domain/deliveries/claim.ts'
+import { createEvent, LOOPBACK, makeEndpoint } from '#test/deliveries.ts'
 import type { Client } from '#test/client.ts'
 import { sequenceAll } from '#test/feed.ts'
 import { testIn, type World } from '#test/world.ts'
@@ -35,14 +35,14 @@ async function deliveredTo(world: World, { id }: { id: string }): Promise<string
 async function takeAll(world: World): Promise<void> {
   const options = { worker: 'test', room: 100, share: undefined, proven: () => true, last_at: () => null }
   const unproven = { window: 10, room: 100, room_for_more: 100 }
-  await takeDeliveries(world.sql, { after: FIRST_LINE }, { ...options, unproven })
+  await claimDeliveries(world.sql, { after: FIRST_BACKLOG }, { ...options, unproven })
 }
 
 test('an endpoint gets nothing that happened before it was there', async ({ world }) => {
   client = await world.clientOf()
-  await anEvent(client)
+  await createEvent(client)
   const endpoint = await makeEndpoint(client, { url: URL })
-  await anEvent(client)
+  await createEvent(client)
   expect(await deliveredTo(world, endpoint)).toEqual([
     'webhook_endpoint.created pending',
     'customer.created pending',
@@ -51,10 +51,10 @@ test('an endpoint gets nothing that happened before it was there', async ({ worl
 
 test('types that are added or removed count for what happens from then on', async ({ world }) => {
   const endpoint = await subscribed(world, { types: ['customer.created'] })
-  const id = await anEvent(client)
+  const id = await createEvent(client)
   await client.patch(`/v1/customers/${id}`, { name: 'Grace' })
   await client.patch(pathOf(endpoint), { types: ['customer.updated'] })
-  await anEvent(client)
+  await createEvent(client)
   await client.patch(`/v1/customers/${id}`, { name: 'Ada' })
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.created pending', 'customer.updated pending'])
 })
@@ -64,9 +64,9 @@ test('what happens while an endpoint is disabled is skipped, also where it is en
 }) => {
   const endpoint = await subscribed(world)
   await client.patch(pathOf(endpoint), { status: 'disabled' })
-  await anEvent(client)
+  await createEvent(client)
   await client.patch(pathOf(endpoint), { status: 'enabled' })
-  await anEvent(client)
+  await createEvent(client)
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.created skipped', 'customer.created pending'])
 })
 
@@ -74,10 +74,10 @@ test('what waited when an endpoint was disabled is not sent, also where it gets 
   world,
 }) => {
   const endpoint = await subscribed(world)
-  await anEvent(client)
+  await createEvent(client)
   await client.patch(pathOf(endpoint), { status: 'disabled' })
   await client.patch(pathOf(endpoint), { status: 'enabled' })
-  await anEvent(client)
+  await createEvent(client)
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.created pending', 'customer.created pending'])
   await takeAll(world)
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.created skipped', 'customer.created pending'])
@@ -87,9 +87,9 @@ test('an endpoint that was deleted since gets nothing, and what happened before 
   world,
 }) => {
   const endpoint = await subscribed(world)
-  await anEvent(client)
+  await createEvent(client)
   await client.delete(pathOf(endpoint))
-  await anEvent(client)
+  await createEvent(client)
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.created pending'])
   await takeAll(world)
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.created skipped'])
@@ -114,10 +114,10 @@ test('a new endpoint gets what happens from then on, also in the place of a dele
   world,
 }) => {
   const gone = await subscribed(world)
-  await anEvent(client)
+  await createEvent(client)
   await client.delete(pathOf(gone))
   const next = await makeEndpoint(client, { url: URL, types: ['customer.*'] })
-  await anEvent(client)
+  await createEvent(client)
   expect(await deliveredTo(world, gone)).toEqual(['customer.created pending'])
   expect(await deliveredTo(world, next)).toEqual(['customer.created pending'])
   await client.delete(pathOf(next))
@@ -125,7 +125,7 @@ test('a new endpoint gets what happens from then on, also in the place of a dele
     update webhook_subscriptions set from_at = now() + interval '1 hour', until_at = now() + interval '1 hour'
     where endpoint_id = ${next.id}`
   const last = await makeEndpoint(client, { url: URL, types: ['customer.*'] })
-  await anEvent(client)
+  await createEvent(client)
   await world.sql`
     update events set created_at = now() + interval '2 hours' where tenant_id = ${client.tenant_id} and not sequenced`
   expect(await deliveredTo(world, last)).toEqual(['customer.created pending'])
@@ -139,7 +139,7 @@ test('an event costs a search for each endpoint, however often they were changed
   for (let more = 0; more < 3; more++)
     endpoints.push(await makeEndpoint(client, { url: URL, types: ['customer.*'] }))
   await sequenceAll(sql)
-  await anEvent(client)
+  await createEvent(client)
   // Each row as wide as a page takes, so that what is read shows.
   await sql`
     insert into webhook_subscriptions (tenant_id, endpoint_id, slot, types, status, from_at, until_at)
@@ -170,7 +170,7 @@ test('what an endpoint subscribed to is kept for what waits, and a thousand chan
     await sql`
       update webhook_endpoints set types = case when types = '{*}' then '{customer.*}' else '{*}' end::text[]
       where tenant_id = ${client.tenant_id} and id = ${endpoint.id}`
-  await anEvent(client)
+  await createEvent(client)
   await toggle()
   await toggle()
   await sql`

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { pino } from 'pino'
-import { BODIES_ON_THEIR_WAY_BYTES } from '#core/bodies.ts'
+import { MAX_BUFFERED_BODY_BYTES } from '#core/bodies.ts'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { createAddressHash } from '#core/addresses.ts'
@@ -14,7 +14,7 @@ import { signStripe } from '#emulators/stripe/main.ts'
 import { buildWebhooks } from '#webhooks/app.ts'
 import { startWebhooks } from '#webhooks/main.ts'
 import { startWorker } from '#workers/main.ts'
-import { checkBooks } from './support/books.ts'
+import { checkInvariants } from './support/books.ts'
 import { eventually, heldPayment } from './support/payments.ts'
 import { until } from './support/process.ts'
 import { memoryInUse, openUnfinished, requestBytes, sendBytes } from './support/raw.ts'
@@ -22,14 +22,14 @@ import {
   deliver,
   deliverAll,
   listEvents,
-  madeUp,
+  fabricatedEvent,
   notificationId,
   pick,
   postWebhook,
   shuffled,
-  spread,
+  mapConcurrently,
   stateOf,
-  storyOf,
+  paymentSummary,
 } from './support/stripe-events.ts'
 import { urlAs } from './support/users.ts'
 import { createWorld, type World } from './support/world.ts'
@@ -88,7 +88,7 @@ describe('the host', () => {
   })
 
   test('answers 200 to an event, and tells when it was stored before', async () => {
-    const event = madeUp('customer.created', { id: 'cus_1', object: 'customer' })
+    const event = fabricatedEvent('customer.created', { id: 'cus_1', object: 'customer' })
     const first = await deliver(world, event)
     expect([first.status, first.body]).toEqual([200, { received: true }])
     const second = await deliver(world, event)
@@ -105,7 +105,7 @@ describe('the host', () => {
       'application/x-www-form-urlencoded',
       null,
     ]) {
-      const event = madeUp('balance.available', { object: 'balance' })
+      const event = fabricatedEvent('balance.available', { object: 'balance' })
       const body = JSON.stringify(event)
       const answer = await fetch(`${world.config.WEBHOOKS_URL}/stripe`, {
         method: 'POST',
@@ -126,7 +126,7 @@ describe('a signature', () => {
   /** Signs and sends within one second of the clock, so that its age is exact. */
   async function sendAged(age_s: number) {
     for (;;) {
-      const event = madeUp('customer.created', { id: 'cus_2', object: 'customer' })
+      const event = fabricatedEvent('customer.created', { id: 'cus_2', object: 'customer' })
       const body = JSON.stringify(event)
       const now_s = nowS()
       const answer = await postWebhook(world, body, {
@@ -146,7 +146,8 @@ describe('a signature', () => {
   })
 
   test('is believed of either secret while they rotate, and of one among several', async () => {
-    const event = () => JSON.stringify(madeUp('customer.created', { id: 'cus_3', object: 'customer' }))
+    const event = () =>
+      JSON.stringify(fabricatedEvent('customer.created', { id: 'cus_3', object: 'customer' }))
     const v1 = (body: string, secret: string) => signStripe(body, secret).split('v1=')[1]!
     const headers: ((body: string) => string)[] = [
       (body) => signStripe(body, SECRET),
@@ -163,7 +164,7 @@ describe('a signature', () => {
   })
 
   test('that is missing, malformed or of somebody else is refused, and nothing is stored', async () => {
-    const event = madeUp('customer.created', { id: 'cus_4', object: 'customer' })
+    const event = fabricatedEvent('customer.created', { id: 'cus_4', object: 'customer' })
     const body = JSON.stringify(event)
     const good = signStripe(body, SECRET)
     const v1 = good.split('v1=')[1]!
@@ -221,7 +222,9 @@ describe('a signature', () => {
   })
 
   test('covers every byte of the body', async () => {
-    const body = Buffer.from(JSON.stringify(madeUp('customer.created', { id: 'cus_6', object: 'customer' })))
+    const body = Buffer.from(
+      JSON.stringify(fabricatedEvent('customer.created', { id: 'cus_6', object: 'customer' })),
+    )
     const signature = signStripe(body.toString(), SECRET)
     const changed = Array.from(body.keys(), (index) => {
       const copy = Buffer.from(body)
@@ -340,7 +343,7 @@ describe('a signed body', () => {
   })
 
   test('that is huge is 413, one just below the limit is taken', async () => {
-    const event = madeUp('customer.created', { id: 'cus_7', object: 'customer' })
+    const event = fabricatedEvent('customer.created', { id: 'cus_7', object: 'customer' })
     const padded = (bytes: number) => {
       const body = JSON.stringify({ ...event, padding: '' })
       return body.replace('"padding":""', `"padding":"${'x'.repeat(bytes - body.length)}"`)
@@ -356,19 +359,20 @@ describe('a signed body', () => {
     const url = urlAs('webhooks', world.config.DATABASE_URL!)
     const sql = connectDatabase(url, { max: 4, application_name: 'test' })
     onTestFinished(() => sql.end())
-    const doorbell = { admits: () => false, ring() {}, heard() {} }
+    const wakeups = { admits: () => false, wake() {}, jobsEnded() {} }
     const log = createLog('silent', 'test')
     const app = await buildWebhooks({
       config: world.config,
       sql,
       log,
-      doorbell,
+      wakeups,
       hashOf: createAddressHash(world.config.ADDRESS_KEY!),
     })
     onTestFinished(() => app.close())
     const post = async (body: string) =>
       (await app.inject({ method: 'POST', url: '/stripe', body, headers: sign(body) })).statusCode
-    const small = () => JSON.stringify(madeUp('customer.created', { id: 'cus_9', object: 'customer' }))
+    const small = () =>
+      JSON.stringify(fabricatedEvent('customer.created', { id: 'cus_9', object: 'customer' }))
     // 60 KB as it is sent, and megabytes as the database writes these numbers.
     const huge = small().replace('"cus_9"', `"cus_9","numbers":[${Array(10_000).fill('1e300').join()}]`)
 
@@ -404,13 +408,14 @@ describe('a signed body', () => {
       100,
       requestBytes('POST', '/stripe', headers, Buffer.alloc(bytes - 1, ' ')),
     )
-    const most = BODIES_ON_THEIR_WAY_BYTES / bytes
+    const most = MAX_BUFFERED_BODY_BYTES / bytes
     await until('those longest on their way are given up', () => half.statuses.length === 100 - most)
     expect(new Set(half.statuses)).toEqual(new Set([503]))
-    const allowed = before + BODIES_ON_THEIR_WAY_BYTES + 8 * bytes
+    const allowed = before + MAX_BUFFERED_BODY_BYTES + 8 * bytes
     await until('what those held is free', () => memoryInUse().arrayBuffers < allowed)
     expect(
-      (await deliver(world, madeUp('customer.created', { id: 'cus_11', object: 'customer' }))).status,
+      (await deliver(world, fabricatedEvent('customer.created', { id: 'cus_11', object: 'customer' })))
+        .status,
     ).toBe(200)
     // Nothing would be gained by giving up those that hold nothing.
     expect(waiting.statuses).toEqual([])
@@ -420,7 +425,7 @@ describe('a signed body', () => {
 
   test('that comes a moment after its headers is taken, however many others announce one and send nothing', async () => {
     const url = world.config.WEBHOOKS_URL!
-    const body = JSON.stringify(madeUp('customer.created', { id: 'cus_12', object: 'customer' }))
+    const body = JSON.stringify(fabricatedEvent('customer.created', { id: 'cus_12', object: 'customer' }))
     // The host has read the headers when it says 100.
     const headers = { expect: '100-continue', 'content-length': String(body.length), ...sign(body) }
     const event = request(`${url}/stripe`, { method: 'POST', headers })
@@ -498,11 +503,11 @@ describe('once', () => {
 
     expect(await countsOf(event!)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
     expect(await stateOf(world, event!)).toBe('applied')
-    const story = await storyOf(world, payment.id)
+    const story = await paymentSummary(world, payment.id)
     expect(story.payment).toMatchObject({ status: 'captured', amount_captured_minor: 1000 })
     expect(story.postings).toEqual(['capture 1000'])
     expect(story.events).toEqual(['payment.authorized', 'payment.captured', 'payment.created'])
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 
   test('all webhooks of ten payments, each 20 times and interleaved, are applied once', async () => {
@@ -521,16 +526,16 @@ describe('once', () => {
       where id = any(${ids}::uuid[])`
     expect({ ...row }).toEqual({ stored: events.length, applied: events.length })
     for (const { id } of payments) {
-      const story = await storyOf(world, id)
+      const story = await paymentSummary(world, id)
       expect(story.payment.status).toBe('captured')
       expect(story.postings).toEqual(['capture 1000'])
     }
-    await checkBooks(world)
+    await checkInvariants(world)
   })
 
   test('1,000 webhooks with 20 % duplicates, shuffled, end in the right state', async () => {
-    const payments = await spread(Array.from({ length: 120 }), 20, pay)
-    await spread(payments, 20, async ({ id, processor_reference }, index) => {
+    const payments = await mapConcurrently(Array.from({ length: 120 }), 20, pay)
+    await mapConcurrently(payments, 20, async ({ id, processor_reference }, index) => {
       // Half is done by us, half in the processor's dashboard.
       if (index % 2 === 0) await world.client.post(`/v1/payments/${id}/capture`)
       else await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
@@ -547,7 +552,7 @@ describe('once', () => {
     for (const { status } of await deliverAll(world, posts)) expect(status).toBe(200)
     await world.drain()
     for (const { id } of payments) {
-      const story = await storyOf(world, id)
+      const story = await paymentSummary(world, id)
       expect(story).toEqual({
         payment: {
           status: 'captured',
@@ -570,7 +575,7 @@ describe('once', () => {
         ],
       })
     }
-    await checkBooks(world)
+    await checkInvariants(world)
   }, 180_000)
 })
 
@@ -605,11 +610,12 @@ describe('away', () => {
     const there: World = { ...world, config: { ...world.config, WEBHOOKS_URL: host.url } }
     try {
       expect(
-        (await deliver(there, madeUp('customer.created', { id: 'cus_11', object: 'customer' }))).status,
+        (await deliver(there, fabricatedEvent('customer.created', { id: 'cus_11', object: 'customer' })))
+          .status,
       ).toBe(200)
       proxy.close()
       cut()
-      const event = madeUp('customer.created', { id: 'cus_12', object: 'customer' })
+      const event = fabricatedEvent('customer.created', { id: 'cus_12', object: 'customer' })
       const refused = async (...codes: string[]) => {
         const answer = await deliver(there, event)
         expect([answer.status, codes.includes(answer.body.error.code)]).toEqual([503, true])
@@ -655,7 +661,8 @@ describe('away', () => {
       }
       const events = shuffled(await listEvents(alone))
       for (const event of events) expect((await deliver(alone, event)).status).toBe(200)
-      for (const { id } of payments) expect((await storyOf(alone, id)).payment.status).toBe('authorized')
+      for (const { id } of payments)
+        expect((await paymentSummary(alone, id)).payment.status).toBe('authorized')
       const news = events.filter(({ type }) => type !== 'payment_intent.amount_capturable_updated')
       for (const event of news) expect(await stateOf(alone, event)).toBeOneOf(['received', 'waiting'])
       for (const event of events.filter((each) => !news.includes(each)))
@@ -664,11 +671,11 @@ describe('away', () => {
       worker = await startWorker(alone.config, silent)
       await alone.drain()
       for (const { id } of payments) {
-        const story = await storyOf(alone, id)
+        const story = await paymentSummary(alone, id)
         expect(story.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 100 })
         expect(story.postings).toEqual(['capture 1000', 'refund -100'])
       }
-      await checkBooks(alone)
+      await checkInvariants(alone)
     } finally {
       await worker.close()
       await alone.close()

@@ -3,7 +3,9 @@ import type { Member } from './system.ts'
 
 /** The sum over all labels; 0 while it has not said anything. */
 export async function metricOf(member: Member, name: string): Promise<number> {
-  const { url } = JSON.parse(await member.process().says('/metrics and /readyz listen')) as { url: string }
+  const { url } = JSON.parse(await member.process().waitForLine('/metrics and /readyz listen')) as {
+    url: string
+  }
   return await metricAt(url, name)
 }
 

@@ -7,10 +7,10 @@ import type { Problem } from '#test/invariants.ts'
 import { FAULTS } from './faults/list.ts'
 import { patchedCopy } from './copy.ts'
 import { MUTATIONS, type Mutation } from './mutations.ts'
-import { STORIES_PER_S } from './load.ts'
+import { SCENARIOS_PER_S } from './load.ts'
 import { run } from './run.ts'
-import { plan } from './schedule.ts'
-import { PLACES, type Place } from './queue-servers.ts'
+import { planFaults } from './schedule.ts'
+import { QUEUE_SERVERS, type QueueServer } from './queue-servers.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 
@@ -24,7 +24,7 @@ while banks, persons and others act at the providers. Receivers take what is ann
 
 --seed N          of the faults and the load; one by chance is taken, and printed, without it
 --minutes M       how long faults are inflicted (1); the end takes up to five minutes more
---rate N          stories a second (${STORIES_PER_S}: some 140 requests); a machine that is busy with it cannot tell how soon anything recovers
+--rate N          stories a second (${SCENARIOS_PER_S}: some 140 requests); a machine that is busy with it cannot tell how soon anything recovers
 --lenient         how soon all works again, and how much load there was and was turned away, is told and not judged: where
                   other work goes on
 --queue Q         redis, postgres, cluster (Redis of three masters and three replicas) or sentinels (a primary, a replica
@@ -57,51 +57,53 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
 /** Answers the exit code. */
 async function main(): Promise<number> {
   if (values.help === true) {
-    say(HELP)
+    print(HELP)
     return 0
   }
   const seed = number('seed', Math.floor(Math.random() * 1_000_000))
   const { queue } = values
-  if (!isPlace(queue)) throw new Error(`--queue must be one of ${PLACES.join(', ')}`)
-  const mutation = values.mutate === undefined ? null : named('mutate', values.mutate, MUTATIONS)
+  if (!isQueueServer(queue)) throw new Error(`--queue must be one of ${QUEUE_SERVERS.join(', ')}`)
+  const mutation = values.mutate === undefined ? null : findNamed('mutate', values.mutate, MUTATIONS)
   const minutes = number('minutes', mutation ? 0.4 : 1)
-  const stories_per_s = number('rate', STORIES_PER_S)
+  const scenarios_per_s = number('rate', SCENARIOS_PER_S)
   const wanted = values.fault?.split(',') ?? mutation?.faults
   const faults =
-    wanted?.map((name) => named('fault', name, FAULTS)) ??
+    wanted?.map((name) => findNamed('fault', name, FAULTS)) ??
     FAULTS.filter((fault) => (fault.minutes ?? 0) <= minutes)
   const possible = faults.filter((fault) => fault.on?.includes(queue) !== false)
   if (possible.length === 0) throw new Error(`none of these faults means anything with --queue ${queue}`)
   const length_ms = minutes * 60_000
-  const schedule = plan(possible, seed, length_ms)
-  say(`seed ${seed}, ${minutes} minutes, queue on ${queue}: ${schedule.map(({ fault }) => fault).join(', ')}`)
+  const schedule = planFaults(possible, seed, length_ms)
+  print(
+    `seed ${seed}, ${minutes} minutes, queue on ${queue}: ${schedule.map(({ fault }) => fault).join(', ')}`,
+  )
 
   const copy = mutation && (await patchedCopy(ROOT, mutation.patches))
-  if (mutation) say(`without ${mutation.name}; expected to fail by: ${mutation.expect}`)
+  if (mutation) print(`without ${mutation.name}; expected to fail by: ${mutation.expect}`)
   try {
     const { problems, folder, system } = await run({
       seed,
       length_ms,
-      stories_per_s,
+      scenarios_per_s,
       queue,
       schedule,
-      say,
+      print,
       progress,
       root: copy?.path ?? ROOT,
       impatient: mutation !== null,
       lenient: values.lenient,
       stopped: stopping.signal,
-      left(folder) {
+      onStopped(folder) {
         void Promise.all([rm(folder, { recursive: true, force: true }), copy?.remove()]).finally(() => {
-          say('stopped')
+          print('stopped')
           process.exit(130)
         })
       },
     })
     await system.stop()
     const found = Map.groupBy(problems, ({ problem }) => problem)
-    for (const [problem, all] of found) say(`${problem} (${all.length}), e.g. ${example(all[0]!)}`)
-    return await conclude(mutation, found, folder)
+    for (const [problem, all] of found) print(`${problem} (${all.length}), e.g. ${example(all[0]!)}`)
+    return await printVerdict(mutation, found, folder)
   } finally {
     await copy?.remove()
   }
@@ -112,39 +114,39 @@ function example({ history, ...facts }: Problem): string {
   return [JSON.stringify(facts), ...(Array.isArray(history) ? history : [])].join('\n')
 }
 
-async function conclude(
+async function printVerdict(
   mutation: Mutation | null,
   found: Map<string, unknown[]>,
   folder: string,
 ): Promise<number> {
   const good = mutation === null ? found.size === 0 : found.has(mutation.expect)
   if (good) await rm(folder, { recursive: true, force: true })
-  else say(`logs, schedule and problems are kept in ${folder}`)
-  if (mutation === null) say(good ? 'All bars hold.' : 'NOT all bars hold.')
-  else if (good) say(`Failed as expected, by: ${mutation.expect}. Taking away ${mutation.name} is noticed.`)
-  else say(`Taking away ${mutation.name} was NOT noticed by: ${mutation.expect}.`)
+  else print(`logs, schedule and problems are kept in ${folder}`)
+  if (mutation === null) print(good ? 'All bars hold.' : 'NOT all bars hold.')
+  else if (good) print(`Failed as expected, by: ${mutation.expect}. Taking away ${mutation.name} is noticed.`)
+  else print(`Taking away ${mutation.name} was NOT noticed by: ${mutation.expect}.`)
   return good ? 0 : 1
 }
 
-function number(name: 'seed' | 'minutes' | 'rate', standard: number): number {
-  const value = Number(values[name] ?? standard)
+function number(name: 'seed' | 'minutes' | 'rate', fallback: number): number {
+  const value = Number(values[name] ?? fallback)
   if (!Number.isFinite(value) || value < 0 || (name !== 'seed' && value === 0))
     throw new Error(`--${name} must be a number${name !== 'seed' ? ' above 0' : ''}`)
   return value
 }
 
-function isPlace(name: string): name is Place {
-  return (PLACES as readonly string[]).includes(name)
+function isQueueServer(name: string): name is QueueServer {
+  return (QUEUE_SERVERS as readonly string[]).includes(name)
 }
 
-function named<T extends { name: string }>(option: string, name: string, all: T[]): T {
+function findNamed<T extends { name: string }>(option: string, name: string, all: T[]): T {
   const found = all.find((one) => one.name === name)
   if (found === undefined) throw new Error(`--${option}: there is no "${name}". See --help.`)
   return found
 }
 
 let overwritable = false
-function say(line: string): void {
+function print(line: string): void {
   process.stdout.write(`${overwritable ? '\r\u001b[2K' : ''}${line}\n`)
   overwritable = false
 }
@@ -156,7 +158,7 @@ function progress(line: string): void {
     overwritable = true
   } else if (performance.now() - last_plain > 5000) {
     last_plain = performance.now()
-    say(line)
+    print(line)
   }
 }
 

@@ -2,10 +2,10 @@
 import type { Patch } from './copy.ts'
 import { UNEXPLAINED } from './history/check.ts'
 import { EVENT_LOST, OVERTAKEN } from './verdict/deliveries.ts'
-import { GAP } from './events/follower.ts'
+import { FEED_GAP } from './events/follower.ts'
 import { SENT_TWICE } from './verdict/messages.ts'
 import { OVERDRAWN } from './verdict/money.ts'
-import { OVERRULED } from './verdict/words.ts'
+import { OVERRULED } from './verdict/opt-outs.ts'
 
 export type Mutation = {
   name: string
@@ -153,7 +153,7 @@ export const MUTATIONS: Mutation[] = [
   {
     name: 'sequence',
     about: 'an event gets its number as it is written, and not when all before it are there to be read',
-    expect: GAP,
+    expect: FEED_GAP,
     faults: ['slow-commits'],
     patches: [
       {
@@ -194,7 +194,7 @@ create table unsequenced_events`,
     faults: ['receiver-away'],
     patches: [
       {
-        file: 'src/domain/deliveries/lines.ts',
+        file: 'src/domain/deliveries/backlogs.ts',
         from: 'case when p.ordered or p.failing_since <',
         to: 'case when p.failing_since <',
       },
@@ -217,7 +217,7 @@ create table unsequenced_events`,
     name: 'last-word',
     about: 'the opt-out word that is noted last counts, whenever it was received',
     expect: OVERRULED,
-    faults: ['late-words'],
+    faults: ['late-keywords'],
     patches: [
       {
         file: 'src/domain/messages/receive.ts',

@@ -3,36 +3,36 @@
 import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { EVENT_TYPES } from '#providers/stripe/news.ts'
+import { EVENT_TYPES } from '#providers/stripe/events.ts'
 import type { System } from './system.ts'
 
-const LATEST_MS = 60_000
+const MAX_DELAY_MS = 60_000
 /** In a short run they must come before it is over. */
-const LATEST_PART = 1 / 3
+const MAX_DELAY_SHARE = 1 / 3
 
 const PROMPT = { drop_percent: 0, late_percent: 0 }
 
 /** All the time, in a run of this length. */
-export async function makeUnreliable({ provider }: System, length_ms: number): Promise<void> {
+export async function makeNotificationsUnreliable({ provider }: System, length_ms: number): Promise<void> {
   const settings = {
     duplicate_percent: 20,
     shuffle: true,
     drop_percent: 3,
     late_percent: 5,
-    late_ms: Math.min(LATEST_MS, length_ms * LATEST_PART),
+    late_ms: Math.min(MAX_DELAY_MS, length_ms * MAX_DELAY_SHARE),
   }
   await provider('stripe').control('POST', '/webhooks', settings)
   await provider('twilio').control('POST', '/callbacks', settings)
 }
 
 /** From now on each comes soon, though perhaps twice; those that are late already still are. */
-export async function makePrompt({ provider }: Pick<System, 'provider'>): Promise<void> {
+export async function makeNotificationsPrompt({ provider }: Pick<System, 'provider'>): Promise<void> {
   await provider('stripe').control('POST', '/webhooks', PROMPT)
   await provider('twilio').control('POST', '/callbacks', PROMPT)
 }
 
 /** Those of the processor that are sent while this is done come soon. */
-export async function promptly<T>(
+export async function withPromptNotifications<T>(
   { provider }: Pick<System, 'provider'>,
   work: () => Promise<T>,
 ): Promise<T> {
@@ -47,25 +47,29 @@ export async function promptly<T>(
 }
 
 /** The events of the processor, by its own journal: all that matter here, and those that it saw answered 2xx. */
-async function eventsOf(folder: string): Promise<{ all: string[]; taken: string[] }> {
+async function eventsOf(folder: string): Promise<{ all: string[]; acknowledged: string[] }> {
   const types = new Set<string>(EVENT_TYPES)
   const all: string[] = []
-  const taken: string[] = []
+  const acknowledged: string[] = []
   const lines = createInterface({ input: createReadStream(join(folder, 'stripe', 'stripe-journal.jsonl')) })
   for await (const line of lines) {
-    if (line.startsWith('{"delivered":')) taken.push((JSON.parse(line) as { delivered: string }).delivered)
+    if (line.startsWith('{"delivered":'))
+      acknowledged.push((JSON.parse(line) as { delivered: string }).delivered)
     if (!line.startsWith('{"event":')) continue
     const { event } = JSON.parse(line) as { event: { id: string; type: string } }
     if (types.has(event.type)) all.push(event.id)
   }
-  return { all, taken }
+  return { all, acknowledged }
 }
 
 /** The events that are not stored here: of those that matter, and of those that were answered 2xx. */
-export async function notStored({ sql, folder }: System): Promise<{ missed: string[]; taken: string[] }> {
-  const { all, taken } = await eventsOf(folder)
+export async function missingNotifications({
+  sql,
+  folder,
+}: System): Promise<{ missed: string[]; acknowledged: string[] }> {
+  const { all, acknowledged } = await eventsOf(folder)
   const rows = await sql<{ event_id: string }[]>`select event_id from notifications`
   const stored = new Set(rows.map(({ event_id }) => event_id))
   const missing = (ids: string[]) => ids.filter((id) => !stored.has(id))
-  return { missed: missing(all), taken: missing(taken) }
+  return { missed: missing(all), acknowledged: missing(acknowledged) }
 }

@@ -6,17 +6,17 @@ import { startRedisCluster, startRedisSentinels } from '#test/redis-places.ts'
 const KEYS = '{sluice:payments}'
 
 /** Where bells ring: one Redis, a Cluster of three and their replicas, one and its replica under Sentinels, or PostgreSQL. */
-export const PLACES = ['redis', 'cluster', 'sentinels', 'postgres'] as const
-export type Place = (typeof PLACES)[number]
+export const QUEUE_SERVERS = ['redis', 'cluster', 'sentinels', 'postgres'] as const
+export type QueueServer = (typeof QUEUE_SERVERS)[number]
 
 /** The servers of the queue; of several, `kill` means those that take writes to what belongs to the payments. */
-export type QueueServers = Omit<OwnRedis, 'signal'>
+export type RunningQueueServers = Omit<OwnRedis, 'signal'>
 
 /** Starts them; null with the queue on PostgreSQL. `onStop` hears what ends them. */
 export async function startQueueServers(
-  queue: Place,
+  queue: QueueServer,
   onStop: (stop: () => Promise<void>) => void,
-): Promise<QueueServers | null> {
+): Promise<RunningQueueServers | null> {
   if (queue === 'postgres') return null
   if (queue === 'redis') {
     // Without its protection nobody could set its folder, which is how its disk is made to fail.

@@ -10,8 +10,8 @@ export type Random = {
 }
 
 /** Numbers (mulberry32) that depend on the seed and on nothing else; `part` gives a seed several independent rows of them. */
-export function seeded(seed: number, part = 0): Random {
-  let state = (Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) + Math.imul(part + 1, 0xc2b2ae35)) >>> 0
+export function seeded(seed: number, stream = 0): Random {
+  let state = (Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) + Math.imul(stream + 1, 0xc2b2ae35)) >>> 0
   const next = () => {
     state = (state + 0x6d2b79f5) >>> 0
     let mixed = Math.imul(state ^ (state >>> 15), state | 1)

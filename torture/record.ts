@@ -2,7 +2,7 @@
 
 import type { Problem } from '#test/invariants.ts'
 import type { Histories } from './history/call.ts'
-import type { Sightings } from './sightings.ts'
+import type { Observations } from './observations.ts'
 
 /** What goes on after it was created. */
 export type Created =
@@ -38,32 +38,32 @@ export type Accepted = {
   amount_minor: number | null
 }
 
-export type Seen = {
+export type ClientRecord = {
   accepted: Map<string, Accepted>
   requests: number
   /** Of each status how many, of an error of ours with its code; 0: the connection broke. */
   answers: Map<string, number>
   /** Of those how many were not answered, or with 5xx by us and not for a provider that failed. */
-  turned_away: number
+  refused: number
   /** When a replay was answered. */
   replays: number[]
   problems: Problem[]
   histories: Histories
-  sightings: Sightings
+  observations: Observations
   /** By the key of a payout, top-up, verification or message: the statuses in which its story may leave it. */
   ends: Map<string, string[]>
 }
 
-export function nothingSeen(): Seen {
+export function emptyRecord(): ClientRecord {
   return {
     accepted: new Map(),
     requests: 0,
     answers: new Map(),
-    turned_away: 0,
+    refused: 0,
     replays: [],
     problems: [],
     histories: new Map(),
-    sightings: new Map(),
+    observations: new Map(),
     ends: new Map(),
   }
 }
@@ -76,7 +76,7 @@ export function isFinal(status: string | null): boolean {
 }
 
 /** Notes what a client was answered; what contradicts an earlier answer is a problem. */
-export function note(seen: Seen, answer: Omit<Accepted, 'at'>): void {
+export function recordAcceptance(seen: ClientRecord, answer: Omit<Accepted, 'at'>): void {
   const before = seen.accepted.get(answer.key)
   if (before === undefined) {
     seen.accepted.set(answer.key, { ...answer, at: performance.now() })

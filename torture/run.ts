@@ -5,63 +5,63 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Problem } from '#test/invariants.ts'
 import { openWork } from '#test/open-work.ts'
 import { until } from '#test/process.ts'
-import type { Fault, Found } from './faults/fault.ts'
+import type { Fault, FaultProblem } from './faults/fault.ts'
 import { FAULTS } from './faults/list.ts'
-import { alwaysSome } from './faults/provider.ts'
+import { injectBackgroundFaults } from './faults/provider.ts'
 import { metricOf } from './gauges.ts'
 import { startLoad, type Load } from './load.ts'
 import { seeded } from './random.ts'
-import type { Planned } from './schedule.ts'
-import { makePrompt, makeUnreliable } from './notifications.ts'
+import type { PlannedFault } from './schedule.ts'
+import { makeNotificationsPrompt, makeNotificationsUnreliable } from './notifications.ts'
 import { startSystem, type System } from './system.ts'
-import type { Place } from './queue-servers.ts'
+import type { QueueServer } from './queue-servers.ts'
 import { describe, describeEnds, describeEvents, describeMessages, type Inflicted } from './table.ts'
 import { judge, settle, type Verdict } from './verdict/verdict.ts'
 
 const RECOVERY_LIMIT_MS = { patient: 60_000, impatient: 15_000 }
-const STORIES_LIMIT_MS = 160_000
+const SCENARIOS_LIMIT_MS = 160_000
 /** Late notifications take up to a minute of it. */
 const SETTLE_LIMIT_MS = 120_000
-const LEAST_REQUESTS_PER_STORY = 4
+const MIN_REQUESTS_PER_SCENARIO = 4
 /** Beyond what a fault takes as a rule. */
 const FAULT_LIMIT_MS = 120_000
 const DIRECT_CLAIMS = 'sluice_jobs_claimed_directly_total'
-const BELLS_WINDOW_MS = 500
+const WAKE_UPS_WINDOW_MS = 500
 /** Of some forty in that time. */
-const FEW_DIRECT_CLAIMS = 2
+const MAX_DIRECT_CLAIMS = 2
 
 export type RunOptions = {
   seed: number
   length_ms: number
-  stories_per_s: number
-  queue: Place
-  schedule: Planned[]
+  scenarios_per_s: number
+  queue: QueueServer
+  schedule: PlannedFault[]
   /** Of the project or of a mutated copy. */
   root: string
   /** With less patience: something is expected to go wrong. */
   impatient: boolean
   /** Times and rates are told and not judged. */
   lenient: boolean
-  say: (line: string) => void
+  print: (line: string) => void
   /** Overwrites the line before where there is a terminal. */
   progress: (line: string) => void
   stopped: AbortSignal
   /** Called when everything has ended because it was stopped; ends this process. */
-  left: (folder: string) => void
+  onStopped: (folder: string) => void
 }
 
 export type Result = { problems: Problem[]; folder: string; system: System }
 
 /** Runs to the end; the caller stops the system. When it throws, everything is stopped and the folder kept. */
 export async function run(options: RunOptions): Promise<Result> {
-  const { queue, root, say } = options
+  const { queue, root, print } = options
   const inflicted: Inflicted[] = []
-  const problems: Found[] = []
+  const problems: FaultProblem[] = []
   const system = await startSystem({
     queue,
     root,
     random: seeded(options.seed, -4_000_000),
-    onLine(_name, line) {
+    onOutputLine(_name, line) {
       const current = inflicted.at(-1)
       if (current && line.includes('a late write was fenced')) current.fenced++
       if (line.includes('"event":"audit.failed"'))
@@ -70,32 +70,32 @@ export async function run(options: RunOptions): Promise<Result> {
     onEnd: (name, how) => void problems.push({ problem: 'a process ended by itself', name, how }),
   })
   try {
-    return await runOn(system, options, inflicted, problems)
+    return await runSystem(system, options, inflicted, problems)
   } catch (error) {
     await system.stop()
-    say(`logs and schedule are kept in ${system.folder}`)
+    print(`logs and schedule are kept in ${system.folder}`)
     throw error
   }
 }
 
-async function runOn(
+async function runSystem(
   system: System,
   options: RunOptions,
   inflicted: Inflicted[],
-  problems: Found[],
+  problems: FaultProblem[],
 ): Promise<Result> {
-  const { seed, schedule, length_ms, stories_per_s, queue, say, stopped } = options
+  const { seed, schedule, length_ms, scenarios_per_s, queue, print, stopped } = options
   // In the middle of whatever it is: what is under way cannot go on.
-  const closing = () => void system.stop().finally(() => options.left(system.folder))
+  const closing = () => void system.stop().finally(() => options.onStopped(system.folder))
   if (stopped.aborted) closing()
   stopped.addEventListener('abort', closing)
   await writeFile(
     join(system.folder, 'schedule.json'),
-    `${JSON.stringify({ seed, queue, length_ms, stories_per_s, schedule }, null, 2)}\n`,
+    `${JSON.stringify({ seed, queue, length_ms, scenarios_per_s, schedule }, null, 2)}\n`,
   )
-  await alwaysSome(system, seeded(seed, -2_000_000))
-  await makeUnreliable(system, length_ms)
-  const load = startLoad(system, seed, stories_per_s)
+  await injectBackgroundFaults(system, seeded(seed, -2_000_000))
+  await makeNotificationsUnreliable(system, length_ms)
+  const load = startLoad(system, seed, scenarios_per_s)
   const began = performance.now()
   const ticker = setInterval(() => {
     const left_s = Math.round((length_ms - (performance.now() - began)) / 1000)
@@ -115,33 +115,33 @@ async function runOn(
   const per_s = load.seen.requests / ((performance.now() - began) / 1000)
   const { requests } = load.seen
   await system.provider('stripe').control('DELETE', '/faults')
-  await makePrompt(system)
-  system.receivers.behave()
-  say('waiting until everything is settled')
-  const limits = options.impatient ? [10_000, 10_000] : [STORIES_LIMIT_MS, SETTLE_LIMIT_MS]
+  await makeNotificationsPrompt(system)
+  system.receivers.acceptAll()
+  print('waiting until everything is settled')
+  const limits = options.impatient ? [10_000, 10_000] : [SCENARIOS_LIMIT_MS, SETTLE_LIMIT_MS]
   const ended = await Promise.race([load.stop().then(() => true), sleep(limits[0], false, { ref: false })])
   if (!ended) problems.push({ problem: 'clients still wait', open: load.open() })
   if (!(await settle(system, limits[1]!)))
     problems.push({ problem: 'work is still under way', open: await openWork(system.sql) })
   clearInterval(ticker)
   const verdict: Verdict = await judge(system, load.seen)
-  verdict.problems.push(...(options.lenient ? await stillProblems(system, problems) : problems))
-  if (!options.lenient && per_s < LEAST_REQUESTS_PER_STORY * stories_per_s)
+  verdict.problems.push(...(options.lenient ? await withoutFinishedJobs(system, problems) : problems))
+  if (!options.lenient && per_s < MIN_REQUESTS_PER_SCENARIO * scenarios_per_s)
     verdict.problems.push({ problem: 'the load was too light to tell', requests, per_s: Math.round(per_s) })
   const answers = [...load.seen.answers].map(([answer, count]) => `${answer}: ${count}`).toSorted()
-  say(`\n${describe(inflicted, load.seen, verdict)}\n`)
-  say(
+  print(`\n${describe(inflicted, load.seen, verdict)}\n`)
+  print(
     `${requests} requests, ${Math.round(per_s)} a second; answers ${answers.join(', ')}; ${verdict.unknown} jobs unknown`,
   )
-  say(describeEnds(verdict.ends))
-  say(describeMessages(verdict))
-  say(describeEvents(verdict.events))
+  print(describeEnds(verdict.ends))
+  print(describeMessages(verdict))
+  print(describeEvents(verdict.events))
   const { payments, calls, took_ms } = verdict.histories
   const { dropped, delayed } = await system.provider('stripe').control('GET', '/webhooks')
-  say(
+  print(
     `${calls} calls about ${payments} payments checked for an order that explains them, in ${Math.round(took_ms)} ms`,
   )
-  say(`${dropped} notifications were lost and ${delayed} late`)
+  print(`${dropped} notifications were lost and ${delayed} late`)
   stopped.removeEventListener('abort', closing)
   await writeFile(join(system.folder, 'problems.json'), `${JSON.stringify(verdict.problems, null, 2)}\n`)
   return { problems: verdict.problems, folder: system.folder, system }
@@ -150,46 +150,51 @@ async function runOn(
 async function inflict(
   system: System,
   load: Load,
-  planned: Planned,
+  planned: PlannedFault,
   inflicted: Inflicted[],
-  { say, impatient, lenient }: RunOptions,
-): Promise<Found[]> {
+  { print, impatient, lenient }: RunOptions,
+): Promise<FaultProblem[]> {
   const fault = FAULTS.find(({ name }) => name === planned.fault)!
   const began = performance.now()
   const record: Inflicted = { fault: fault.name, at: began, recovery_ms: null, fenced: 0 }
   inflicted.push(record)
-  const problems: Found[] = []
-  const turnedAway = load.turnedAway()
+  const problems: FaultProblem[] = []
+  const countRefused = load.countRefused()
   const limit_ms = RECOVERY_LIMIT_MS[impatient ? 'impatient' : 'patient']
-  let over = began
+  let lifted_at = began
   try {
-    problems.push(...((await inTime(fault, fault.inflict(system, seeded(planned.seed)))) ?? []))
-    over = performance.now()
-    await recovered(system, load, limit_ms)
-    if (fault.unnoticed) await bellsRing(system, limit_ms)
-    record.recovery_ms = performance.now() - (fault.counts_from === 'beginning' ? began : over)
+    problems.push(...((await withinLimit(fault, fault.inflict(system, seeded(planned.seed)))) ?? []))
+    lifted_at = performance.now()
+    await untilRecovered(system, load, limit_ms)
+    if (fault.transparent) await untilWakeUpsArrive(system, limit_ms)
+    record.recovery_ms = performance.now() - (fault.recovery_from === 'beginning' ? began : lifted_at)
   } catch (error) {
     problems.push({ problem: 'it did not recover', fault: fault.name, error: String(error) })
   }
-  if (!lenient && fault.unnoticed && load.turnedAway() > turnedAway)
+  if (!lenient && fault.transparent && load.countRefused() > countRefused)
     problems.push({
       problem: 'clients were turned away',
       fault: fault.name,
-      times: load.turnedAway() - turnedAway,
+      times: load.countRefused() - countRefused,
     })
-  if (fault.fences && !(await becomes(() => record.fenced > 0, limit_ms)))
+  if (fault.fences && !(await waitFor(() => record.fenced > 0, limit_ms)))
     problems.push({ problem: 'nothing was fenced', fault: fault.name })
   const { recovery_ms } = record
-  if (!lenient && recovery_ms !== null && recovery_ms > fault.bar_ms)
-    problems.push({ problem: 'recovery took too long', fault: fault.name, recovery_ms, bar_ms: fault.bar_ms })
+  if (!lenient && recovery_ms !== null && recovery_ms > fault.recovery_limit_ms)
+    problems.push({
+      problem: 'recovery took too long',
+      fault: fault.name,
+      recovery_ms,
+      recovery_limit_ms: fault.recovery_limit_ms,
+    })
   const after =
     recovery_ms === null ? 'did not recover' : `recovered after ${(recovery_ms / 1000).toFixed(1)} s`
-  say(`${fault.name}: ${((over - began) / 1000).toFixed(1)} s, ${after}`)
+  print(`${fault.name}: ${((lifted_at - began) / 1000).toFixed(1)} s, ${after}`)
   return problems
 }
 
 /** Without those that only say that a job was late which is not open any more, or waits on purpose. */
-async function stillProblems({ sql }: System, problems: Found[]): Promise<Problem[]> {
+async function withoutFinishedJobs({ sql }: System, problems: FaultProblem[]): Promise<Problem[]> {
   const late = problems.flatMap(({ late_job }) => (late_job === undefined ? [] : [late_job]))
   const open = await sql<{ id: string }[]>`
     select id from jobs where id = any(${late}::uuid[]) and finished_at is null and state <> 'unknown' and run_at <= now()`
@@ -197,46 +202,46 @@ async function stillProblems({ sql }: System, problems: Found[]): Promise<Proble
   return problems.filter(({ late_job }) => late_job === undefined || ids.has(late_job))
 }
 
-async function inTime<T>(fault: Fault, work: Promise<T>): Promise<T> {
-  const limit_ms = fault.takes_ms + FAULT_LIMIT_MS
+async function withinLimit<T>(fault: Fault, work: Promise<T>): Promise<T> {
+  const limit_ms = fault.duration_ms + FAULT_LIMIT_MS
   const late = sleep(limit_ms, undefined, { ref: false }).then(() => {
     throw new Error(`it is not over after ${limit_ms} ms`)
   })
   return await Promise.race([work, late])
 }
 
-async function becomes(look: () => boolean, limit_ms: number): Promise<boolean> {
-  for (const deadline = performance.now() + limit_ms; !look(); await sleep(50))
+async function waitFor(holds: () => boolean, limit_ms: number): Promise<boolean> {
+  for (const deadline = performance.now() + limit_ms; !holds(); await sleep(50))
     if (performance.now() > deadline) return false
   return true
 }
 
 /** Jobs are claimed because bells ring, and no longer because the database was searched for them. */
-async function bellsRing({ workers }: System, limit_ms: number): Promise<void> {
+async function untilWakeUpsArrive({ workers }: System, limit_ms: number): Promise<void> {
   const deadline = performance.now() + limit_ms
   const direct = async () => await Promise.all(workers.map((worker) => metricOf(worker, DIRECT_CLAIMS)))
   for (let before = await direct(); ;) {
-    await sleep(BELLS_WINDOW_MS)
+    await sleep(WAKE_UPS_WINDOW_MS)
     const now = await direct()
-    if (now.every((count, index) => count - before[index]! <= FEW_DIRECT_CLAIMS)) return
+    if (now.every((count, index) => count - before[index]! <= MAX_DIRECT_CLAIMS)) return
     if (performance.now() > deadline) throw new Error('jobs are still claimed directly')
     before = now
   }
 }
 
 /** A payment goes through on each API, and jobs that were under way when the fault ended have been claimed again. */
-async function recovered({ sql }: System, load: Load, limit_ms: number): Promise<void> {
+async function untilRecovered({ sql }: System, load: Load, limit_ms: number): Promise<void> {
   // A lease that is renewed is that of a call which takes long.
-  const held = await sql<{ id: string; attempt: number; lease_until: string }[]>`
+  const running = await sql<{ id: string; attempt: number; lease_until: string }[]>`
     select id, attempt, lease_until::text from jobs where state = 'running'`
   await Promise.all([load.probe(0, limit_ms), load.probe(1, limit_ms)])
-  const again = async () => {
+  const isReclaimed = async () => {
     const [row] = await sql<{ orphans: boolean }[]>`
       select exists (
-        select from jsonb_to_recordset(${sql.json([...held])}) as h(
+        select from jsonb_to_recordset(${sql.json([...running])}) as h(
           id uuid, attempt integer, lease_until timestamptz)
         join jobs j using (id, attempt, lease_until) where j.state = 'running') as orphans`
     return !row!.orphans
   }
-  await until('no job is left to a lapsed lease', again, limit_ms)
+  await until('no job is left to a lapsed lease', isReclaimed, limit_ms)
 }

@@ -9,16 +9,21 @@ import { startPostgres, type EmbeddedPostgres } from '#start/postgres.ts'
 import { freePort } from '#start/ports.ts'
 import { createClient, type Client } from '#test/client.ts'
 import { createVault, type Vault } from '#core/secrets.ts'
-import { createKey, HOST, SMALL, variables } from '#test/environment.ts'
+import { createKey, HOST, SMALL_SYSTEM, variables } from '#test/environment.ts'
 import { makeFolder } from '#test/folders.ts'
 import { PARTS, type PartName } from '#test/parts.ts'
 import { startProcess, until, type Process } from '#test/process.ts'
-import { startProviders, type Provider, type ProviderName, type Told } from '#test/providers.ts'
+import { startProviders, type Provider, type ProviderName, type ProviderAddresses } from '#test/providers.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
-import { makeEndpoints, ONE_LISTENS_OF, OF_EVERYTHING, OF_THE_BUSY } from './events/endpoints.ts'
-import { follow, type Follower } from './events/follower.ts'
+import {
+  makeEndpoints,
+  TENANTS_PER_SUBSCRIBER,
+  ALL_EVENTS_ENDPOINTS,
+  BUSY_TENANT_ENDPOINTS,
+} from './events/endpoints.ts'
+import { followFeed, type Follower } from './events/follower.ts'
 import { startReceivers, type Receivers } from './events/receivers.ts'
-import { startQueueServers, type Place, type QueueServers } from './queue-servers.ts'
+import { startQueueServers, type QueueServer, type RunningQueueServers } from './queue-servers.ts'
 import type { Random } from './random.ts'
 
 /** The attempts of a delivery: so often that none is given up, and so soon that an ordered endpoint goes on. */
@@ -35,14 +40,14 @@ export type Member = {
 }
 
 export type System = {
-  queue: Place
+  queue: QueueServer
   /** Where the processes' sources are. */
   root: string
   /** Straight to the database, past the wire. */
   sql: Sql
   postgres: EmbeddedPostgres
   /** Null with the queue on PostgreSQL. */
-  redis: QueueServers | null
+  redis: RunningQueueServers | null
   /** What the processes' connections go through; several Redis are reached directly. */
   wires: { postgres: Proxy; redis: Proxy | null; provider: (name: ProviderName) => Proxy }
   apis: Member[]
@@ -72,19 +77,25 @@ export type System = {
 }
 
 export type SystemOptions = {
-  queue: Place
+  queue: QueueServer
   /** The folder of the project, or of a copy of it, whose processes are run. */
   root: string
   /** Of those who receive events. */
   random: Random
   /** Hears each line that a process logs. */
-  onLine: (name: string, line: string) => void
+  onOutputLine: (name: string, line: string) => void
   /** Hears of a process that ended without being told to. */
   onEnd: (name: string, how: string) => void
 }
 
 /** Starts everything: PostgreSQL, Redis, the processor's emulator, receivers, two APIs, two workers, the webhooks host. */
-export async function startSystem({ queue, root, random, onLine, onEnd }: SystemOptions): Promise<System> {
+export async function startSystem({
+  queue,
+  root,
+  random,
+  onOutputLine,
+  onEnd,
+}: SystemOptions): Promise<System> {
   const { path: folder, remove } = await makeFolder('torture')
   await mkdir(join(folder, 'logs'))
   const ends = new AsyncDisposableStack()
@@ -109,9 +120,9 @@ export async function startSystem({ queue, root, random, onLine, onEnd }: System
     const started = await startProcess(file, {
       root,
       ...how,
-      onLine(line) {
+      onOutputLine(line) {
         log.write(`${line}\n`)
-        onLine(name, line)
+        onOutputLine(name, line)
       },
     })
     void started.ended.then(() => log.end())
@@ -178,7 +189,7 @@ export async function startSystem({ queue, root, random, onLine, onEnd }: System
     const provider = (name: ProviderName) => providers.get(name)!
     const toProviders = new Map<ProviderName, Proxy>()
     /** The addresses of each, with its wire in the place of what we call. */
-    const told = new Map<ProviderName, Told>()
+    const told = new Map<ProviderName, ProviderAddresses>()
     for (const [name, { told: straight }] of providers) {
       const called = straight['smtp_url'] === undefined ? 'url' : 'smtp_url'
       const wire = await wired(straight[called]!)
@@ -191,7 +202,7 @@ export async function startSystem({ queue, root, random, onLine, onEnd }: System
     ends.defer(() => receivers.close())
 
     const env: Record<string, string> = {
-      ...SMALL,
+      ...SMALL_SYSTEM,
       ...variables({
         database_url: wires.postgres.url,
         redis_url: redis && (wires.redis?.url ?? redis.url),
@@ -226,12 +237,12 @@ export async function startSystem({ queue, root, random, onLine, onEnd }: System
     const clientsOf = (key: string) => ports.api.map((port) => createClient(`http://${HOST}:${port}`, key))
     const followers: Follower[] = []
     ends.defer(() => followers.forEach((follower) => follower.stop()))
-    const open = async (clients: Client[], tenant_id: string, wanted: typeof OF_EVERYTHING) => {
+    const open = async (clients: Client[], tenant_id: string, wanted: typeof ALL_EVENTS_ENDPOINTS) => {
       await makeEndpoints(receivers, clients, tenant_id, wanted)
-      followers.push(follow(clients, tenant_id))
+      followers.push(followFeed(clients, tenant_id))
       return clients
     }
-    const clients = await open(clientsOf(secret), tenant_id, OF_THE_BUSY)
+    const clients = await open(clientsOf(secret), tenant_id, BUSY_TENANT_ENDPOINTS)
     let tenants = 0
     const stripe = provider('stripe')
     // The processor's own faults meet others too, who simply ask again.
@@ -269,7 +280,9 @@ export async function startSystem({ queue, root, random, onLine, onEnd }: System
         // The database may be away.
         const key = await until('there is a tenant', () => createKey(sql, name).catch(() => undefined))
         const of_tenant = clientsOf(key.secret)
-        return nth % ONE_LISTENS_OF === 0 ? await open(of_tenant, key.tenant_id, OF_EVERYTHING) : of_tenant
+        return nth % TENANTS_PER_SUBSCRIBER === 0
+          ? await open(of_tenant, key.tenant_id, ALL_EVENTS_ENDPOINTS)
+          : of_tenant
       },
       webhooks_url,
       email_secret,

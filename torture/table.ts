@@ -1,22 +1,26 @@
 // What each kind of fault did to the system, as one table.
 import type { Problem } from '#test/invariants.ts'
-import type { Seen } from './record.ts'
+import type { ClientRecord } from './record.ts'
 import type { EventCounts } from './verdict/events.ts'
 import type { Verdict } from './verdict/verdict.ts'
 
 /** A fault as it was inflicted; what happened until the next one counts as its own. Clock: `performance.now()`. */
 export type Inflicted = { fault: string; at: number; recovery_ms: number | null; fenced: number }
 
-const LOST =
+const LOST_PROBLEM =
   /lost|skipped|left lying|nothing works on it|nobody takes it|taken and not applied|did not arrive|still under way|not ended/
-const DOUBLE = /twice|two |accepted for more|ended was paid/
+const DUPLICATE_PROBLEM = /twice|two |accepted for more|ended was paid/
 
 const COLUMNS = [
   'fault', 'times', 'accepted', 'finished', 'jobs_lost', 'double_effects', 'replays_absorbed', 'fenced', 'recovery p50', 'max',
 ] as const // prettier-ignore
 
 /** The table as text; the first row is what was before the first fault, the last is the sum. */
-export function describe(inflicted: Inflicted[], seen: Seen, { problems, finished }: Verdict): string {
+export function describe(
+  inflicted: Inflicted[],
+  seen: ClientRecord,
+  { problems, finished }: Verdict,
+): string {
   const names = ['(none)', ...new Set(inflicted.map(({ fault }) => fault)), '(unplaced)']
   const of = (at: number) => inflicted.findLast((one) => one.at <= at)?.fault ?? '(none)'
   const placed = new Map<string, string>()
@@ -28,8 +32,8 @@ export function describe(inflicted: Inflicted[], seen: Seen, { problems, finishe
     Object.values(problem)
       .map((fact) => placed.get(String(fact)))
       .find((found) => found !== undefined) ?? '(unplaced)'
-  const lost = problems.filter(({ problem }) => LOST.test(problem)).map(where)
-  const doubled = problems.filter(({ problem }) => DOUBLE.test(problem)).map(where)
+  const lost = problems.filter(({ problem }) => LOST_PROBLEM.test(problem)).map(where)
+  const doubled = problems.filter(({ problem }) => DUPLICATE_PROBLEM.test(problem)).map(where)
   const accepted = [...seen.accepted.values()]
   const times = (list: string[], name: string) => list.filter((one) => one === name).length
 
@@ -72,13 +76,13 @@ export function describe(inflicted: Inflicted[], seen: Seen, { problems, finishe
 
 /** One line: how many of each there are beside payments and messages, by status. */
 export function describeEnds({ payout, top_up, kyc }: Verdict['ends']): string {
-  return `payouts: ${inWords(payout)}; top-ups: ${inWords(top_up)}; verifications: ${inWords(kyc)}`
+  return `payouts: ${countsText(payout)}; top-ups: ${countsText(top_up)}; verifications: ${countsText(kyc)}`
 }
 
 /** One line: what became of messages, also of those about which nobody knew for a while. */
 export function describeMessages({ ends, messages }: Verdict): string {
-  const { ambiguous, told, found, unknown, failed_and_sent } = messages
-  return `messages: ${inWords(ends.message)}; ${ambiguous} were ambiguous, of which ${told} were resolved by what the provider told, ${found} were found there, ${unknown} are named unknown; ${failed_and_sent} were sent although the provider said that it failed`
+  const { ambiguous, reported, found, unknown, failed_and_sent } = messages
+  return `messages: ${countsText(ends.message)}; ${ambiguous} were ambiguous, of which ${reported} were resolved by what the provider told, ${found} were found there, ${unknown} are named unknown; ${failed_and_sent} were sent although the provider said that it failed`
 }
 
 /** One line: how many events there were, and how often they were sent. */
@@ -93,7 +97,7 @@ export function describeEvents({
   return `events: ${events} in ${feeds} feeds; ${deliveries} deliveries to ${endpoints} endpoints in ${requests} requests that were read, of which ${repeated} repeated one`
 }
 
-function inWords(counts: Record<string, number>): string {
+function countsText(counts: Record<string, number>): string {
   const parts = Object.entries(counts).map(([status, count]) => `${count} ${status}`)
   return parts.join(', ') || 'none'
 }

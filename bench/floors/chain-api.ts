@@ -4,16 +4,16 @@ import { randomUUIDv7 } from 'node:crypto'
 import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { z } from 'zod'
-import { need, openPool, serve } from './serve.ts'
+import { requireEnv, openPool, serve } from './serve.ts'
 
 const sql = openPool()
-const channel = `${need('QUEUE_NAME')}:done`
-const queue = new Queue(need('QUEUE_NAME'), {
-  connection: new Redis(need('REDIS_URL'), { maxRetriesPerRequest: null }),
+const channel = `${requireEnv('QUEUE_NAME')}:done`
+const queue = new Queue(requireEnv('QUEUE_NAME'), {
+  connection: new Redis(requireEnv('REDIS_URL'), { maxRetriesPerRequest: null }),
   defaultJobOptions: { removeOnComplete: true, removeOnFail: true },
 })
 const waiting = new Map<string, () => void>()
-const subscriber = new Redis(need('REDIS_URL'))
+const subscriber = new Redis(requireEnv('REDIS_URL'))
 await subscriber.subscribe(channel)
 subscriber.on('message', (_channel, id) => {
   waiting.get(id)?.()

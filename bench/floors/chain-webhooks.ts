@@ -4,15 +4,15 @@ import { randomUUIDv7 } from 'node:crypto'
 import type { TransactionSql } from 'postgres'
 import { verifyStripe } from '#providers/signatures.ts'
 import { stripePayouts } from '#providers/stripe/payouts.ts'
-import { need, openPool, serve } from './serve.ts'
+import { requireEnv, openPool, serve } from './serve.ts'
 
 const sql = openPool()
-const secrets = [need('STRIPE_WEBHOOK_SECRET')]
+const secrets = [requireEnv('STRIPE_WEBHOOK_SECRET')]
 const STATUS: Record<string, string> = { requires_capture: 'authorized', succeeded: 'captured' }
 
 const payouts = stripePayouts({
-  secret_key: need('STRIPE_SECRET_KEY'),
-  api_base: need('STRIPE_API_BASE'),
+  secret_key: requireEnv('STRIPE_SECRET_KEY'),
+  api_base: requireEnv('STRIPE_API_BASE'),
 })
 
 type Event = {
@@ -60,12 +60,12 @@ await serve((app) => {
     const event = JSON.parse(text) as Event
     const { id, type, data } = event
     const { object, id: reference, status } = data.object
-    const seen = type === 'payout.updated' ? await payoutStatus(reference) : status
+    const current_status = type === 'payout.updated' ? await payoutStatus(reference) : status
     await sql.begin(async (tx) => {
       await tx`
         insert into floor_notifications (id, kind, payload, state) values (${id}, ${type}, ${text}::text::jsonb, 'received')
         on conflict do nothing`
-      await (object === 'payout' ? applyToPayout(tx, event, seen) : applyToPayment(tx, event))
+      await (object === 'payout' ? applyToPayout(tx, event, current_status) : applyToPayment(tx, event))
       await tx`update floor_notifications set state = 'applied', applied_at = now() where id = ${id}`
     })
     return { received: true }

@@ -5,19 +5,19 @@ import { Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 import { stripeProcessor } from '#providers/stripe/payments.ts'
 import { stripePayouts } from '#providers/stripe/payouts.ts'
-import { need, openPool } from './serve.ts'
+import { requireEnv, openPool } from './serve.ts'
 
 /** As in the product. */
 const CONCURRENCY = 100
 
-type Ask = { job_id: string; amount: number }
-type Authorize = Ask & { payment_id: string; currency: string; payment_method: string }
-type Capture = Ask & { payment_id: string; reference: string }
-type Payout = Ask & { payout_id: string; currency: string; destination: string }
+type JobData = { job_id: string; amount: number }
+type Authorize = JobData & { payment_id: string; currency: string; payment_method: string }
+type Capture = JobData & { payment_id: string; reference: string }
+type Payout = JobData & { payout_id: string; currency: string; destination: string }
 
 const sql = openPool()
-const publisher = new Redis(need('REDIS_URL'))
-const stripe = { secret_key: need('STRIPE_SECRET_KEY'), api_base: need('STRIPE_API_BASE') }
+const publisher = new Redis(requireEnv('REDIS_URL'))
+const stripe = { secret_key: requireEnv('STRIPE_SECRET_KEY'), api_base: requireEnv('STRIPE_API_BASE') }
 const processor = stripeProcessor(stripe)
 const payouts = stripePayouts(stripe)
 
@@ -81,13 +81,13 @@ async function payOut({
 const PERFORM: Record<string, (data: never) => Promise<void>> = { authorize, capture, payout: payOut }
 
 const worker = new Worker(
-  need('QUEUE_NAME'),
+  requireEnv('QUEUE_NAME'),
   async ({ name, data }) => {
     await PERFORM[name]!(data as never)
-    await publisher.publish(`${need('QUEUE_NAME')}:done`, (data as Ask).job_id)
+    await publisher.publish(`${requireEnv('QUEUE_NAME')}:done`, (data as JobData).job_id)
   },
   {
-    connection: new Redis(need('REDIS_URL'), { maxRetriesPerRequest: null }),
+    connection: new Redis(requireEnv('REDIS_URL'), { maxRetriesPerRequest: null }),
     concurrency: CONCURRENCY,
   },
 )

@@ -5,32 +5,36 @@ import { createTransport } from 'nodemailer'
 import twilio from 'twilio'
 import RequestClient from 'twilio/lib/base/RequestClient.js'
 import { EMAIL_TEXTS, newAddress, SMS_TEXT } from '../measures/messages/texts.ts'
-import { need, serve } from './serve.ts'
+import { requireEnv, serve } from './serve.ts'
 
 /** As many as the product's worker has under way at most. */
-const IN_FLIGHT = Number(need('WORKER_CONCURRENCY'))
+const IN_FLIGHT = Number(requireEnv('WORKER_CONCURRENCY'))
 const TWILIO = 'https://api.twilio.com'
 
 /** The SDK has no other way to be sent elsewhere. Node's agent keeps connections, and opens as many as are asked for. */
-class Elsewhere extends RequestClient {
+class EmulatorClient extends RequestClient {
   override request<T>(options: RequestClient.RequestOptions<T>) {
-    return super.request<T>({ ...options, uri: options.uri.replace(TWILIO, need('TWILIO_API_BASE')) })
+    return super.request<T>({ ...options, uri: options.uri.replace(TWILIO, requireEnv('TWILIO_API_BASE')) })
   }
 }
 
 const transport = createTransport({
-  url: need('SMTP_URL'),
+  url: requireEnv('SMTP_URL'),
   pool: true,
   // As the product does with a server on this machine.
   ignoreTLS: true,
-  maxConnections: Number(need('SMTP_CONNECTIONS')),
+  maxConnections: Number(requireEnv('SMTP_CONNECTIONS')),
   maxMessages: Infinity,
 })
-const client = twilio(need('TWILIO_ACCOUNT_SID'), need('TWILIO_AUTH_TOKEN'), { httpClient: new Elsewhere() })
+const client = twilio(requireEnv('TWILIO_ACCOUNT_SID'), requireEnv('TWILIO_AUTH_TOKEN'), {
+  httpClient: new EmulatorClient(),
+})
 
 const SEND: Record<Channel, () => Promise<unknown>> = {
-  email: () => transport.sendMail({ from: need('EMAIL_FROM'), to: newAddress('email'), ...EMAIL_TEXTS }),
-  sms: () => client.messages.create({ from: need('TWILIO_FROM'), to: newAddress('sms'), body: SMS_TEXT }),
+  email: () =>
+    transport.sendMail({ from: requireEnv('EMAIL_FROM'), to: newAddress('email'), ...EMAIL_TEXTS }),
+  sms: () =>
+    client.messages.create({ from: requireEnv('TWILIO_FROM'), to: newAddress('sms'), body: SMS_TEXT }),
 }
 
 await serve((app) => {
@@ -44,12 +48,12 @@ await serve((app) => {
 async function sendFor(seconds: number, send: () => Promise<unknown>): Promise<number> {
   const until = performance.now() + seconds * 1000
   let sent = 0
-  const sendUntilThen = async () => {
+  const sendLoop = async () => {
     while (performance.now() < until) {
       await send()
       sent += 1
     }
   }
-  await Promise.all(Array.from({ length: IN_FLIGHT }, sendUntilThen))
+  await Promise.all(Array.from({ length: IN_FLIGHT }, sendLoop))
   return sent
 }

@@ -1,10 +1,10 @@
 // Floor: undici and one HMAC for each event. `GET /post?seconds=5&url=...` posts for that long and answers how many were taken.
 import { Pool } from 'undici'
 import { signStandardWebhook } from '#core/standard-webhooks.ts'
-import { need, serve } from './serve.ts'
+import { requireEnv, serve } from './serve.ts'
 
 /** As many as the product's worker has under way at most. */
-const IN_FLIGHT = Number(need('DELIVERY_CONCURRENCY'))
+const IN_FLIGHT = Number(requireEnv('DELIVERY_CONCURRENCY'))
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 
 await serve((app) => {
@@ -13,7 +13,7 @@ await serve((app) => {
     const pool = new Pool(origin, { connections: IN_FLIGHT })
     const until = performance.now() + Number(query.seconds) * 1000
     let posted = 0
-    const postUntilThen = async () => {
+    const postLoop = async () => {
       while (performance.now() < until) {
         const id = crypto.randomUUID()
         const body = JSON.stringify({ id, timestamp: new Date().toISOString(), data: query.body })
@@ -24,7 +24,7 @@ await serve((app) => {
         posted += 1
       }
     }
-    await Promise.all(Array.from({ length: IN_FLIGHT }, postUntilThen))
+    await Promise.all(Array.from({ length: IN_FLIGHT }, postLoop))
     await pool.close()
     return { posted }
   })

@@ -3,13 +3,13 @@ import { once } from 'node:events'
 import { Queue, Worker, createPostgresBackend, createRedisBackend, runMigrations } from 'bullmq'
 import { Redis } from 'ioredis'
 import { Client } from 'pg'
-import { need } from './serve.ts'
+import { requireEnv } from './serve.ts'
 
 const CONCURRENCY = 50
 const IDLE_JOBS = 200
 
-const jobs = Number(need('JOBS'))
-const onPostgres = need('BACKEND') === 'postgres'
+const jobs = Number(requireEnv('JOBS'))
+const onPostgres = requireEnv('BACKEND') === 'postgres'
 const name = `floor-${process.pid}`
 const keep = { removeOnComplete: true, removeOnFail: true }
 const { queue, worker } = onPostgres ? await openPostgres() : openRedis()
@@ -49,7 +49,7 @@ async function until(count: number): Promise<void> {
 }
 
 function openRedis() {
-  const connect = () => new Redis(need('REDIS_URL'), { maxRetriesPerRequest: null })
+  const connect = () => new Redis(requireEnv('REDIS_URL'), { maxRetriesPerRequest: null })
   const options = { concurrency: CONCURRENCY, autorun: false, connection: connect() }
   return {
     queue: new Queue(name, { connection: connect(), defaultJobOptions: keep }),
@@ -58,7 +58,7 @@ function openRedis() {
 }
 
 async function openPostgres() {
-  const connectionString = need('DATABASE_URL')
+  const connectionString = requireEnv('DATABASE_URL')
   const client = new Client({ connectionString })
   await client.connect()
   await runMigrations(client, 'bullmq')

@@ -3,39 +3,39 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-type Seen = { waits: number[]; first_at: number; last_at: number }
+type Arrivals = { waits: number[]; first_at: number; last_at: number }
 
-const names = new Map<string, Seen>()
+const names = new Map<string, Arrivals>()
 const TIMESTAMP = /"timestamp":"([^"]+)"/
 
 const server = createServer((request, response) => {
   const [, what, name = ''] = request.url!.split('/')
   if (what === 'hang') return void request.resume()
-  if (what === 'told') return answer(request.method === 'DELETE' ? forget(name) : told(name), response)
+  if (what === 'told') return answer(request.method === 'DELETE' ? resetStats(name) : statsOf(name), response)
   const chunks: Buffer[] = []
   request.on('data', (chunk: Buffer) => chunks.push(chunk))
   request.on('end', () => {
-    take(name, Buffer.concat(chunks).toString('utf8'))
+    recordArrival(name, Buffer.concat(chunks).toString('utf8'))
     response.writeHead(204).end()
   })
 })
 
-function take(name: string, body: string): void {
+function recordArrival(name: string, body: string): void {
   const now = Date.now()
-  const seen = names.get(name) ?? { waits: [], first_at: now, last_at: now }
-  names.set(name, seen)
-  seen.last_at = now
-  seen.waits.push(now - Date.parse(TIMESTAMP.exec(body)?.[1] ?? ''))
+  const arrivals = names.get(name) ?? { waits: [], first_at: now, last_at: now }
+  names.set(name, arrivals)
+  arrivals.last_at = now
+  arrivals.waits.push(now - Date.parse(TIMESTAMP.exec(body)?.[1] ?? ''))
 }
 
-function told(name: string): object {
+function statsOf(name: string): object {
   const { waits, first_at, last_at } = names.get(name) ?? { waits: [], first_at: 0, last_at: 0 }
   const sorted = waits.toSorted((a, b) => a - b)
   const quantile = (q: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? null
   return { count: waits.length, took_ms: last_at - first_at, p50_ms: quantile(0.5), p99_ms: quantile(0.99) }
 }
 
-function forget(name: string): object {
+function resetStats(name: string): object {
   names.delete(name)
   return {}
 }

@@ -1,8 +1,8 @@
 // Floor: Fastify and a bare SELECT of one page, from the tables that the product reads.
-import { need, openPool, serve } from './serve.ts'
+import { requireEnv, openPool, serve } from './serve.ts'
 
 const sql = openPool()
-const tenant_id = need('TENANT_ID')
+const tenant_id = requireEnv('TENANT_ID')
 
 await serve((app) => {
   app.get('/customers', async (request) => {

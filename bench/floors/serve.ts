@@ -4,13 +4,13 @@ import postgres from 'postgres'
 import { z } from 'zod'
 
 /** The product's pool is as large. */
-const POOL = 10
+const POOL_SIZE = 10
 
 export function openPool(): postgres.Sql {
-  return postgres(need('DATABASE_URL'), { max: POOL, onnotice: () => {} })
+  return postgres(requireEnv('DATABASE_URL'), { max: POOL_SIZE, onnotice: () => {} })
 }
 
-export function need(name: string): string {
+export function requireEnv(name: string): string {
   const value = process.env[name]
   if (value === undefined) throw new Error(`${name} is not set`)
   return value

@@ -9,9 +9,9 @@ import { untilDrained, type Measure } from './measure.ts'
 
 const MANY_TENANTS = 2000
 /** Of the time a drain takes, the first and the last this part are compared. */
-const PART = 0.2
+const SHARE = 0.2
 /** A noisy tenant with few waiting: as much noise, of another size. */
-const FEW = 0.25
+const SMALL_SHARE = 0.25
 const OTHERS_PER_S = 20
 
 const HEADERS = { 'content-type': 'application/json', prefer: 'respond-async' }
@@ -59,13 +59,17 @@ export const backlog: Measure = {
         0.8,
       ),
     )
-    const quiet = await waitsBeside(system, 0)
-    const small = await waitsBeside(system, Math.round(jobs * FEW))
-    const large = await waitsBeside(system, jobs)
+    const quiet = await waitNextTo(system, 0)
+    const small = await waitNextTo(system, Math.round(jobs * SMALL_SHARE))
+    const large = await waitNextTo(system, jobs)
     const wait = { measure: 'backlog', unit: 'ms' } as const
     rows.push(
       info({ ...wait, name: 'Wait of another tenant, p95, nothing else to do', measured: quiet }),
-      info({ ...wait, name: `The same beside ${Math.round(jobs * FEW)} waiting jobs`, measured: small }),
+      info({
+        ...wait,
+        name: `The same beside ${Math.round(jobs * SMALL_SHARE)} waiting jobs`,
+        measured: small,
+      }),
       atMost(
         { ...wait, name: `The same beside ${jobs} waiting jobs`, measured: large },
         { name: 'beside a quarter of them', value: small },
@@ -78,13 +82,13 @@ export const backlog: Measure = {
 
 async function fill({ sql }: System, jobs: number, tenants: number): Promise<void> {
   await sql`truncate jobs, job_attempts`
-  const most = 50_000
-  for (let from = 0; from < jobs; from += most)
+  const batch_size = 50_000
+  for (let from = 0; from < jobs; from += batch_size)
     await sql`
       insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
       select gen_random_uuid(), md5('backlog ' || n % ${tenants}::integer)::uuid, 'payments', 'notification.apply',
         jsonb_build_object('notification_id', gen_random_uuid()), 25
-      from generate_series(${from}::integer, ${Math.min(jobs, from + most) - 1}::integer) n`
+      from generate_series(${from}::integer, ${Math.min(jobs, from + batch_size) - 1}::integer) n`
   await sql`analyze jobs`
 }
 
@@ -102,14 +106,14 @@ async function drain(system: System, jobs: number, tenants: number): Promise<Dra
     with done as (select extract(epoch from finished_at - min(finished_at) over ())::float8 as at from jobs),
       took as (select max(at) as s from done)
     select ${jobs}::float8 / s as rate,
-      (select count(*) from done where at <= s * ${PART}::float8) / (s * ${PART}::float8) as first,
-      (select count(*) from done where at >= s * (1 - ${PART}::float8)) / (s * ${PART}::float8) as last
+      (select count(*) from done where at <= s * ${SHARE}::float8) / (s * ${SHARE}::float8) as first,
+      (select count(*) from done where at >= s * (1 - ${SHARE}::float8)) / (s * ${SHARE}::float8) as last
     from took`
   return { ...row!, rss_mb }
 }
 
 /** The p95 of how long the jobs of other tenants wait for a worker, beside a tenant with so many waiting; the median of the rounds. */
-async function waitsBeside(system: System, jobs: number): Promise<number> {
+async function waitNextTo(system: System, jobs: number): Promise<number> {
   const { seconds, rounds } = system.options
   const waits: number[] = []
   for (let round = 0; round < rounds; round++) {

@@ -1,5 +1,5 @@
 // Authorizing and capturing with every protection on, against a chain without any.
-import { alternate } from '../compare.ts'
+import { runAlternately } from '../compare.ts'
 import { closedLoop, openLoop, type Load } from '../load.ts'
 import { peakRss } from '../processes.ts'
 import type { System } from '../system.ts'
@@ -41,7 +41,7 @@ async function measure(system: System, url: string): Promise<Row[]> {
   try {
     log('authorizing payments')
     await payments.authorize(64, Math.min(3, seconds))
-    const authorized = await alternate(rounds, { product: () => payments.authorize(64, seconds) })
+    const authorized = await runAlternately(rounds, { product: () => payments.authorize(64, seconds) })
     rows.push(
       info({ ...row, name: 'Authorize, 64 clients', measured: authorized.product.rate }, peer('authorize')),
       cost({ ...row, name: 'Authorize, 64 clients' }, authorized.product),
@@ -55,18 +55,18 @@ async function measure(system: System, url: string): Promise<Row[]> {
     await chain.capture(64, Math.min(3, seconds))
     await stubbed.capture(64, Math.min(3, seconds))
 
-    let most = 0
+    let max_rate = 0
     for (const [connections, times] of [
       [64, 2],
       [256, 3],
     ] as const) {
       log(`capturing with ${connections} clients`)
-      const results = await alternate(rounds, {
+      const results = await runAlternately(rounds, {
         floor: () => chain.capture(connections, seconds),
         product: () => capture(connections, seconds),
         stubbed: () => stubbed.capture(connections, seconds),
       })
-      most = Math.max(most, results.product.rate)
+      max_rate = Math.max(max_rate, results.product.rate)
       const name = `Capture, ${connections} clients, 100 tenants`
       const floor = { name: 'chain floor', value: results.floor.rate }
       rows.push(
@@ -90,7 +90,7 @@ async function measure(system: System, url: string): Promise<Row[]> {
     }
 
     log('capturing with one client')
-    const idle = await alternate(rounds, {
+    const idle = await runAlternately(rounds, {
       floor: () => chain.capture(1, seconds),
       product: () => capture(1, seconds),
     })
@@ -103,10 +103,10 @@ async function measure(system: System, url: string): Promise<Row[]> {
     )
 
     log('capturing with respond-async')
-    const rate = most / 2
+    const rate = max_rate / 2
     await using durable = await durableFloor(system)
     await durable.run(Math.min(3, seconds))
-    const accepted = await alternate(rounds, {
+    const accepted = await runAlternately(rounds, {
       floor: () => durable.at(rate, seconds),
       async product() {
         await payments.prepare(Math.ceil(rate * seconds))

@@ -1,6 +1,6 @@
 // Creating customers: everything that is done for one, against one INSERT.
 import { freshKey } from '#test/client.ts'
-import { alternate } from '../compare.ts'
+import { runAlternately } from '../compare.ts'
 import { closedLoop, openLoop, request } from '../load.ts'
 import type { Key, System } from '../system.ts'
 import { atLeast, cost, info } from '../table.ts'
@@ -16,10 +16,10 @@ export const customers: Measure = {
     await using floor = await system.startFloor('insert')
     await using empty = await system.startFloor('empty')
     const create = (key: Key, run_s: number) => createCustomers(api.url, '/v1/customers', [key], run_s)
-    const everybody = (run_s: number) => createCustomers(api.url, '/v1/customers', system.keys, run_s)
+    const allTenants = (run_s: number) => createCustomers(api.url, '/v1/customers', system.keys, run_s)
     const insert = (run_s: number) =>
       createCustomers(String(floor.told['url']), '/customers', system.keys, run_s)
-    const nothing = (run_s: number) =>
+    const emptyRequests = (run_s: number) =>
       closedLoop({
         url: String(empty.told['url']),
         connections: 64,
@@ -27,13 +27,13 @@ export const customers: Measure = {
         expect: 200,
         next: () => request('GET', '/'),
       })
-    for (const warm of [everybody, insert, nothing]) await warm(Math.min(3, seconds))
-    const results = await alternate(rounds, {
+    for (const warm of [allTenants, insert, emptyRequests]) await warm(Math.min(3, seconds))
+    const results = await runAlternately(rounds, {
       floor: () => insert(seconds),
-      product: () => everybody(seconds),
+      product: () => allTenants(seconds),
       one: () => create(system.keys[0]!, seconds),
-      replays: () => createBesideReplays(api.url, system.keys, seconds),
-      empty: () => nothing(seconds),
+      replays: () => createWithReplays(api.url, system.keys, seconds),
+      empty: () => emptyRequests(seconds),
     })
     void worker
     const row = { measure: 'customers', unit: 'req/s' } as const
@@ -80,7 +80,7 @@ async function createCustomers(url: string, path: string, keys: Key[], seconds: 
 }
 
 /** The same, where every fifth request repeats one that was answered before. */
-async function createBesideReplays(url: string, keys: Key[], seconds: number) {
+async function createWithReplays(url: string, keys: Key[], seconds: number) {
   let turn = 0
   const sent: string[] = []
   return await closedLoop({

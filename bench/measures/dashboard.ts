@@ -23,9 +23,9 @@ import type { Measure } from './measure.ts'
 const PAGE_MS = 1_000
 /** So many people look at the dashboard, each at a page that asks again and again, and at the stream of operations. */
 const VIEWERS = 5
-const EVERY_MS = 5_000
+const REFRESH_INTERVAL_MS = 5_000
 /** Each page is asked for once in that time and more. */
-const COST_MS = 40_000
+const CPU_WINDOW_MS = 40_000
 
 const PASSWORD = 'correct horse battery staple'
 const EMAIL = 'bench@sluice.example'
@@ -42,9 +42,9 @@ export const dashboard: Measure = {
     const [jobs, payments] = [finished, Math.ceil(finished / 2)].map((each) => each.toLocaleString('en-US'))
     const many = `${payments} payments, ${jobs} jobs`
     const rows: Row[] = []
-    for (const [name, { asks }] of Object.entries(pages)) {
+    for (const [name, { requests }] of Object.entries(pages)) {
       log(`answers of the page ${name}`)
-      const times = await timesOf(side, asks)
+      const times = await timesOf(side, requests)
       const name_of = `Answers of the page ${name}, ${many}`
       rows.push(
         below({ ...row, unit: 'ms', name: `${name_of}, first time`, measured: times[0]! }, PAGE_MS),
@@ -64,24 +64,24 @@ export const dashboard: Measure = {
         ),
       )
     log('what people at the dashboard cost')
-    const asks = Object.values(pages).map((page) => page.asks)
-    const quiet = await busyPart()
+    const requests = Object.values(pages).map((page) => page.requests)
+    const quiet = await cpuPercent()
     {
-      await using _viewers = watch(side, asks)
+      await using _viewers = watch(side, requests)
       const name_of = `Processor time that ${VIEWERS} people at the dashboard cost, of a core, ${many}`
-      rows.push(info({ ...row, unit: '%', name: name_of, measured: (await busyPart()) - quiet }))
+      rows.push(info({ ...row, unit: '%', name: name_of, measured: (await cpuPercent()) - quiet }))
     }
     log('the API beside the dashboard')
     const ask = createCustomers(side)
-    const most = await closedLoop({ url: side.api_url, connections: 64, seconds, expect: 201, next: ask })
-    const rate = most.rate / 2
+    const max_load = await closedLoop({ url: side.api_url, connections: 64, seconds, expect: 201, next: ask })
+    const rate = max_load.rate / 2
     const run = () => openLoop({ url: side.api_url, connections: 64, seconds, expect: 201, next: ask, rate })
     await run()
-    const [alone, beside]: [number[], number[]] = [[], []]
+    const [alone, with_viewers]: [number[], number[]] = [[], []]
     for (let turn = 0; turn < rounds * 2; turn++) {
       alone.push((await run()).p99_ms)
-      await using _viewers = watch(side, asks)
-      beside.push((await run()).p99_ms)
+      await using _viewers = watch(side, requests)
+      with_viewers.push((await run()).p99_ms)
     }
     rows.push(
       atMost(
@@ -89,7 +89,7 @@ export const dashboard: Measure = {
           ...row,
           unit: 'ms',
           name: `Create a customer, p99 at half of the maximum rate, ${VIEWERS} people at the dashboard`,
-          measured: median(beside),
+          measured: median(with_viewers),
         },
         { name: 'nobody at the dashboard', value: median(alone) },
         1.05,
@@ -160,49 +160,53 @@ async function signIn(url: string): Promise<string> {
 }
 
 /** Where each page is, and what it asks for when it is opened. */
-async function pagesOf(sql: Sql): Promise<Record<string, { address: string; asks: string[] }>> {
+async function pagesOf(sql: Sql): Promise<Record<string, { address: string; requests: string[] }>> {
   const [payment] = await sql<{ id: string; tenant_id: string }[]>`
     select id, tenant_id from payments where tenant_id = (
       select tenant_id from members order by created_at limit 1) order by created_at desc limit 1`
   const [job] = await sql<{ id: string }[]>`select id from jobs order by id limit 1`
   const [from, to] = [new Date(Date.now() - 7 * 86_400_000).toISOString(), new Date().toISOString()]
   const series = `/api/ops/series?queue=payments&from=${encodeURIComponent(from)}&to=${encodeURIComponent(to)}&points=60`
-  const list = (noun: string) => ({ address: `/${noun}`, asks: [`/api/v1/${noun}?limit=25`] })
-  const jobs = (query: string) => ({ address: `/ops/jobs${query}`, asks: [`/api/ops/jobs${query}`] })
+  const list = (resource: string) => ({ address: `/${resource}`, requests: [`/api/v1/${resource}?limit=25`] })
+  const jobs = (query: string) => ({ address: `/ops/jobs${query}`, requests: [`/api/ops/jobs${query}`] })
   return {
-    Overview: { address: '/', asks: ['/api/session', '/api/overview'] },
-    Payments: { address: '/payments', asks: ['/api/v1/payments?limit=25'] },
+    Overview: { address: '/', requests: ['/api/session', '/api/overview'] },
+    Payments: { address: '/payments', requests: ['/api/v1/payments?limit=25'] },
     'Payments of one status': {
       address: '/payments?status=captured',
-      asks: ['/api/v1/payments?limit=25&status=captured'],
+      requests: ['/api/v1/payments?limit=25&status=captured'],
     },
     Payment: {
       address: `/payments/${payment!.id}`,
-      asks: ['', '/timeline', '/events'].map((part) => `/api/v1/payments/${payment!.id}${part}`),
+      requests: ['', '/timeline', '/events'].map((part) => `/api/v1/payments/${payment!.id}${part}`),
     },
     'Payments that failed': {
       address: '/payments?status=failed',
-      asks: ['/api/v1/payments?limit=25&status=failed'],
+      requests: ['/api/v1/payments?limit=25&status=failed'],
     },
     Customers: list('customers'),
     Refunds: list('refunds'),
     Payouts: list('payouts'),
     Wallet: {
       address: '/wallet',
-      asks: ['/api/v1/wallet/balances', '/api/v1/wallet/transactions?limit=25'],
+      requests: ['/api/v1/wallet/balances', '/api/v1/wallet/transactions?limit=25'],
     },
-    Compliance: { address: '/compliance', asks: ['/api/v1/compliance/kyc?limit=25'] },
+    Compliance: { address: '/compliance', requests: ['/api/v1/compliance/kyc?limit=25'] },
     Messages: list('messages'),
     Events: list('events'),
-    Webhooks: { address: '/webhooks', asks: ['/api/v1/webhook_endpoints?limit=25'] },
-    'API keys': { address: '/settings/api-keys', asks: ['/api/keys'] },
+    Webhooks: { address: '/webhooks', requests: ['/api/v1/webhook_endpoints?limit=25'] },
+    'API keys': { address: '/settings/api-keys', requests: ['/api/keys'] },
     Queues: {
       address: '/ops/queues',
-      asks: ['queues', 'pauses', 'shares?window=1h', 'providers'].map((path) => `/api/ops/${path}`),
+      requests: ['queues', 'pauses', 'shares?window=1h', 'providers'].map((path) => `/api/ops/${path}`),
     },
     Queue: {
       address: '/ops/queues/payments?range=7d',
-      asks: [series, '/api/ops/queues/payments/names?window=7d', '/api/ops/shares?queue=payments&window=7d'],
+      requests: [
+        series,
+        '/api/ops/queues/payments/names?window=7d',
+        '/api/ops/shares?queue=payments&window=7d',
+      ],
     },
     Jobs: jobs(''),
     'Jobs that succeeded': jobs('?state=succeeded'),
@@ -210,15 +214,15 @@ async function pagesOf(sql: Sql): Promise<Record<string, { address: string; asks
     'Jobs of a payment': jobs(`?state=all&search=${payment!.id}`),
     'Jobs by a text': jobs('?state=all&search=declined'),
     'Jobs of a tenant': jobs(`?state=all&tenant=${payment!.tenant_id}&name=payment.capture`),
-    Job: { address: `/ops/jobs/${job!.id}`, asks: [`/api/ops/jobs/${job!.id}`] },
-    Schedules: { address: '/ops/schedules', asks: ['/api/ops/schedules', '/api/ops/processes'] },
-    Providers: { address: '/ops/providers', asks: ['/api/ops/providers'] },
-    Tenants: { address: '/ops/tenants', asks: ['/api/ops/shares?window=1h'] },
+    Job: { address: `/ops/jobs/${job!.id}`, requests: [`/api/ops/jobs/${job!.id}`] },
+    Schedules: { address: '/ops/schedules', requests: ['/api/ops/schedules', '/api/ops/processes'] },
+    Providers: { address: '/ops/providers', requests: ['/api/ops/providers'] },
+    Tenants: { address: '/ops/tenants', requests: ['/api/ops/shares?window=1h'] },
     Drifts: {
       address: '/ops/drifts',
-      asks: ['/api/ops/drifts', '/api/ops/parked', '/api/ops/jobs?state=unknown'],
+      requests: ['/api/ops/drifts', '/api/ops/parked', '/api/ops/jobs?state=unknown'],
     },
-    Audit: { address: '/ops/audit', asks: ['/api/ops/audit'] },
+    Audit: { address: '/ops/audit', requests: ['/api/ops/audit'] },
   }
 }
 
@@ -240,12 +244,12 @@ async function timesOf({ dashboard_url, cookie }: Side, paths: string[]): Promis
 }
 
 /** How much of a core all that we started takes for a while, in percent. */
-async function busyPart(): Promise<number> {
+async function cpuPercent(): Promise<number> {
   const spent = () =>
     Array.from(cpuTimes()).reduce((sum, [program, ms]) => sum + (program === 'load' ? 0 : ms), 0)
   const before = spent()
-  await setTimeout(COST_MS)
-  return ((spent() - before) / COST_MS) * 100
+  await setTimeout(CPU_WINDOW_MS)
+  return ((spent() - before) / CPU_WINDOW_MS) * 100
 }
 
 function createCustomers({ keys }: Side): () => string {
@@ -274,7 +278,7 @@ function watch({ dashboard_url, cookie }: Side, pages: string[][]): AsyncDisposa
   let turn = 0
   const asking = setInterval(() => {
     for (const path of pages[turn++ % pages.length]!) void look(path).catch(() => {})
-  }, EVERY_MS / VIEWERS)
+  }, REFRESH_INTERVAL_MS / VIEWERS)
   return {
     async [Symbol.asyncDispose]() {
       clearInterval(asking)

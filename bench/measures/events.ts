@@ -2,15 +2,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { cpuTimes, costs } from '../cpu.ts'
 import { closedLoop, request } from '../load.ts'
-import { alternate, median } from '../compare.ts'
+import { runAlternately, median } from '../compare.ts'
 import type { System } from '../system.ts'
 import { above, atLeast, atMost, below, cost, info, type Row } from '../table.ts'
 import { costOfAccepting } from './events/accepting.ts'
 import {
   deleteEndpoint,
-  forget,
+  resetStats,
   makeEndpoint,
-  REACHABLE,
+  ALLOW_LOOPBACK,
   received,
   untilReceived,
   writeEvents,
@@ -26,17 +26,17 @@ const DELIVERIES_BAR = 1_500
 const SEQUENCER_BAR = 5_000
 /** Deliveries a second of the best other system that ran on such a machine. */
 const BEST_PEER = { name: 'the best peer, on another day', value: 369 }
-const CALM_PER_S = 100
+const PROBE_RATE_PER_S = 100
 /** Of 1,000 the p99 is the tenth slowest: of fewer it is chance. */
-const CALM_S = 10
-const DUE = 100_000
+const PROBE_SECONDS = 10
+const BACKLOG_EVENTS = 100_000
 
 export const events: Measure = {
   name: 'events',
   about:
     'events out: deliveries of one worker, their latency beside bad endpoints, the feed and the sequencer',
   async run(system) {
-    await using api = await system.startProduct('api', REACHABLE)
+    await using api = await system.startProduct('api', ALLOW_LOOPBACK)
     await using receiver = await system.startFloor('receiver')
     const to = { api: api.url, receiver: String(receiver.told['url']) }
     return [
@@ -49,9 +49,9 @@ export const events: Measure = {
   },
 }
 
-type Places = { api: string; receiver: string }
+type Urls = { api: string; receiver: string }
 const startWorker = (system: System) =>
-  system.startProduct('worker', { ...REACHABLE, ...CONCURRENCY, QUEUES: 'deliveries' })
+  system.startProduct('worker', { ...ALLOW_LOOPBACK, ...CONCURRENCY, QUEUES: 'deliveries' })
 
 async function measureAccepting(system: System): Promise<Row[]> {
   system.options.log('what the feed costs who writes')
@@ -96,7 +96,7 @@ async function measureSequencer(system: System): Promise<Row[]> {
   return [above(row, SEQUENCER_BAR)]
 }
 
-async function measureDeliveries(system: System, { api, receiver }: Places): Promise<Row[]> {
+async function measureDeliveries(system: System, { api, receiver }: Urls): Promise<Row[]> {
   const { keys, options } = system
   const { seconds, rounds, log } = options
   log('deliveries')
@@ -110,14 +110,14 @@ async function measureDeliveries(system: System, { api, receiver }: Places): Pro
   /** How many are written: enough for the time. */
   let of_each = 100
   const deliver = async () => {
-    await forget(receiver, 'count')
+    await resetStats(receiver, 'count')
     const before = cpuTimes()
     await writeEvents(system, tenants, of_each)
     const { count, took_ms } = await untilReceived(receiver, 'count', TENANTS * of_each)
     return { rate: count / (took_ms / 1000), count, ...costOf(before, count) }
   }
   const alone = async () => {
-    await forget(receiver, 'count')
+    await resetStats(receiver, 'count')
     const before = cpuTimes()
     const query = new URLSearchParams({
       seconds: String(seconds),
@@ -130,7 +130,7 @@ async function measureDeliveries(system: System, { api, receiver }: Places): Pro
   }
   const warm = await deliver()
   of_each = Math.ceil((warm.rate * seconds) / TENANTS)
-  const { floor, product } = await alternate(rounds, { floor: alone, product: deliver })
+  const { floor, product } = await runAlternately(rounds, { floor: alone, product: deliver })
   await Promise.all(endpoints.map((id, nth) => deleteEndpoint(api, tenants[nth]!, id)))
   const row = { measure: 'events', unit: 'events/s' } as const
   const name = 'Deliveries, one worker process'
@@ -149,24 +149,24 @@ function costOf(before: ReturnType<typeof cpuTimes>, count: number) {
 }
 
 /** From the commit of an event until its delivery arrives: by itself, beside endpoints that hang, beside a long line. */
-async function measureLatency(system: System, { api, receiver }: Places): Promise<Row[]> {
+async function measureLatency(system: System, { api, receiver }: Urls): Promise<Row[]> {
   const { keys, options, sql } = system
   const { rounds, log } = options
-  const calm = keys.slice(TENANTS, 2 * TENANTS)
+  const probe_keys = keys.slice(TENANTS, 2 * TENANTS)
   const noisy = keys[2 * TENANTS]!
   await using worker = await startWorker(system)
   void worker
   await Promise.all(
-    calm.map((key) => makeEndpoint(api, key, { url: `${receiver}/hook/calm`, max_in_flight: 10 })),
+    probe_keys.map((key) => makeEndpoint(api, key, { url: `${receiver}/hook/calm`, max_in_flight: 10 })),
   )
   const measure = async (): Promise<Received> => {
-    await forget(receiver, 'calm')
-    await writeEventsAt(system, calm, { rate: CALM_PER_S, seconds: CALM_S })
-    return await untilReceived(receiver, 'calm', CALM_PER_S * CALM_S)
+    await resetStats(receiver, 'calm')
+    await writeEventsAt(system, probe_keys, { rate: PROBE_RATE_PER_S, seconds: PROBE_SECONDS })
+    return await untilReceived(receiver, 'calm', PROBE_RATE_PER_S * PROBE_SECONDS)
   }
   await measure()
   const quiet: Received[] = []
-  const beside: Record<'hanging' | 'due', Received[]> = { hanging: [], due: [] }
+  const loaded: Record<'hanging' | 'due', Received[]> = { hanging: [], due: [] }
   for (let round = 0; round < rounds; round++) {
     quiet.push(await measure())
     log('beside endpoints that hang')
@@ -175,18 +175,18 @@ async function measureLatency(system: System, { api, receiver }: Places): Promis
     )
     await writeEvents(system, [noisy], 1_000)
     await sleep(500)
-    beside.hanging.push(await measure())
+    loaded.hanging.push(await measure())
     await Promise.all(hanging.map((id) => deleteEndpoint(api, noisy, id)))
     log('beside a long line')
     const slow = await makeEndpoint(api, noisy, { url: `${receiver}/hook/due`, rate_per_s: 200 })
-    await writeEvents(system, [noisy], DUE)
+    await writeEvents(system, [noisy], BACKLOG_EVENTS)
     await untilSequenced(system, noisy.tenant_id)
     // Writing that many at once is another load: what it leaves for later is done now.
     await sql`vacuum analyze`
     await sql`checkpoint`
-    beside.due.push(await measure())
+    loaded.due.push(await measure())
     const { count } = await received(receiver, 'due')
-    if (count >= DUE) throw new Error('the long line was empty before the end of the run')
+    if (count >= BACKLOG_EVENTS) throw new Error('the long line was empty before the end of the run')
     await deleteEndpoint(api, noisy, slow)
     await sql`delete from webhook_due where tenant_id = ${noisy.tenant_id}`
   }
@@ -196,7 +196,7 @@ async function measureLatency(system: System, { api, receiver }: Places): Promis
   return [
     info({
       ...row,
-      name: `First attempt after the commit, p50 at ${CALM_PER_S}/s`,
+      name: `First attempt after the commit, p50 at ${PROBE_RATE_PER_S}/s`,
       measured: p(quiet, 'p50_ms'),
     }),
     info({ ...row, name: 'First attempt after the commit, p99', measured: p(quiet, 'p99_ms') }),
@@ -204,7 +204,7 @@ async function measureLatency(system: System, { api, receiver }: Places): Promis
       {
         ...row,
         name: 'The same p99 beside three endpoints that hang',
-        measured: p(beside.hanging, 'p99_ms'),
+        measured: p(loaded.hanging, 'p99_ms'),
       },
       alone,
       1.1,
@@ -213,7 +213,7 @@ async function measureLatency(system: System, { api, receiver }: Places): Promis
       {
         ...row,
         name: 'The same p99 beside 100,000 due, of which 200/s leave',
-        measured: p(beside.due, 'p99_ms'),
+        measured: p(loaded.due, 'p99_ms'),
       },
       alone,
       1.1,
@@ -250,7 +250,7 @@ async function measureFeed(system: System, url: string): Promise<Row[]> {
   const read = (at: string, ask: () => string) =>
     closedLoop({ url: at, connections: 64, seconds, expect: 200, next: ask })
   await read(url, next)
-  const results = await alternate(rounds, {
+  const results = await runAlternately(rounds, {
     floor: () => read(String(floor.told['url']), select),
     product: () => read(url, next),
   })

@@ -3,17 +3,17 @@ import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { auditChanges } from '#domain/audit/audit.ts'
 import { findDue, findOldestDue } from '#domain/jobs/claimable.ts'
-import { BEGINNING, moveFinished, type MovePosition } from '#domain/history.ts'
-import { forgetOldKeys } from '#domain/idempotency.ts'
+import { HISTORY_START, moveFinishedJobs, type MovePosition } from '#domain/history.ts'
+import { deleteOldKeys } from '#domain/idempotency.ts'
 import { countUnknown } from '#domain/jobs/states.ts'
 import { countParked } from '#domain/notifications/notification.ts'
-import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
-import { followUnknownJobs } from '#domain/reconciliation/unknown-jobs.ts'
+import { findAbandonedPayments, findExpiredHolds, warnOfExpiry } from '#domain/payments/expiry.ts'
+import { syncUnknownDrifts } from '#domain/reconciliation/unknown-jobs.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import { createDatabase } from '#test/databases.ts'
 import { makeFolder } from '#test/folders.ts'
 import { needRedis } from '#test/redis.ts'
-import { alternate, median } from '../compare.ts'
+import { runAlternately, median } from '../compare.ts'
 import { closedLoop } from '../load.ts'
 import { createKeys, type System } from '../system.ts'
 import { atLeast, atMost, info, type Row } from '../table.ts'
@@ -27,12 +27,12 @@ const SWEEPS: Record<string, (sql: Sql) => Promise<unknown>> = {
   findOldestDue: (sql) => findOldestDue(sql, ['payments'], JOB_NAMES),
   countUnknown,
   countParked: (sql) => countParked(sql, 1_000),
-  followUnknownJobs,
+  syncUnknownDrifts,
   warnOfExpiry: (sql) => warnOfExpiry(sql, 100),
-  findLapsed: (sql) => findLapsed(sql, 100),
-  findAbandoned: (sql) => findAbandoned(sql, 86_400, 100),
-  forgetOldKeys: (sql) => forgetOldKeys(sql, 1_000),
-  moveFinished: (sql) => moveFinished(sql, BEGINNING, 1_000),
+  findExpiredHolds: (sql) => findExpiredHolds(sql, 100),
+  findAbandonedPayments: (sql) => findAbandonedPayments(sql, 86_400, 100),
+  deleteOldKeys: (sql) => deleteOldKeys(sql, 1_000),
+  moveFinishedJobs: (sql) => moveFinishedJobs(sql, HISTORY_START, 1_000),
 }
 
 export const growth: Measure = {
@@ -65,7 +65,7 @@ export const growth: Measure = {
 
     log('capturing')
     for (const side of [empty, full]) await side.capture(Math.min(3, seconds))
-    const results = await alternate(rounds, {
+    const results = await runAlternately(rounds, {
       empty: () => empty.capture(seconds),
       full: () => full.capture(seconds),
     })
@@ -149,8 +149,8 @@ async function moveAll(sql: Sql): Promise<number> {
   await sql`vacuum (analyze) jobs`
   let moved = 0
   const began = performance.now()
-  for (let position: MovePosition | null = BEGINNING; position !== null;) {
-    const step = await moveFinished(sql, position, 1_000)
+  for (let position: MovePosition | null = HISTORY_START; position !== null;) {
+    const step = await moveFinishedJobs(sql, position, 1_000)
     moved += step.moved
     position = step.next
   }

@@ -1,12 +1,12 @@
 // The whole life of a payment: authorized, captured, and all that its provider tells about it delivered and applied.
 import { join } from 'node:path'
-import { alternate } from '../compare.ts'
+import { runAlternately } from '../compare.ts'
 import { peakRss } from '../processes.ts'
-import { forgetStatements, writeStatements } from '../statements.ts'
+import { resetStatements, writeStatements } from '../statements.ts'
 import type { System } from '../system.ts'
 import { atLeast, atMost, below, cost, info, type Row } from '../table.ts'
 import { openLifeFloor } from './life/floor.ts'
-import { live, type Life, type Target } from './life/live.ts'
+import { runPaymentLives, type PaymentLife, type Target } from './life/live.ts'
 import { openParts, openStart } from './life/product.ts'
 import type { Measure } from './measure.ts'
 
@@ -18,7 +18,7 @@ const CLIENTS = [
   { clients: 256, times: 3 },
 ]
 /** `npm start` is for one developer and a demonstration. */
-const MOST_OF_START = 64
+const MAX_START_CLIENTS = 64
 
 const row = { measure: 'life', unit: 'payments/s' } as const
 
@@ -29,7 +29,7 @@ export const life: Measure = {
     const { seconds, log } = system.options
     await using parts = await openParts(system)
     const warm = (target: Target) =>
-      live(target, { clients: 64, seconds: Math.min(3, seconds), notified: true })
+      runPaymentLives(target, { clients: 64, seconds: Math.min(3, seconds), notified: true })
     await warm(parts.target)
     await using floor = await openLifeFloor(system)
     await warm(floor.target)
@@ -52,7 +52,8 @@ export const life: Measure = {
   },
 }
 
-type Results = Record<'floor' | 'parts' | 'silent', Life> & Partial<Record<'start' | 'silent_start', Life>>
+type Results = Record<'floor' | 'parts' | 'silent', PaymentLife> &
+  Partial<Record<'start' | 'silent_start', PaymentLife>>
 type Sides = { floor: Target; parts: Target; start: Target }
 
 async function measure(
@@ -62,13 +63,14 @@ async function measure(
   times: number | null,
 ): Promise<Row[]> {
   const { seconds, rounds } = options
-  const run = (target: Target, notified: boolean) => () => live(target, { clients, seconds, notified })
+  const run = (target: Target, notified: boolean) => () =>
+    runPaymentLives(target, { clients, seconds, notified })
   const usual = { floor: run(floor, true), parts: run(parts, true), silent: run(parts, false) }
-  const results: Results = await (clients > MOST_OF_START
-    ? alternate(rounds, usual)
-    : alternate(rounds, { ...usual, start: run(start, true), silent_start: run(start, false) }))
+  const results: Results = await (clients > MAX_START_CLIENTS
+    ? runAlternately(rounds, usual)
+    : runAlternately(rounds, { ...usual, start: run(start, true), silent_start: run(start, false) }))
   const many = clients === 1 ? '1 client' : `${clients} clients`
-  const name = `Life of a payment, ${many}`
+  const name = `PaymentLife of a payment, ${many}`
   const whole = { ...row, name, measured: results.parts.rate }
   const chain = { name: 'chain floor', value: results.floor.rate }
   const silent = { name: 'without notifications', value: results.silent.rate }
@@ -82,8 +84,13 @@ async function measure(
       { name: 'chain floor', value: results.floor.lag_s },
     ),
     info(
-      { ...row, unit: 'requests', name: `${name}, to the provider`, measured: results.parts.asked },
-      { name: 'chain floor', value: results.floor.asked },
+      {
+        ...row,
+        unit: 'requests',
+        name: `${name}, to the provider`,
+        measured: results.parts.provider_requests,
+      },
+      { name: 'chain floor', value: results.floor.provider_requests },
     ),
     cost({ ...row, name }, results.parts, { ...results.floor, name: 'chain floor' }),
   ]
@@ -101,7 +108,7 @@ async function measure(
 }
 
 /** One client waits for nobody else; the notifications of its payments arrive beside it. */
-function idle({ floor, parts }: { floor: Life; parts: Life }): Row[] {
+function idle({ floor, parts }: { floor: PaymentLife; parts: PaymentLife }): Row[] {
   return [
     ['Authorize', parts.authorize_p50_ms, floor.authorize_p50_ms] as const,
     ['Capture', parts.capture_p50_ms, floor.capture_p50_ms] as const,
@@ -116,9 +123,9 @@ function idle({ floor, parts }: { floor: Life; parts: Life }): Row[] {
 
 /** One more run, of which it is written what PostgreSQL did for each payment. */
 async function profileStatements({ options }: System, parts: { target: Target; sql: System['sql'] }) {
-  await forgetStatements(parts.sql)
+  await resetStatements(parts.sql)
   const run = { clients: 64, seconds: options.seconds, notified: true }
-  const { count } = await live(parts.target, run)
+  const { count } = await runPaymentLives(parts.target, run)
   const file = join(options.profile!, 'statements-life.txt')
   for (const line of (await writeStatements(parts.sql, file, count)).slice(0, 15)) options.log(line)
 }

@@ -1,5 +1,5 @@
 // Listing customers where the tenant has a million: the first page and the ten-thousandth, against a bare SELECT.
-import { alternate } from '../compare.ts'
+import { runAlternately } from '../compare.ts'
 import { closedLoop, request } from '../load.ts'
 import type { System } from '../system.ts'
 import { atLeast, cost, info } from '../table.ts'
@@ -31,7 +31,7 @@ export const list: Measure = {
     const bareFirst = read(String(floor.told['url']), '/customers')
     const bareLast = read(String(floor.told['url']), `/customers?before=${cursor}`)
     for (const warm of [first, last, bareFirst, bareLast]) await warm(Math.min(2, seconds))
-    const results = await alternate(rounds, {
+    const results = await runAlternately(rounds, {
       bareFirst: () => bareFirst(seconds),
       first: () => first(seconds),
       bareLast: () => bareLast(seconds),

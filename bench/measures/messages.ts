@@ -1,8 +1,8 @@
 // Messages: accepted and sent, against nodemailer and Twilio's SDK by themselves, which send to the same emulators.
 import { join } from 'node:path'
 import type { Channel } from '#core/addresses.ts'
-import { alternate } from '../compare.ts'
-import { forgetStatements, writeStatements } from '../statements.ts'
+import { runAlternately } from '../compare.ts'
+import { resetStatements, writeStatements } from '../statements.ts'
 import type { System } from '../system.ts'
 import { atLeast, below, cost, info, type Row } from '../table.ts'
 import { durableFloor } from './customers.ts'
@@ -50,10 +50,10 @@ async function measureSending(
     waiting: () => sendWaiting(system, urls.product, channel, run_s),
     product: () => sendAsAccepted(system, urls.product, channel, run_s),
   })
-  await alternate(1, sides(Math.min(3, seconds)))
-  const { floor, waiting, product } = await alternate(rounds, sides(seconds))
+  await runAlternately(1, sides(Math.min(3, seconds)))
+  const { floor, waiting, product } = await runAlternately(rounds, sides(seconds))
   if (profile !== null) {
-    await forgetStatements(system.sql)
+    await resetStatements(system.sql)
     const { count } = await sendAsAccepted(system, urls.product, channel, seconds)
     await writeStatements(system.sql, join(profile, `statements-${channel}.txt`), count)
   }
@@ -80,7 +80,7 @@ async function measureAccepting(
   log(`accepting ${name}`)
   await using durable = await durableFloor(system)
   await durable.run(Math.min(3, seconds))
-  const { floor, product } = await alternate(rounds, {
+  const { floor, product } = await runAlternately(rounds, {
     floor: () => durable.at(rate, seconds),
     product: () => acceptAt(system, url, channel, { rate, seconds }),
   })

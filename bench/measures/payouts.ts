@@ -1,15 +1,15 @@
 // Paying out: accepted against the balance, compared with one INSERT, and on to paid, compared with a chain without any protection.
 import { join } from 'node:path'
-import { alternate } from '../compare.ts'
+import { runAlternately } from '../compare.ts'
 import { closedLoop } from '../load.ts'
-import { forgetStatements, writeStatements } from '../statements.ts'
+import { resetStatements, writeStatements } from '../statements.ts'
 import type { System } from '../system.ts'
 import { atLeast, cost, info, type Row } from '../table.ts'
 import { durableFloor } from './customers.ts'
 import { openParts, type Parts } from './life/product.ts'
 import type { Measure } from './measure.ts'
 import { measurePaid } from './payouts/paid.ts'
-import { openPayers, payoutRequests, type Payer } from './payouts/payers.ts'
+import { createPayers, payoutRequests, type Payer } from './payouts/payers.ts'
 
 export const payouts: Measure = {
   name: 'payouts',
@@ -17,7 +17,7 @@ export const payouts: Measure = {
     'POST /v1/payouts of 100 tenants and of one against the durable floor, and to paid against the chain floor',
   async run(system) {
     await using parts = await openParts(system)
-    const payers = await openPayers(parts.sql, parts.target.url, parts.keys)
+    const payers = await createPayers(parts.sql, parts.target.url, parts.keys)
     const paid = await measurePaid(system, parts, payers)
     // All are rung for, and no worker takes part: what is measured is accepting, as with customers.
     await parts.worker.stop()
@@ -34,13 +34,13 @@ async function measureCreating(system: System, { env, sql }: Parts, payers: Paye
     closedLoop({ url: api.url, connections: 64, seconds: run_s, expect: 201, next: payoutRequests(some) })
   await create(payers, Math.min(3, seconds))
   await floor.run(Math.min(3, seconds))
-  const results = await alternate(rounds, {
+  const results = await runAlternately(rounds, {
     floor: () => floor.run(seconds),
     product: () => create(payers, seconds),
     one: () => create(payers.slice(0, 1), seconds),
   })
   if (profile !== null) {
-    await forgetStatements(sql)
+    await resetStatements(sql)
     const { count } = await create(payers, seconds)
     await writeStatements(sql, join(profile, 'statements-payouts.txt'), count)
   }

@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freshKey } from '#test/client.ts'
-import { alternate } from '../compare.ts'
+import { runAlternately } from '../compare.ts'
 import { closedLoop, openLoop, request } from '../load.ts'
 import type { System } from '../system.ts'
 import { atLeast, below, cost, info, type Row } from '../table.ts'
@@ -11,7 +11,7 @@ import { durableFloor } from './customers.ts'
 import { HOLD_FORM, type Measure } from './measure.ts'
 
 /** Signed before a run, so that the load costs no more than the floor's; more than any run can send. */
-const PER_SECOND = 15_000
+const SIGNED_PER_SECOND = 15_000
 
 const row = { measure: 'webhooks', unit: 'req/s' } as const
 
@@ -21,14 +21,14 @@ export const webhooks: Measure = {
     'POST /stripe: verified, stored, rung, answered, against the durable floor; what brings no news; looked at by a worker',
   async run(system) {
     const { seconds, log } = system.options
-    const news = await strangeEvent(system)
-    const no_news = await knownEvent(system)
+    const unknown = await unknownPaymentEvent(system)
+    const redundant = await redundantEvent(system)
     const rows: Row[] = []
     {
       // All are rung for, and no worker takes part: what is measured is taking in, not what it is taken in for.
       await using host = await system.startProduct('webhooks', { TENANT_WINDOW: '1000000' })
-      rows.push(...(await takeIn(system, host.url, 'Webhook in', news)))
-      rows.push(...(await takeIn(system, host.url, 'Webhook in, no news', no_news)))
+      rows.push(...(await measureReceiving(system, host.url, 'Webhook in', unknown)))
+      rows.push(...(await measureReceiving(system, host.url, 'Webhook in, no news', redundant)))
     }
     await system.sql`truncate notifications, jobs, job_attempts`
     {
@@ -36,12 +36,12 @@ export const webhooks: Measure = {
       await using worker = await system.startProduct('worker', { QUEUES: 'notifications' })
       void worker
       const started = performance.now()
-      const taken = await send(host.url, sign(system, news, seconds * PER_SECOND), seconds)
-      log(`${taken.count.toLocaleString('en-US')} webhooks taken, now looked at`)
-      await untilLookedAt(system)
-      const rate = taken.count / ((performance.now() - started) / 1000)
+      const received = await send(host.url, sign(system, unknown, seconds * SIGNED_PER_SECOND), seconds)
+      log(`${received.count.toLocaleString('en-US')} webhooks taken, now looked at`)
+      await untilProcessed(system)
+      const rate = received.count / ((performance.now() - started) / 1000)
       rows.push(
-        info({ ...row, name: 'Webhook in, while a worker looks at them', measured: taken.rate }),
+        info({ ...row, name: 'Webhook in, while a worker looks at them', measured: received.rate }),
         info({ ...row, name: 'Webhook in and looked at by the worker, sustained', measured: rate }),
       )
     }
@@ -52,19 +52,19 @@ export const webhooks: Measure = {
 /** Makes the body of one more event. */
 type Events = () => string
 
-async function takeIn(system: System, url: string, name: string, events: Events): Promise<Row[]> {
+async function measureReceiving(system: System, url: string, name: string, events: Events): Promise<Row[]> {
   const { seconds, rounds, log } = system.options
   log(name)
   await using floor = await durableFloor(system)
-  const take = (run_s: number) => send(url, sign(system, events, run_s * PER_SECOND), run_s)
+  const take = (run_s: number) => send(url, sign(system, events, run_s * SIGNED_PER_SECOND), run_s)
   await take(Math.min(3, seconds))
   await floor.run(Math.min(3, seconds))
-  const { product, floor: durable } = await alternate(rounds, {
+  const { product, floor: durable } = await runAlternately(rounds, {
     floor: () => floor.run(seconds),
     product: () => take(seconds),
   })
   const rate = Math.round(product.rate / 2)
-  const { half, floor_there } = await alternate(rounds, {
+  const { half, floor_there } = await runAlternately(rounds, {
     floor_there: () => floor.at(rate, seconds),
     half: () => {
       const signed = sign(system, events, rate * seconds)
@@ -93,7 +93,7 @@ async function send(url: string, signed: string[], seconds: number) {
 }
 
 /** Of payments that nobody here knows, each another one: every event needs a job, and a look at the provider. */
-async function strangeEvent(system: System): Promise<Events> {
+async function unknownPaymentEvent(system: System): Promise<Events> {
   const { url, api_key } = system.provider('stripe')
   const headers = {
     authorization: `Bearer ${api_key}`,
@@ -108,7 +108,7 @@ async function strangeEvent(system: System): Promise<Events> {
 }
 
 /** Of one payment of ours that is held: every event says what we know. */
-async function knownEvent(system: System): Promise<Events> {
+async function redundantEvent(system: System): Promise<Events> {
   await using api = await system.startProduct('api')
   await using worker = await system.startProduct('worker')
   void worker
@@ -150,7 +150,7 @@ function sign({ provider }: System, events: Events, count: number): string[] {
 }
 
 /** Each once: what nobody here knows is looked at again later. */
-async function untilLookedAt({ sql }: System): Promise<void> {
+async function untilProcessed({ sql }: System): Promise<void> {
   for (;;) {
     const [row] = await sql<{ open: boolean }[]>`
       select exists (select from jobs where finished_at is null and (state = 'running' or attempt = 0)) as open`

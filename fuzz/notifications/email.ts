@@ -1,21 +1,13 @@
 // Bounces, complaints and deliveries of email as nobody should send them (Standard Webhooks).
 import { createHmac, randomUUID } from 'node:crypto'
 import { type Arbitrary, constant, constantFrom, oneof, record, tuple } from 'fast-check'
-import { NOBODYS } from '../mutations.ts'
+import { NONEXISTENT_ID } from '../mutations.ts'
 import { badText } from '../values.ts'
-import {
-  asFields,
-  noticesOf,
-  spoiledBodies,
-  spoiling,
-  written,
-  type Fields,
-  type Notifier,
-} from './notice.ts'
+import { asFields, noticesOf, spoiledBodies, spoiling, toJson, type Fields, type Notifier } from './notice.ts'
 
-const near: Arbitrary<{ fields: Fields; data: Fields }> = record({
+const validEvent: Arbitrary<{ fields: Fields; data: Fields }> = record({
   type: constantFrom('email.bounced', 'email.complained', 'email.delivered', 'email.opened'),
-  message_id: constantFrom('@{email}', '@{email}', '@{sms}', '@{other.email}', NOBODYS, 'x'),
+  message_id: constantFrom('@{email}', '@{email}', '@{sms}', '@{other.email}', NONEXISTENT_ID, 'x'),
   address: constantFrom('@{address}', '@{address}', 'Ada <@{address}>', 'nobody@example.com', 'x'),
   bounce: constantFrom('hard', 'hard', 'soft', undefined),
   diagnostic: oneof(constantFrom('550 5.1.1 <@{address}> no such mailbox', undefined), badText),
@@ -27,17 +19,17 @@ const near: Arbitrary<{ fields: Fields; data: Fields }> = record({
 const NAMES = ['type', 'timestamp', 'data', 'extra', '__proto__']
 const NAMES_INSIDE = ['message_id', 'address', 'bounce', 'diagnostic', 'extra', '__proto__']
 
-const event = tuple(near, spoiling(NAMES), spoiling(NAMES_INSIDE)).map(
+const event = tuple(validEvent, spoiling(NAMES), spoiling(NAMES_INSIDE)).map(
   ([{ fields, data }, spoil, spoilInside]) => {
     const own = spoil(fields)
     const has_data = own.some(([name]) => name === 'data')
-    return written(has_data ? own : [...own, ['data', written(spoilInside(data))]])
+    return toJson(has_data ? own : [...own, ['data', toJson(spoilInside(data))]])
   },
 )
 
 export const emailNotifier: Notifier = {
   name: 'email',
-  believed: true,
+  trusted: true,
   cases: noticesOf(constant('/email'), 'application/json', spoiledBodies(event)),
   header: 'webhook-signature',
   sign(bytes, { secret, t, twice }) {

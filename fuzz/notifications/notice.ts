@@ -15,7 +15,7 @@ export type Notifier = {
   /** Of the webhooks host, as in `secrets` of a target. */
   name: 'stripe' | 'twilio' | 'email'
   /** Whether what is genuine is believed as it stands, and may move what it is about; else its provider is asked. */
-  believed: boolean
+  trusted: boolean
   /** Every kind of request to its route. */
   cases: Arbitrary<Notice>
   /** The headers that sign these bytes, sent to this URL at this time (Unix, in seconds). */
@@ -90,7 +90,7 @@ export function asFields(object: Record<string, unknown>): Fields {
 }
 
 /** The fields as the JSON of an object. */
-export function written(fields: Fields): string {
+export function toJson(fields: Fields): string {
   return `{${fields.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`
 }
 

@@ -1,22 +1,14 @@
 // Notifications of Stripe as nobody should send them: wrongly signed, or signed and wrong.
 import { createHmac } from 'node:crypto'
 import { type Arbitrary, constant, constantFrom, nat, oneof, record, tuple } from 'fast-check'
-import { API_VERSION, EVENT_TYPES } from '#providers/stripe/news.ts'
-import { NOBODYS } from '../mutations.ts'
-import {
-  asFields,
-  noticesOf,
-  spoiledBodies,
-  spoiling,
-  written,
-  type Fields,
-  type Notifier,
-} from './notice.ts'
+import { API_VERSION, EVENT_TYPES } from '#providers/stripe/events.ts'
+import { NONEXISTENT_ID } from '../mutations.ts'
+import { asFields, noticesOf, spoiledBodies, spoiling, toJson, type Fields, type Notifier } from './notice.ts'
 
 /** What events of this prefix are about: the word for it, what stands for its id, its statuses, and other fields. */
-type About = { object: string; ids: string[]; statuses: string[]; fields?: Record<string, unknown> }
+type EventObject = { object: string; ids: string[]; statuses: string[]; fields?: Record<string, unknown> }
 
-const ABOUT: Record<string, About> = {
+const OBJECTS_BY_TYPE: Record<string, EventObject> = {
   'payment_intent.': {
     object: 'payment_intent',
     ids: ['@{reference}'],
@@ -61,15 +53,15 @@ const ABOUT: Record<string, About> = {
 }
 const TYPES = [...EVENT_TYPES, 'charge.refunded', 'payout.created', 'account.updated']
 
-function aboutOf(type: string): About {
-  const [, about] = Object.entries(ABOUT).find(([prefix]) => type.startsWith(prefix)) ?? []
-  if (about !== undefined) return about
-  if (EVENT_TYPES.includes(type)) throw new Error(`nothing is known of ${type}: see ABOUT`)
+function objectOf(type: string): EventObject {
+  const [, found] = Object.entries(OBJECTS_BY_TYPE).find(([prefix]) => type.startsWith(prefix)) ?? []
+  if (found !== undefined) return found
+  if (EVENT_TYPES.includes(type)) throw new Error(`nothing is known of ${type}: see OBJECTS_BY_TYPE`)
   return { object: 'account', ids: ['acct_fuzz'], statuses: ['x'] }
 }
 
 /** Marks by which an object is known as ours, or as nobody's, or as another tenant's. */
-const MARKS: Record<string, string>[] = [
+const METADATA: Record<string, string>[] = [
   {},
   {
     sluice_payout_id: '@{payout}',
@@ -77,14 +69,19 @@ const MARKS: Record<string, string>[] = [
     sluice_top_up_id: '@{top_up}',
     sluice_kyc_id: '@{kyc}',
   },
-  { sluice_payout_id: NOBODYS, sluice_payment_id: NOBODYS, sluice_top_up_id: 'x', sluice_tenant_id: NOBODYS },
+  {
+    sluice_payout_id: NONEXISTENT_ID,
+    sluice_payment_id: NONEXISTENT_ID,
+    sluice_top_up_id: 'x',
+    sluice_tenant_id: NONEXISTENT_ID,
+  },
   { sluice_payment_id: '@{other.held}', sluice_payout_id: '@{other.payout}', sluice_kyc_id: '@{other.kyc}' },
 ]
 
 /** An event about what is ours, another tenant's or nobody's, which claims what never happened. */
-const near: Arbitrary<{ fields: Fields; object: Fields }> = constantFrom(...TYPES)
+const validEvent: Arbitrary<{ fields: Fields; object: Fields }> = constantFrom(...TYPES)
   .chain((type) => {
-    const { object, ids, statuses, fields = {} } = aboutOf(type)
+    const { object, ids, statuses, fields = {} } = objectOf(type)
     const others = ids.filter((id) => id.startsWith('@{')).map((id) => id.replace('@{', '@{other.'))
     return record({
       type: constantFrom(type),
@@ -93,7 +90,7 @@ const near: Arbitrary<{ fields: Fields; object: Fields }> = constantFrom(...TYPE
       id: constantFrom(...ids, ...ids, ...others),
       status: constantFrom(...statuses),
       amount: oneof(constantFrom(100, 500, 1000), nat({ max: 1_000_000 })),
-      marks: constantFrom(...MARKS),
+      marks: constantFrom(...METADATA),
       api_version: oneof(
         { weight: 3, arbitrary: constantFrom(API_VERSION) },
         constantFrom('2020-08-27', null),
@@ -134,17 +131,17 @@ const NAMES_INSIDE = [
   'metadata',
   '__proto__',
 ]
-const event: Arbitrary<string> = tuple(near, spoiling(NAMES), spoiling(NAMES_INSIDE)).map(
+const event: Arbitrary<string> = tuple(validEvent, spoiling(NAMES), spoiling(NAMES_INSIDE)).map(
   ([{ fields, object }, spoil, spoilInside]) => {
     const own = spoil(fields)
     const has_data = own.some(([name]) => name === 'data')
-    return written(has_data ? own : [...own, ['data', `{"object":${written(spoilInside(object))}}`]])
+    return toJson(has_data ? own : [...own, ['data', `{"object":${toJson(spoilInside(object))}}`]])
   },
 )
 
 export const stripeNotifier: Notifier = {
   name: 'stripe',
-  believed: false,
+  trusted: false,
   cases: noticesOf(constant('/stripe'), 'application/json; charset=utf-8', spoiledBodies(event)),
   header: 'stripe-signature',
   sign(bytes, { secret, t, twice }) {

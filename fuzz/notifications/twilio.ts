@@ -1,22 +1,22 @@
 // Twilio's status callbacks, and SMS that come in, as nobody should send them.
 import { createHmac } from 'node:crypto'
 import { type Arbitrary, array, constant, constantFrom, nat, oneof, record, tuple } from 'fast-check'
-import { NOBODYS } from '../mutations.ts'
+import { NONEXISTENT_ID } from '../mutations.ts'
 import { badSegment, badText } from '../values.ts'
 import { noticesOf, spoiledBodies, type Notifier } from './notice.ts'
 
 /** The emulators' own. */
 const ACCOUNT = `AC${'0'.repeat(32)}`
 const STATUSES = ['queued', 'sent', 'delivered', 'undelivered', 'failed', 'read', 'read', 'lost', '']
-const WORDS = ['STOP', ' stop ', 'START', 'HELP', 'Hello', 'STOP it', '']
+const KEYWORDS = ['STOP', ' stop ', 'START', 'HELP', 'Hello', 'STOP it', '']
 
 type Params = Record<string, string>
 
 /** Of a message that nobody here knows. */
-const strangeSid = nat().map((number) => `SM${number.toString(16).padStart(32, '0')}`)
+const unknownSid = nat().map((number) => `SM${number.toString(16).padStart(32, '0')}`)
 const sid = oneof(
   { weight: 4, arbitrary: constant('@{sms_reference}') },
-  { weight: 2, arbitrary: strangeSid },
+  { weight: 2, arbitrary: unknownSid },
   { weight: 1, arbitrary: constantFrom('@{other.sms_reference}', 'SM1', '') },
 )
 
@@ -28,11 +28,11 @@ const callback: Arbitrary<Params> = record({
   From: constantFrom('@{sender}', 'MG00000000000000000000000000000000', 'x'),
 })
 const inbound: Arbitrary<Params> = record({
-  MessageSid: oneof({ weight: 9, arbitrary: strangeSid }, sid),
+  MessageSid: oneof({ weight: 9, arbitrary: unknownSid }, sid),
   SmsStatus: constantFrom('received'),
   From: constantFrom('@{number}', '@{number}', '+15005550006', 'x', ''),
   To: constantFrom('@{sender}', '@{sender}', 'x', ''),
-  Body: oneof(constantFrom(...WORDS), badText),
+  Body: oneof(constantFrom(...KEYWORDS), badText),
   OptOutType: constantFrom('', 'STOP', 'START', 'HELP', 'x'),
 })
 
@@ -67,7 +67,7 @@ const path = oneof(
       '/twilio?m=@{sms}',
       '/twilio?m=@{email}',
       '/twilio?m=@{other.sms}',
-      `/twilio?m=${NOBODYS}`,
+      `/twilio?m=${NONEXISTENT_ID}`,
       '/twilio?m=',
       '/twilio?m=1&m=2',
       '/twilio',
@@ -79,7 +79,7 @@ const path = oneof(
 
 export const twilioNotifier: Notifier = {
   name: 'twilio',
-  believed: true,
+  trusted: true,
   cases: noticesOf(path, 'application/x-www-form-urlencoded', spoiledBodies(text)),
   header: 'x-twilio-signature',
   sign(bytes, { url, secret, twice }) {

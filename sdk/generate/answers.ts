@@ -27,8 +27,8 @@ export function answersFile({ paths, components }: Document, routes: AnswerSchem
       required: Object.keys(answers),
     }).replaceAll(/^([A-Z]+ [^:]+): /gm, "'$1': ")}\n}`,
   ]
-  const known = Object.keys(components.schemas)
-  const used = known.filter((name) => text.some((each) => new RegExp(`[:(|<] ?${name}\\b`).test(each)))
+  const schema_names = Object.keys(components.schemas)
+  const used = schema_names.filter((name) => text.some((each) => new RegExp(`[:(|<] ?${name}\\b`).test(each)))
   return [
     '// What routes answer to the pages, by their schemas. `npm run sdk` writes this.',
     `import type { ${used.toSorted().join(', ')} } from '#sdk/index.ts'`,

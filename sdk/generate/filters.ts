@@ -7,7 +7,7 @@ export type QuerySchemas = { properties: Record<string, Schema>; $defs?: Record<
 /** The parameters that choose a page of a list. */
 const PAGING = ['before', 'after', 'limit']
 /** A parameter that takes more values than this is a text: nobody chooses from so many. */
-const MOST_VALUES = 20
+const MAX_VALUES = 20
 
 /** The file of the filters: of the lists of the API, and of those in `own`. */
 export function filtersFile({ paths, components }: Document, own: QuerySchemas): string {
@@ -18,7 +18,7 @@ export function filtersFile({ paths, components }: Document, own: QuerySchemas):
     if (!names.includes('before') && !names.includes('after')) return
     const filters = parameters.filter(([name]) => !PAGING.includes(name))
     if (filters.length === 0) return
-    lists[path] = Object.fromEntries(filters.map(([name, schema]) => [name, takes(schema, schemas)]))
+    lists[path] = Object.fromEntries(filters.map(([name, schema]) => [name, valuesOf(schema, schemas)]))
   }
   for (const [path, { get }] of Object.entries(paths))
     add(
@@ -35,10 +35,10 @@ export function filtersFile({ paths, components }: Document, own: QuerySchemas):
 export const LIST_FILTERS = ${JSON.stringify(lists)} as const`
 }
 
-function takes(schema: Schema, schemas: Record<string, Schema>): string | string[] {
-  if (schema.$ref !== undefined) return takes(schemas[nameIn(schema.$ref)]!, schemas)
+function valuesOf(schema: Schema, schemas: Record<string, Schema>): string | string[] {
+  if (schema.$ref !== undefined) return valuesOf(schemas[nameIn(schema.$ref)]!, schemas)
   const { enum: values, format, type } = schema
-  if (values !== undefined && values.length <= MOST_VALUES)
+  if (values !== undefined && values.length <= MAX_VALUES)
     return values.filter((value) => value !== schema.default).map(String)
   return format === 'date-time' ? format : String(type)
 }

@@ -32,9 +32,15 @@ const VERBS: Record<string, Record<string, string>> = {
   id: { get: 'retrieve', patch: 'update', delete: 'delete' },
 }
 
-type Method = { name: string; code: string; uses: string[]; query: string | undefined }
+type Method = { name: string; code: string; type_names: string[]; query: string | undefined }
 /** `path` is where it is found: `['wallet', 'topUps']`. */
-type Group = { path: string[]; methods: Method[]; children: Group[]; tag: string | undefined; about?: string }
+type Group = {
+  path: string[]
+  methods: Method[]
+  children: Group[]
+  tag: string | undefined
+  description?: string
+}
 
 /** The file of each resource, by name, and the one that has them all. */
 export function resourceFiles(document: Document): Map<string, string> {
@@ -53,7 +59,7 @@ export function resourceFiles(document: Document): Map<string, string> {
     const tag =
       document.tags.find(({ name }) => camelCase(name) === group.path.at(-1)) ??
       document.tags.find(({ name }) => name === group.tag && !named.has(camelCase(name)))
-    if (tag !== undefined) group.about = tag.description
+    if (tag !== undefined) group.description = tag.description
   }
   return new Map([
     ...all.map((group): [string, string] => [fileOf(group), groupFile(group)]),
@@ -66,8 +72,8 @@ function nameOf(verb: string, path: string, { operationId }: Operation): string 
   const at = parts.findIndex((part) => part.startsWith('{'))
   const [group, rest] = at === -1 ? [parts, []] : [parts.slice(0, at), parts.slice(at + 1)]
   if (rest.length > 1) throw new Error(`${operationId} needs a name of its own`)
-  const usual = VERBS[at === -1 ? 'name' : 'id']![verb]
-  const method = rest[0] ?? (operationId.startsWith('archive') ? 'archive' : usual)
+  const default_method = VERBS[at === -1 ? 'name' : 'id']![verb]
+  const method = rest[0] ?? (operationId.startsWith('archive') ? 'archive' : default_method)
   if (method === undefined) throw new Error(`${operationId} needs a name of its own`)
   return [...group, method].map(camelCase).join('.')
 }
@@ -90,58 +96,58 @@ function descendants(group: Group): Group[] {
 }
 
 function methodOf(
-  full: string,
+  method_path: string,
   verb: string,
   path: string,
   operation: Operation,
   document: Document,
 ): Method {
   const { operationId, summary, description, requestBody, responses } = operation
-  const name = full.split('.').at(-1)!
+  const name = method_path.split('.').at(-1)!
   const parameters = operation.parameters ?? []
-  const sent: string[] = []
-  const given: string[] = []
-  const uses: string[] = []
+  const content_members: string[] = []
+  const parameter_code: string[] = []
+  const type_names: string[] = []
   const use = (schema: Schema) => {
     const type = typeOf(schema)
-    uses.push(type.replace('[]', ''))
+    type_names.push(type.replace('[]', ''))
     return type
   }
   const id = EXCEPTIONS[operationId]?.id
   for (const parameter of parameters.filter((each) => each.in === 'path'))
-    given.push(`${id ?? parameter.name}: string`)
+    parameter_code.push(`${id ?? parameter.name}: string`)
   const address = path.replaceAll(/\{(\w+)\}/g, (_match, param: string) => `\${part(${id ?? param})}`)
   const target = address === path ? `'${path}'` : `\`${address}\``
 
   const filters = parameters.filter((each) => each.in === 'query')
   const queryName = `${pascalCase(operationId)}Query`
   if (filters.length > 0) {
-    given.push(`query?: ${queryName}`)
-    sent.push('query')
+    parameter_code.push(`query?: ${queryName}`)
+    content_members.push('query')
   }
   if (requestBody !== undefined) {
     const optional = requestBody.required === true ? '' : '?'
-    given.push(`body${optional}: ${use(bodyOf(requestBody))}`)
-    sent.push('body')
+    parameter_code.push(`body${optional}: ${use(bodyOf(requestBody))}`)
+    content_members.push('body')
   }
   const key = keyOf(verb, operation, document)
-  if (key !== undefined) sent.push(`key: '${key}'`)
-  given.push('options?: RequestOptions')
+  if (key !== undefined) content_members.push(`key: '${key}'`)
+  parameter_code.push('options?: RequestOptions')
 
   const [, answer] = Object.entries(responses).find(([status]) => status.startsWith('2'))!
   const schema = bodyOf(answer)
   const paged = schema.type === 'array' && filters.some((each) => ['before', 'after'].includes(each.name))
   const result = use(paged ? schema.items! : schema)
-  const content = sent.length > 0 ? `{ ${sent.join(', ')} }` : '{}'
+  const content = content_members.length > 0 ? `{ ${content_members.join(', ')} }` : '{}'
   const call = paged
     ? `return this.pages(${target}, query, options)`
     : `return this.send('${verb.toUpperCase()}', ${target}, ${content}, options)`
   const returns = paged ? `Pages<${result}>` : `Answer<${result}>`
   return {
     name,
-    uses: [...uses, paged ? 'Pages' : 'Answer', ...(target.includes('part(') ? ['part'] : [])],
-    query: filters.length > 0 ? queryType(queryName, full, filters) : undefined,
-    code: `${comment(`${summary}.`, description, `\`${verb.toUpperCase()} ${path}\``)}${name}(${given.join(', ')}): ${returns} {\n${call}\n}`,
+    type_names: [...type_names, paged ? 'Pages' : 'Answer', ...(target.includes('part(') ? ['part'] : [])],
+    query: filters.length > 0 ? queryType(queryName, method_path, filters) : undefined,
+    code: `${comment(`${summary}.`, description, `\`${verb.toUpperCase()} ${path}\``)}${name}(${parameter_code.join(', ')}): ${returns} {\n${call}\n}`,
   }
 }
 
@@ -165,24 +171,27 @@ function queryType(name: string, of: string, filters: Parameter[]): string {
 }
 
 function groupFile(group: Group): string {
-  const { path, methods, children, about } = group
+  const { path, methods, children, description } = group
   const queries = methods.flatMap(({ query }) => query ?? [])
-  const uses = new Set(methods.flatMap((method) => method.uses))
+  const type_names = new Set(methods.flatMap((method) => method.type_names))
   // The types of filters are names of schemas, or made of strings and numbers.
-  for (const query of queries) for (const [, type] of query.matchAll(/\?: ([A-Z]\w+)$/gm)) uses.add(type!)
+  for (const query of queries)
+    for (const [, type] of query.matchAll(/\?: ([A-Z]\w+)$/gm)) type_names.add(type!)
   const runtime = ['Answer', 'Pages']
   const own = new Set([...runtime, 'part', 'Record<string, string>'])
-  const events = ['FeedEvent'].filter((type) => uses.has(type))
-  const schemas = [...uses].filter((type) => !own.has(type) && !events.includes(type) && type !== 'Record')
-  const up = path.length > 1 ? '../../..' : '../..'
+  const events = ['FeedEvent'].filter((type) => type_names.has(type))
+  const schemas = [...type_names].filter(
+    (type) => !own.has(type) && !events.includes(type) && type !== 'Record',
+  )
+  const source_path = path.length > 1 ? '../../..' : '../..'
   const generated = path.length > 1 ? '../..' : '..'
   return [
     `// \`sluice.${path.join('.')}\`.`,
     [
-      uses.has('Answer') && `import type { Answer } from '${up}/answer.ts'`,
-      methods.length > 0 && `import type { RequestOptions } from '${up}/client.ts'`,
-      uses.has('Pages') && `import type { Pages } from '${up}/pages.ts'`,
-      `import { ${uses.has('part') ? 'part, ' : ''}Resource } from '${up}/resource.ts'`,
+      type_names.has('Answer') && `import type { Answer } from '${source_path}/answer.ts'`,
+      methods.length > 0 && `import type { RequestOptions } from '${source_path}/client.ts'`,
+      type_names.has('Pages') && `import type { Pages } from '${source_path}/pages.ts'`,
+      `import { ${type_names.has('part') ? 'part, ' : ''}Resource } from '${source_path}/resource.ts'`,
       events.length > 0 && `import type { ${events.join(', ')} } from '${generated}/events.ts'`,
       schemas.length > 0 && `import type { ${schemas.toSorted().join(', ')} } from '${generated}/schemas.ts'`,
       ...children.map(
@@ -193,7 +202,7 @@ function groupFile(group: Group): string {
       .filter(Boolean)
       .join('\n'),
     ...queries,
-    `${comment(about)}export class ${className(group)} extends Resource {\n${[
+    `${comment(description)}export class ${className(group)} extends Resource {\n${[
       children.map(memberOf).join('\n'),
       ...methods.map(({ code }) => code),
     ]
@@ -216,7 +225,7 @@ function rootFile({ children }: Group): string {
 }
 
 function memberOf(child: Group): string {
-  return `${comment(child.about)}readonly ${child.path.at(-1)} = new ${className(child)}(this.client)`
+  return `${comment(child.description)}readonly ${child.path.at(-1)} = new ${className(child)}(this.client)`
 }
 
 function fileOf({ path }: Group): string {

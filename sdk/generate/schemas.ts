@@ -1,32 +1,32 @@
 // Schemas of an OpenAPI document as types of TypeScript.
 import { comment, nameIn, type Document, type Schema } from './document.ts'
 
-const NOUN_OF_TYPE = 'Type extends `${infer Noun}.${string}` ? Noun : never'
+const RESOURCE_OF_TYPE = 'Type extends `${infer ResourceName}.${string}` ? ResourceName : never'
 
 /** The file of all named schemas, but those of events: their data go by their type. */
 export function schemasFile(document: Document): string {
   const { webhooks, components } = document
-  const by_type = [
+  const event_schemas = [
     'FeedEvent',
     ...components.schemas['FeedEvent']!.oneOf!.map(({ $ref }) => nameIn($ref!)),
     ...Object.values(webhooks).map(({ post }) => nameIn(bodyOf(post.requestBody!).$ref!)),
   ]
   const types = Object.entries(components.schemas)
-    .filter(([name]) => !by_type.includes(name))
-    .map(([name, schema]) => named(name, schema))
+    .filter(([name]) => !event_schemas.includes(name))
+    .map(([name, schema]) => declarationOf(name, schema))
   return ['// The resources of the API, and what is sent to it.', ...types].join('\n\n')
 }
 
 /** The file of the events, by type. */
 export function eventsFile({ webhooks, components }: Document): string {
-  const referred = ({ $ref }: Schema) => components.schemas[nameIn($ref!)]!
+  const resolveRef = ({ $ref }: Schema) => components.schemas[nameIn($ref!)]!
   const data = Object.entries(webhooks).map(([type, { post }]) => {
-    const [whole] = propertyOf(referred(bodyOf(post.requestBody!)), 'data').anyOf!
-    return { type, name: typeOf(whole!), description: post.description!.split(' `GET ')[0] }
+    const [full_data] = propertyOf(resolveRef(bodyOf(post.requestBody!)), 'data').anyOf!
+    return { type, name: typeOf(full_data!), description: post.description!.split(' `GET ')[0] }
   })
   const names = [...new Set(data.map(({ name }) => name)), 'TruncatedData'].toSorted()
-  const delivered = referred(bodyOf(webhooks[data[0]!.type]!.post.requestBody!))
-  const listed = referred(components.schemas['FeedEvent']!.oneOf![0]!)
+  const delivered = resolveRef(bodyOf(webhooks[data[0]!.type]!.post.requestBody!))
+  const listed = resolveRef(components.schemas['FeedEvent']!.oneOf![0]!)
   return [
     '// What events tell, by type.',
     `import type { ${names.join(', ')} } from './schemas.ts'`,
@@ -74,14 +74,14 @@ export function bodyOf({ content = {} }: { content?: Record<string, { schema: Sc
   return json.schema
 }
 
-function named(name: string, schema: Schema): string {
+function declarationOf(name: string, schema: Schema): string {
   const head = comment(...describe(schema))
   if (schema.properties === undefined) return `${head}export type ${name} = ${typeOf(schema)}`
-  return `${head}export interface ${name} {\n${membersOf(withoutKey(schema))}\n}`
+  return `${head}export interface ${name} {\n${membersOf(withOptionalKey(schema))}\n}`
 }
 
 /** What is sent: without the key being required, since the client makes one where none is given. */
-function withoutKey(schema: Schema): Schema {
+function withOptionalKey(schema: Schema): Schema {
   const isSent = schema.additionalProperties === false
   return isSent
     ? { ...schema, required: schema.required?.filter((name) => name !== 'idempotency_key') }
@@ -90,15 +90,15 @@ function withoutKey(schema: Schema): Schema {
 
 function eventBody(schema: Schema, data: string): string {
   const members = Object.entries(schema.properties!).map(([name, each]) => {
-    const type = { type: 'Type', subject_type: NOUN_OF_TYPE, data }[name] ?? typeOf(each)
+    const type = { type: 'Type', subject_type: RESOURCE_OF_TYPE, data }[name] ?? typeOf(each)
     return `${comment(...describe(each))}${name}: ${type}`
   })
   return `{\n${members.join('\n')}\n}`
 }
 
-function describe({ description, default: standard }: Schema): (string | undefined)[] {
-  const isPlain = ['string', 'number', 'boolean'].includes(typeof standard)
-  return [description, isPlain ? `\`${JSON.stringify(standard)}\` unless said otherwise.` : undefined]
+function describe({ description, default: default_value }: Schema): (string | undefined)[] {
+  const isPlain = ['string', 'number', 'boolean'].includes(typeof default_value)
+  return [description, isPlain ? `\`${JSON.stringify(default_value)}\` unless said otherwise.` : undefined]
 }
 
 function typeOfKind(type: string, schema: Schema): string {

@@ -51,10 +51,10 @@ export type Client = <T>(
 ) => Promise<Received<T>>
 
 /** A longer `Retry-After` is left to the caller. */
-const LONGEST_WAIT_S = 60
-const BACKOFF_MS = { first: 500, most: 8000 } as const
+const MAX_RETRY_AFTER_S = 60
+const BACKOFF_MS = { first: 500, max: 8000 } as const
 /** Server errors that stay: with the same key they are answered again. */
-const FINAL = new Set<string>([
+const FINAL_CODES = new Set<string>([
   'email_send_failed',
   'sms_send_failed',
   'processor_error',
@@ -99,33 +99,36 @@ export function createClient(settings: SluiceOptions): Client {
     const repeatable = method !== 'POST' || key !== undefined
     const retries = repeatable ? (options.max_retries ?? settings.max_retries ?? 2) : 0
 
-    let lost = false
+    let outcome_unknown = false
     for (let attempt = 0; ; attempt += 1) {
       const received = await attemptOnce<T>(send, url, init, timeout_ms, options.signal)
       if (!(received instanceof Error)) return received
-      const gone =
-        lost && method === 'DELETE' && isGone(received) ? goneAlready<T>(path, received) : undefined
-      if (gone !== undefined) return gone
-      lost ||= isLost(received)
-      if (attempt >= retries || !mayPass(received)) throw Object.assign(received, { maybe_done: lost })
+      const deleted =
+        outcome_unknown && method === 'DELETE' && isNotFound(received)
+          ? deletedBefore<T>(path, received)
+          : undefined
+      if (deleted !== undefined) return deleted
+      outcome_unknown ||= mayHaveTakenEffect(received)
+      if (attempt >= retries || !isRetryable(received))
+        throw Object.assign(received, { maybe_done: outcome_unknown })
       await sleep(delayOf(attempt, received.retry_after_s), options.signal)
     }
   }
 }
 
 /** It may have been done: there is no answer, or none that says what became of it. */
-function isLost({ status, code }: SluiceErrorOf): boolean {
+function mayHaveTakenEffect({ status, code }: SluiceErrorOf): boolean {
   if (status === null || (status < 300 && code === 'unreadable_answer')) return true
-  return status >= 500 && !FINAL.has(code)
+  return status >= 500 && !FINAL_CODES.has(code)
 }
 
 /** The API says that what it is about is not there; that a route is not there says nothing of that. */
-function isGone({ status, code }: SluiceErrorOf): boolean {
+function isNotFound({ status, code }: SluiceErrorOf): boolean {
   return status === 404 && /(^|_)not_found$/.test(code) && code !== 'route_not_found'
 }
 
 /** What is left of a record that an earlier attempt deleted, whose answer was lost: its id. */
-function goneAlready<T>(path: string, { request_id }: SluiceErrorOf): Received<T> {
+function deletedBefore<T>(path: string, { request_id }: SluiceErrorOf): Received<T> {
   const id = decodeURIComponent(path.slice(path.lastIndexOf('/') + 1))
   const headers: Record<string, string> = request_id === null ? {} : { 'x-request-id': request_id }
   return { data: { id } as T, response: new Response(null, { status: 200, headers }) }
@@ -196,10 +199,10 @@ function read<T>(response: Response, text: string, sent_id: string | null): Rece
   const { status, headers } = response
   const json = parse(text)
   if (response.ok && (json !== undefined || text === '')) return { data: json as T, response }
-  const told = (json as { error?: Partial<ErrorBody> } | undefined)?.error
-  const request_id = told?.request_id ?? headers.get('x-request-id') ?? sent_id
+  const error_body = (json as { error?: Partial<ErrorBody> } | undefined)?.error
+  const request_id = error_body?.request_id ?? headers.get('x-request-id') ?? sent_id
   const retry_after_s = secondsOf(headers.get('retry-after'))
-  if (typeof told?.code !== 'string') {
+  if (typeof error_body?.code !== 'string') {
     const is_redirect = response.type === 'opaqueredirect' || (status >= 300 && status < 400)
     const message = is_redirect
       ? `A redirect, which is not followed: ${headers.get('location') ?? 'the browser does not say where to'}`
@@ -207,30 +210,30 @@ function read<T>(response: Response, text: string, sent_id: string | null): Rece
     return new SluiceErrorOf({ code: 'unreadable_answer', message, status, request_id, retry_after_s })
   }
   return new SluiceErrorOf<SluiceErrorCode>({
-    ...told,
-    code: told.code,
-    message: told.message ?? '',
+    ...error_body,
+    code: error_body.code,
+    message: error_body.message ?? '',
     status,
     request_id,
     retry_after_s,
   })
 }
 
-function mayPass({ code, status, retry_after_s }: SluiceErrorOf): boolean {
-  if (FINAL.has(code) || (retry_after_s ?? 0) > LONGEST_WAIT_S) return false
+function isRetryable({ code, status, retry_after_s }: SluiceErrorOf): boolean {
+  if (FINAL_CODES.has(code) || (retry_after_s ?? 0) > MAX_RETRY_AFTER_S) return false
   return status === null || status >= 500 || [408, 425, 429].includes(status)
 }
 
 /** As long as was asked for and a little more, or anything up to a limit that doubles. */
 function delayOf(attempt: number, retry_after_s: number | null): number {
   if (retry_after_s !== null) return retry_after_s * 1000 + Math.random() * 250
-  return Math.random() * Math.min(BACKOFF_MS.most, BACKOFF_MS.first * 2 ** attempt)
+  return Math.random() * Math.min(BACKOFF_MS.max, BACKOFF_MS.first * 2 ** attempt)
 }
 
-function setKey(headers: Headers, body: unknown, given: string | undefined): void {
+function setKey(headers: Headers, body: unknown, requested_key: string | undefined): void {
   const own = (body as { idempotency_key?: string } | undefined)?.idempotency_key
-  if (given !== undefined || (own === undefined && !headers.has('idempotency-key')))
-    headers.set('idempotency-key', given ?? `sdk-${randomId()}`)
+  if (requested_key !== undefined || (own === undefined && !headers.has('idempotency-key')))
+    headers.set('idempotency-key', requested_key ?? `sdk-${randomId()}`)
 }
 
 function withKeys(body: unknown): unknown {

@@ -2,24 +2,24 @@
 import type { AiTaskStatus, PaymentStatus, PayoutStatus } from './generated/schemas.ts'
 
 /** What the processor or another provider has refused, by its id. */
-type Refused = {
+type RefusedByProvider = {
   payment_id?: string
   refund_id?: string
   payout_id?: string
   top_up_id?: string
   kyc_id?: string
 }
-type Unsent = { message_id?: string; provider_code?: string | null; provider_message?: string | null }
+type UnsentMessage = { message_id?: string; provider_code?: string | null; provider_message?: string | null }
 
 /** The facts of each code that has any. A fact can be missing, and there can be more. */
 export interface ErrorContexts {
-  payment_declined: Refused & { decline_code?: string | null }
-  payment_invalid: Refused & { processor_code?: string | null }
-  payout_refused: Refused
-  kyc_refused: Refused
-  processor_error: Refused
-  email_send_failed: Unsent
-  sms_send_failed: Unsent
+  payment_declined: RefusedByProvider & { decline_code?: string | null }
+  payment_invalid: RefusedByProvider & { processor_code?: string | null }
+  payout_refused: RefusedByProvider
+  kyc_refused: RefusedByProvider
+  processor_error: RefusedByProvider
+  email_send_failed: UnsentMessage
+  sms_send_failed: UnsentMessage
   payment_not_capturable: { status?: PaymentStatus }
   payment_not_cancelable: { status?: PaymentStatus }
   payment_not_refundable: { status?: PaymentStatus }

@@ -51,8 +51,8 @@ export class SluiceErrorOf<Code extends SluiceErrorCode = SluiceErrorCode> exten
 
   constructor(facts: ErrorFacts<Code>) {
     const { code, message, status = null, request_id = null, cause } = facts
-    const told = [code, status, request_id && `request ${request_id}`].filter(Boolean).join(', ')
-    super(`${message} (${told})`, cause === undefined ? undefined : { cause })
+    const suffix = [code, status, request_id && `request ${request_id}`].filter(Boolean).join(', ')
+    super(`${message} (${suffix})`, cause === undefined ? undefined : { cause })
     this.code = code
     this.text = message
     this.status = status

@@ -19,21 +19,21 @@ export class Feed extends EventsResource {
    *
    *     for await (const event of sluice.events.follow({ after, signal })) await handle(event)
    */
-  async *follow({ signal, ...asked }: FollowOptions = {}): AsyncGenerator<FeedEvent, void> {
-    const isOver = () => signal?.aborted === true
+  async *follow({ signal, ...parameters }: FollowOptions = {}): AsyncGenerator<FeedEvent, void> {
+    const isAborted = () => signal?.aborted === true
     const options = { signal, wait_s: WAIT_S, max_retries: Infinity }
-    let query: object = { limit: 100, ...asked }
-    while (!isOver()) {
+    let query: object = { limit: 100, ...parameters }
+    while (!isAborted()) {
       const received = await this.client<FeedEvent[]>('GET', '/v1/events', { query }, options).catch(
         (error: unknown) => {
-          if (isOver()) return null
+          if (isAborted()) return null
           throw error
         },
       )
       if (received === null) return
       for (const event of received.data) {
         yield event
-        if (isOver()) return
+        if (isAborted()) return
       }
       query = nextQuery(received.response.headers.get('link')) ?? query
     }

@@ -10,7 +10,7 @@ export interface Page<T> extends Array<T> {
 }
 
 /** How many items a page has unless asked otherwise. */
-const USUAL_LIMIT = 25
+const DEFAULT_LIMIT = 25
 
 /**
  * A list. `await` asks for one page, `for await` goes through the items of all pages, each asked for when it is needed.
@@ -18,17 +18,17 @@ const USUAL_LIMIT = 25
  */
 export class Pages<T> implements Promise<Page<T>>, AsyncIterable<T> {
   readonly [Symbol.toStringTag] = 'Pages'
-  readonly #ask: () => Promise<Page<T>>
+  readonly #fetchPage: () => Promise<Page<T>>
   #first: Promise<Page<T>> | undefined
 
   constructor(client: Client, path: string, query: object = {}, options?: RequestOptions) {
-    const ask = async (asked: Query): Promise<Page<T>> => {
-      const { data, response } = await client<T[]>('GET', path, { query: asked }, options)
-      const following = nextQuery(response.headers.get('link'))
-      const isFull = data.length >= Number(asked['limit'] ?? USUAL_LIMIT)
-      return pageOf(data, following !== null && isFull ? () => ask(following) : null)
+    const fetchPage = async (page_query: Query): Promise<Page<T>> => {
+      const { data, response } = await client<T[]>('GET', path, { query: page_query }, options)
+      const next_query = nextQuery(response.headers.get('link'))
+      const isFull = data.length >= Number(page_query['limit'] ?? DEFAULT_LIMIT)
+      return pageOf(data, next_query !== null && isFull ? () => fetchPage(next_query) : null)
     }
-    this.#ask = () => ask(query as Query)
+    this.#fetchPage = () => fetchPage(query as Query)
   }
 
   // oxlint-disable-next-line unicorn/no-thenable -- it is awaited for one page
@@ -36,7 +36,7 @@ export class Pages<T> implements Promise<Page<T>>, AsyncIterable<T> {
     fulfilled?: ((page: Page<T>) => A | PromiseLike<A>) | null,
     rejected?: ((error: unknown) => B | PromiseLike<B>) | null,
   ): Promise<A | B> {
-    return (this.#first ??= this.#ask()).then(fulfilled, rejected)
+    return (this.#first ??= this.#fetchPage()).then(fulfilled, rejected)
   }
 
   catch<B = never>(rejected?: ((error: unknown) => B | PromiseLike<B>) | null): Promise<Page<T> | B> {
@@ -63,11 +63,11 @@ export function nextQuery(link: string | null): Record<string, string> | null {
   return query === undefined ? null : Object.fromEntries(new URLSearchParams(query))
 }
 
-function pageOf<T>(items: T[], ask: (() => Promise<Page<T>>) | null): Page<T> {
+function pageOf<T>(items: T[], fetchPage: (() => Promise<Page<T>>) | null): Page<T> {
   // Not enumerable, so that a page looks and compares like an array.
-  const next = async () => (ask === null ? null : await ask())
+  const next = async () => (fetchPage === null ? null : await fetchPage())
   return Object.defineProperties(items, {
-    has_more: { value: ask !== null },
+    has_more: { value: fetchPage !== null },
     next: { value: next },
   }) as Page<T>
 }

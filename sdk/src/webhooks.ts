@@ -7,11 +7,11 @@ export type WebhookHeaders = Headers | Readonly<Record<string, string | readonly
 
 /** How far the time of a webhook may be off, both ways. */
 const TOLERANCE_S = 300
-const LEAST_KEY_BYTES = 24
+const MIN_KEY_BYTES = 24
 /** Version 1: 32 bytes in base64. */
 const SIGNATURE = /^v1,[A-Za-z0-9+/]{43}=$/
 /** More than the secrets of an endpoint that are valid at once. */
-const MOST_SIGNATURES = 20
+const MAX_SIGNATURES = 20
 
 /**
  * The event of a webhook that is genuine. `payload` is the body as it came, before anything has parsed it. `secret` is
@@ -27,43 +27,43 @@ export async function verifyWebhook(
     headerOf(headers, `webhook-${name}`),
   ) as [string, string, string]
   if (id === '' || signature === '' || !/^\d{1,12}$/.test(timestamp))
-    throw refusal('The webhook is not signed')
+    throw signatureError('The webhook is not signed')
   if (Math.abs(Date.now() / 1000 - Number(timestamp)) > TOLERANCE_S)
-    throw refusal('The webhook is too old, or too new')
+    throw signatureError('The webhook is too old, or too new')
   const body = typeof payload === 'string' ? new TextEncoder().encode(payload) : new Uint8Array(payload)
   const head = new TextEncoder().encode(`${id}.${timestamp}.`)
-  const signed = new Uint8Array(head.length + body.length)
-  signed.set(head)
-  signed.set(body, head.length)
+  const signed_content = new Uint8Array(head.length + body.length)
+  signed_content.set(head)
+  signed_content.set(body, head.length)
 
   const keys = await Promise.all([secret].flat().map(keyOf))
   // The body is hashed once for each secret, however many signatures somebody has sent.
-  const expected = await Promise.all(keys.map((key) => crypto.subtle.sign('HMAC', key, signed)))
-  const given = signature
+  const expected = await Promise.all(keys.map((key) => crypto.subtle.sign('HMAC', key, signed_content)))
+  const signatures = signature
     .split(' ')
     .filter((each) => SIGNATURE.test(each))
-    .slice(0, MOST_SIGNATURES)
-    .map((each) => bytesOf(each.slice('v1,'.length)))
-  if (!expected.some((right) => given.some((each) => isSame(new Uint8Array(right), each))))
-    throw refusal('The signature is wrong')
+    .slice(0, MAX_SIGNATURES)
+    .map((each) => decodeBase64(each.slice('v1,'.length)))
+  if (!expected.some((computed) => signatures.some((each) => isEqual(new Uint8Array(computed), each))))
+    throw signatureError('The signature is wrong')
   return JSON.parse(new TextDecoder().decode(body)) as WebhookEvent
 }
 
 /** In constant time. */
-function isSame(one: Uint8Array, other: Uint8Array): boolean {
+function isEqual(one: Uint8Array, other: Uint8Array): boolean {
   return (
     one.length === other.length && one.reduce((differs, byte, at) => differs | (byte ^ other[at]!), 0) === 0
   )
 }
 
 async function keyOf(secret: string): Promise<CryptoKey> {
-  const bytes = bytesOf(secret.replace(/^whsec_/, ''))
-  if (bytes.length < LEAST_KEY_BYTES) throw refusal('The secret of the endpoint is missing, or is none')
+  const bytes = decodeBase64(secret.replace(/^whsec_/, ''))
+  if (bytes.length < MIN_KEY_BYTES) throw signatureError('The secret of the endpoint is missing, or is none')
   return await crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign'])
 }
 
 /** None where it is no base64. */
-function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+function decodeBase64(base64: string): Uint8Array<ArrayBuffer> {
   try {
     return Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))
   } catch {
@@ -78,6 +78,6 @@ function headerOf(headers: WebhookHeaders, name: string): string {
   return found?.[1] === undefined ? '' : [found[1]].flat().join(' ')
 }
 
-function refusal(message: string): SluiceSignatureError {
+function signatureError(message: string): SluiceSignatureError {
   return new SluiceSignatureError({ code: 'invalid_signature', message })
 }

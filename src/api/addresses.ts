@@ -2,13 +2,15 @@
 import { z } from 'zod'
 
 /** What no address has in it outside of quotes, which nobody uses. */
-const WORD = '[^\\s\\p{C}@<>()\\[\\]:;,"\\\\]'
+const ADDRESS_CHARACTER = '[^\\s\\p{C}@<>()\\[\\]:;,"\\\\]'
 
 /** An email address without a name. */
 export const bareEmail = z
   .string()
   .max(320, { abort: true })
-  .regex(new RegExp(`^${WORD}+@${WORD}+$`, 'u'), { error: 'must be an email address, without a name' })
+  .regex(new RegExp(`^${ADDRESS_CHARACTER}+@${ADDRESS_CHARACTER}+$`, 'u'), {
+    error: 'must be an email address, without a name',
+  })
 
 /** A number in E.164, as far as its form shows. */
 export const e164 = z

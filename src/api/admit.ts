@@ -1,34 +1,34 @@
 // Admits requests: everything that is checked of a request before its body is read, in this order.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
-import { PROBE } from '#core/listener.ts'
-import { statementsUnderWay, STATEMENTS_PER_CONNECTION } from '#core/pool.ts'
+import { HEALTH_PATH } from '#core/listener.ts'
+import { countPendingStatements, STATEMENTS_PER_CONNECTION } from '#core/pool.ts'
 import type { AreaStates } from '#domain/areas.ts'
 import type { Authenticate } from './auth.ts'
 import type { ApiContext } from './context.ts'
 import { checkHost } from './host.ts'
-import type { Keyless } from './keyless.ts'
+import type { KeylessLimits } from './keyless.ts'
 import { watchEventLoop } from './pressure.ts'
 import { checkPath, checkPlus, checkQuery } from './query.ts'
 
 export type Admission = {
   /** Sets the credentials of a request that needs a key. Throws the refusal. */
-  admit(request: FastifyRequest, reply: FastifyReply): Promise<void>
-  close(): void
+  admit: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
+  close: () => void
 }
 
 export function createAdmission(
   { config, areas, sql, limit }: ApiContext,
   authenticate: Authenticate,
-  keyless: Keyless,
+  keyless: KeylessLimits,
 ): Admission {
-  const most_statements = config.DATABASE_POOL * STATEMENTS_PER_CONNECTION
+  const max_statements = config.DATABASE_POOL * STATEMENTS_PER_CONNECTION
   const pressure = watchEventLoop()
 
   function checkLoad(): void {
     if (pressure.overloaded())
       throw new AppError('overloaded', { message: 'This process is too busy; nothing was accepted.' })
-    if (statementsUnderWay(sql) > most_statements)
+    if (countPendingStatements(sql) > max_statements)
       throw new AppError('overloaded', {
         message: 'Too many statements wait for the database; nothing was accepted.',
       })
@@ -40,7 +40,7 @@ export function createAdmission(
     if (request.socket.remoteAddress === undefined) throw new AppError('request_timeout')
     if (!needsKey(request)) {
       keyless.countUnread(request, reply)
-      if (request.routeOptions.url !== PROBE) keyless.limit(request, reply)
+      if (request.routeOptions.url !== HEALTH_PATH) keyless.limit(request, reply)
       checkHost(request)
       return checkPath(request.url)
     }
@@ -92,13 +92,13 @@ function checkScope({ credentials, routeOptions }: FastifyRequest): void {
 
 /** Throws where the area of the route is not deployed, or its channel has no credentials. */
 function checkArea({ routeOptions }: FastifyRequest, areas: AreaStates): void {
-  const { area, literal } = routeOptions.config
+  const { area, definition } = routeOptions.config
   if (area != null && !areas.deployed.includes(area))
     throw new AppError('misconfigured_gateway', {
       message: `The area "${area}" is not deployed here.`,
       context: { area },
     })
-  const channel = literal?.sends
+  const channel = definition?.sends
   if (channel !== undefined && areas.channels_without_credentials.includes(channel))
     throw new AppError('misconfigured_gateway', {
       message: `No messages of the channel "${channel}" are sent here: whoever sends them is not configured.`,

@@ -11,9 +11,9 @@ import { BODY_LIMIT_BYTES, parseBody } from './body.ts'
 import type { ApiContext } from './context.ts'
 import { docsRoutes } from './docs.ts'
 import { guidesRoutes } from './guides/routes.ts'
-import { withFaultOfKey } from './idempotent.ts'
-import { holdBodies } from './held-bodies.ts'
-import { createKeyless, type Keyless } from './keyless.ts'
+import { withKeyProblem } from './idempotent.ts'
+import { limitBodyMemory } from './body-memory.ts'
+import { createKeylessLimits, type KeylessLimits } from './keyless.ts'
 import { createLargeAnswers } from './large-answers.ts'
 import type { CallerLimit } from './limit.ts'
 import { openapiRoutes } from './openapi/routes.ts'
@@ -26,7 +26,7 @@ import { validatorCompiler } from './validate.ts'
 const BYTES_PER_REQUEST = 16 * 1024
 
 /** Who calls, and who is told of it. */
-export type ApiCallers = {
+export type CallerHooks = {
   authenticate: Authenticate
   /** Sees each request of `/v1` that was admitted and is valid, before it is handled; a refusal ends it. */
   before?: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
@@ -39,10 +39,10 @@ export type ApiCallers = {
 }
 
 /** Builds the API; the caller listens and closes. */
-export async function buildApi(context: ApiContext, callers: ApiCallers): Promise<FastifyInstance> {
+export async function buildApi(context: ApiContext, callers: CallerHooks): Promise<FastifyInstance> {
   const { authenticate, callerOf = keyOf } = callers
   const { config, limit, log } = context
-  const keyless = createKeyless()
+  const keyless = createKeylessLimits()
   // A body that is refused or breaks off has cost what came of it.
   const readBody = createBodyReader((request, bytes) => {
     request.body_bytes = bytes
@@ -52,16 +52,16 @@ export async function buildApi(context: ApiContext, callers: ApiCallers): Promis
   // Where links lead.
   let origin = config.API_URL ?? ''
   const refusals = createRefusals(() => origin, log)
-  const routes = { ...context, shown: refusals.shown }
+  const routes = { ...context, itemError: refusals.itemError }
 
   const app = createListener('api', {
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
     trusted_proxies: config.TRUSTED_PROXIES,
-    logged_part: config.logged_part,
+    log_sample_rate: config.log_sample_rate,
     about: (request) => ({ ...callerOf(request), ...about(request) }),
     bodyLimit: BODY_LIMIT_BYTES,
-    answer_ms: 15_000,
+    response_timeout_ms: 15_000,
     routerOptions: { querystringParser: parseQuery, ignoreTrailingSlash: false, maxParamLength: 500 },
     // A path that cannot be decoded needs a key too, so authenticate before refusing it.
     frameworkErrors: (error, request, reply) => {
@@ -77,17 +77,17 @@ export async function buildApi(context: ApiContext, callers: ApiCallers): Promis
     // A body is read only on routes that need a key.
     if (!needsKey(request)) return null
     const body = await readBody(request)
-    hold(request, body.length)
-    return parseBody(body, request.routeOptions.config.literal?.takes?.values)
+    reserveMemory(request, body.length)
+    return parseBody(body, request.routeOptions.config.definition?.body_limits?.values)
   })
   app.addHook('onListen', (done) => {
     origin ||= originOfLinks(config.HOST, app.listeningOrigin)
     done()
   })
-  const hold = holdBodies(app)
+  const reserveMemory = limitBodyMemory(app)
   app.decorateRequest('credentials')
   app.decorateRequest('body_bytes')
-  app.decorateRequest('answer_room')
+  app.decorateRequest('answer_reservation')
   app.decorateRequest('subject_id')
 
   // A large body or answer costs as much as many small ones.
@@ -97,11 +97,11 @@ export async function buildApi(context: ApiContext, callers: ApiCallers): Promis
   }
 
   app.addHook('onRequest', admit)
-  countAnswers(app, limit, keyless, charge)
+  chargeAnswers(app, limit, keyless, charge)
   addCallerHooks(app, callers)
   app.addHook('onClose', close)
   app.setErrorHandler((error: FastifyError, request, reply) =>
-    refusals.refuse(withFaultOfKey(error, request), request, reply),
+    refusals.refuse(withKeyProblem(error, request), request, reply),
   )
   app.setNotFoundHandler((request, reply) => refusals.refuse(noSuchRoute(request), request, reply))
 
@@ -118,10 +118,10 @@ export async function buildApi(context: ApiContext, callers: ApiCallers): Promis
 }
 
 /** Charges each answer by its size, and makes room for those that may be large. */
-function countAnswers(
+function chargeAnswers(
   app: FastifyInstance,
   limit: CallerLimit,
-  keyless: Keyless,
+  keyless: KeylessLimits,
   charge: (request: FastifyRequest, bytes: number) => void,
 ): void {
   const large = createLargeAnswers()
@@ -134,9 +134,9 @@ function countAnswers(
     done(null, payload)
   })
   app.addHook('onRoute', (added) => {
-    if (added.config?.literal?.large === undefined) return
+    if (added.config?.definition?.large === undefined) return
     added.preHandler = async (request, reply) => {
-      await large.makeRoom(request)
+      await large.reserve(request)
       // Earlier answers may have used up the rate limit.
       limit(request.credentials, reply, 0)
     }
@@ -144,7 +144,7 @@ function countAnswers(
 }
 
 /** Adds the hooks of the callers: for each request of `/v1`, and for each operation. */
-function addCallerHooks(app: FastifyInstance, { before, after, onOperation }: ApiCallers): void {
+function addCallerHooks(app: FastifyInstance, { before, after, onOperation }: CallerHooks): void {
   if (before !== undefined)
     app.addHook('preHandler', async (request, reply) => {
       if (needsKey(request)) await before(request, reply)
@@ -155,7 +155,7 @@ function addCallerHooks(app: FastifyInstance, { before, after, onOperation }: Ap
     })
   if (onOperation !== undefined)
     app.addHook('onRoute', ({ method, config: of }) => {
-      const name = of?.literal?.operation_id
+      const name = of?.definition?.operation_id
       if (name !== undefined && typeof method === 'string') onOperation({ method, name })
     })
 }

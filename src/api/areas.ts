@@ -5,7 +5,7 @@ import { AREAS, AREA_NAMES, type Scope } from '#domain/areas.ts'
 
 export function areaRoutes(app: FastifyInstance): void {
   for (const area of AREA_NAMES) {
-    const { tags, paths, posts = {} } = AREAS[area]
+    const { tags, paths, planned_posts = {} } = AREAS[area]
     if (tags !== undefined) continue
     const refuse = (method: 'all' | 'post', path: string, scope: Scope | null) =>
       app[method](path, { schema: { hide: true }, config: { area, scope } }, () => {
@@ -16,6 +16,6 @@ export function areaRoutes(app: FastifyInstance): void {
       refuse('all', `${path}/*`, null)
     }
     // A key without the scope gets `missing_scope` first.
-    for (const [path, scope] of Object.entries(posts)) refuse('post', path, scope)
+    for (const [path, scope] of Object.entries(planned_posts)) refuse('post', path, scope)
   }
 }

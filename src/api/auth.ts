@@ -7,20 +7,20 @@ import type { Log } from '#core/log.ts'
 import { networkOf } from '#core/network.ts'
 import {
   findCredentials,
-  findEachCredentials,
-  isKeyShaped,
-  touchApiKey,
+  findManyCredentials,
+  hasKeyFormat,
+  recordKeyUse,
   type Credentials,
 } from '#domain/api-keys.ts'
-import { createFailures, type Failures } from './failures.ts'
+import { createFailureLimit, type FailureLimit } from './failures.ts'
 import { createSlowLane } from './slow-lane.ts'
 
 /** A revoked key must stop working within a second, so the result of a look-up is cached a little shorter. */
-const CACHE_MS = 800
-const TOUCH_MS = 60_000
-const CACHE_SIZE = 10_000
+const CACHE_TTL_MS = 800
+const LAST_USE_INTERVAL_MS = 60_000
+const MAX_CACHED_KEYS = 10_000
 /** Limits the look-ups of keys that this process has not seen as valid. */
-const UNKNOWN_KEYS = {
+const UNKNOWN_KEY_LIMITS = {
   running: 16,
   queue: {
     waiting: 256,
@@ -41,45 +41,45 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
    * Keys that were valid when last looked up. Guesses cannot displace them, and their next look-up does not pass the
    * gate.
    */
-  const known = new Map<string, { until: number; credentials: Credentials }>()
-  const refused = new Map<string, number>()
-  const asking = new Map<string, { until: number; found: Promise<Credentials | undefined> }>()
-  const failures = createFailures()
+  const valid = new Map<string, { until: number; credentials: Credentials }>()
+  const rejected = new Map<string, number>()
+  const pending = new Map<string, { until: number; found: Promise<Credentials | undefined> }>()
+  const failures = createFailureLimit()
   const lookUpUnknown = createUnknownLookup(sql, failures)
-  const touch = createTouch(sql, log)
+  const recordLastUse = createLastUseRecorder(sql, log)
 
   function lookUp(secret: string, ip: string): Promise<Credentials | undefined> {
     // The cache time counts from before the look-up, because the result may be that old.
-    const until = performance.now() + CACHE_MS
-    const under_way = asking.get(secret)
-    if (under_way !== undefined && under_way.until > until - CACHE_MS) return under_way.found
-    const found = (known.has(secret) ? findCredentials(sql, secret) : lookUpUnknown(secret, ip))
+    const until = performance.now() + CACHE_TTL_MS
+    const in_progress = pending.get(secret)
+    if (in_progress !== undefined && in_progress.until > until - CACHE_TTL_MS) return in_progress.found
+    const found = (valid.has(secret) ? findCredentials(sql, secret) : lookUpUnknown(secret, ip))
       .then((row) => {
-        known.delete(secret)
+        valid.delete(secret)
         if (row === undefined) {
-          keep(refused, secret, until)
+          store(rejected, secret, until)
           return undefined
         }
         const { expires_in_ms, ...credentials } = row
         const expires = expires_in_ms === null ? Infinity : performance.now() + expires_in_ms
-        keep(known, secret, { until: Math.min(until, expires), credentials })
-        touch(credentials)
+        store(valid, secret, { until: Math.min(until, expires), credentials })
+        recordLastUse(credentials)
         return credentials
       })
       .finally(() => {
-        if (asking.get(secret) === entry) asking.delete(secret)
+        if (pending.get(secret) === entry) pending.delete(secret)
       })
     const entry = { until, found }
-    asking.set(secret, entry)
+    pending.set(secret, entry)
     return found
   }
 
   async function find(secret: string, ip: string): Promise<Credentials | undefined> {
     const now = performance.now()
-    const entry = known.get(secret)
+    const entry = valid.get(secret)
     if (entry !== undefined && entry.until > now) return entry.credentials
-    const may_be = isKeyShaped(secret) && (refused.get(secret) ?? 0) <= now
-    const found = may_be ? await lookUp(secret, ip) : undefined
+    const may_be_valid = hasKeyFormat(secret) && (rejected.get(secret) ?? 0) <= now
+    const found = may_be_valid ? await lookUp(secret, ip) : undefined
     const refusal = found === undefined && entry === undefined ? failures.refusal(ip) : undefined
     if (refusal !== undefined) throw refusal
     return found
@@ -88,14 +88,16 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
   return async (request, reply) => {
     const { ip } = request
     const header = request.headers.authorization
-    const secret = header && keyIn(header)
+    const secret = header && bearerToken(header)
     try {
       const found = secret && (await find(secret, ip))
       if (found) return found
       if (secret) failures.count(ip)
-      throw new AppError('unauthorized', { message: `${whyRefused(header, secret)} ${SEND_KEY}` })
+      throw new AppError('unauthorized', {
+        message: `${unauthorizedReason(header, secret)} ${AUTHENTICATION_HELP}`,
+      })
     } catch (error) {
-      failures.tell(ip, reply)
+      failures.setHeaders(ip, reply)
       throw error
     }
   }
@@ -104,11 +106,11 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
 /** Looks up keys that this process has not seen as valid: few at once, and slowly after many invalid ones. */
 function createUnknownLookup(
   sql: Sql,
-  failures: Failures,
+  failures: FailureLimit,
 ): (secret: string, ip: string) => ReturnType<typeof findCredentials> {
-  const unknownKeyGate = createGate(UNKNOWN_KEYS)
-  const slowly = createSlowLane(
-    (secrets) => findEachCredentials(sql, secrets),
+  const unknownKeyGate = createGate(UNKNOWN_KEY_LIMITS)
+  const slowLane = createSlowLane(
+    (secrets) => findManyCredentials(sql, secrets),
     () =>
       new AppError('rate_limited', {
         retry_after_s: 1,
@@ -123,33 +125,33 @@ function createUnknownLookup(
       )
       if (found !== undefined) return found.row
     }
-    return await slowly(networkOf(ip), secret)
+    return await slowLane(networkOf(ip), secret)
   }
 }
 
 /** Records the last use of a key, at most about once a minute. */
-function createTouch(sql: Sql, log: Log): (credentials: Credentials) => void {
-  const touched = new Map<string, number>()
+function createLastUseRecorder(sql: Sql, log: Log): (credentials: Credentials) => void {
+  const recorded_at = new Map<string, number>()
   return ({ tenant_id, key_id }) => {
     const now = performance.now()
-    if (now - (touched.get(key_id) ?? -Infinity) < TOUCH_MS) return
-    touched.set(key_id, now)
-    touchApiKey(sql, tenant_id, key_id).catch((error: unknown) =>
+    if (now - (recorded_at.get(key_id) ?? -Infinity) < LAST_USE_INTERVAL_MS) return
+    recorded_at.set(key_id, now)
+    recordKeyUse(sql, tenant_id, key_id).catch((error: unknown) =>
       log.debug({ err: error }, 'the last use of a key was not recorded'),
     )
   }
 }
 
-const SEND_KEY =
+const AUTHENTICATION_HELP =
   'Send `Authorization: Bearer <API_KEY>`; an API key is `sk_live_<tenant>_<32 letters and digits>`.'
 
 /** The key of an `Authorization` header; undefined where its scheme is not `Bearer`. */
-function keyIn(header: string): string | undefined {
+function bearerToken(header: string): string | undefined {
   return /^bearer(?: |$)/i.test(header) ? header.slice(7).trim() : undefined
 }
 
 /** By the form of the header only: whether a key that nobody has is unknown, revoked or expired is not said. */
-function whyRefused(header: string | undefined, secret: string | undefined): string {
+function unauthorizedReason(header: string | undefined, secret: string | undefined): string {
   if (header === undefined) return 'No API key was sent: the header `Authorization` is missing.'
   if (secret === undefined) {
     if (/^["']?sk_live_/.test(header))
@@ -161,7 +163,7 @@ function whyRefused(header: string | undefined, secret: string | undefined): str
   }
   if (secret === '')
     return 'The header `Authorization` has no key after `Bearer`: perhaps a variable is empty.'
-  if (isKeyShaped(secret)) return 'The API key is unknown, revoked or expired.'
+  if (hasKeyFormat(secret)) return 'The API key is unknown, revoked or expired.'
   if (/^["'<]|["'>]$/.test(secret)) return 'The API key is in quotes or brackets: send it without them.'
   return secret.startsWith('sk_live_')
     ? 'The API key is incomplete, or something follows it.'
@@ -169,9 +171,9 @@ function whyRefused(header: string | undefined, secret: string | undefined): str
 }
 
 /** Stores a value; a full cache drops its oldest entry. */
-function keep<Value>(cache: Map<string, Value>, secret: string, value: Value): void {
+function store<Value>(cache: Map<string, Value>, secret: string, value: Value): void {
   cache.delete(secret)
   cache.set(secret, value)
   const [oldest] = cache.keys()
-  if (cache.size > CACHE_SIZE) cache.delete(oldest!)
+  if (cache.size > MAX_CACHED_KEYS) cache.delete(oldest!)
 }

@@ -18,12 +18,12 @@ const MAX_INNER_VALUES = 1_000
 const MAX_DEPTH = 32
 
 /** Parses a body. An empty body is null, even with a content type. Throws `invalid_request`. */
-export function parseBody(bytes: Buffer, most_values = MAX_VALUES): unknown {
+export function parseBody(bytes: Buffer, max_values = MAX_VALUES): unknown {
   if (bytes.length === 0) return null
-  const { values, names } = countIn(bytes, most_values)
-  if (values > most_values)
+  const { values, names } = countTokens(bytes, max_values)
+  if (values > max_values)
     throw new AppError('invalid_request', {
-      message: `The body may hold at most ${most_values} values; lists and objects count too.`,
+      message: `The body may hold at most ${max_values} values; lists and objects count too.`,
     })
   if (!isUtf8(bytes)) throw new AppError('invalid_request', { message: 'The body is not valid UTF-8.' })
   let body: unknown
@@ -45,13 +45,13 @@ const [LIST, LIST_END, OBJECT, OBJECT_END] = [0x5b, 0x5d, 0x7b, 0x7d]
 /**
  * How many values this JSON has, lists and objects included, and how many names; not counted on beyond `most` values.
  */
-function countIn(bytes: Uint8Array, most: number): { values: number; names: number } {
+function countTokens(bytes: Uint8Array, limit: number): { values: number; names: number } {
   let values = 1
   let names = 0
   let in_text = false
-  let before = 0
+  let previous = 0
   // One more, because the last list or object may turn out to be empty.
-  for (let at = 0; at < bytes.length && values <= most + 1; at++) {
+  for (let at = 0; at < bytes.length && values <= limit + 1; at++) {
     const byte = bytes[at]!
     if (in_text) {
       if (byte === BACKSLASH) at += 1
@@ -61,23 +61,23 @@ function countIn(bytes: Uint8Array, most: number): { values: number; names: numb
       else if (byte === COLON) names += 1
       else if (byte === COMMA || byte === LIST || byte === OBJECT) values += 1
       // An empty list or object has no first value of its own.
-      else if ((byte === LIST_END && before === LIST) || (byte === OBJECT_END && before === OBJECT))
+      else if ((byte === LIST_END && previous === LIST) || (byte === OBJECT_END && previous === OBJECT))
         values -= 1
-      before = byte
+      previous = byte
     }
   }
   return { values, names }
 }
 
 /** Of a part of a body that costs more than the rest of it. */
-export const FEW_VALUES = {
+export const FEW_VALUES_ERROR = {
   error: 'must have at most 1,000 values; lists and objects count too',
   abort: true,
 }
 
 /** Whether this JSON has at most 1,000 values. */
 export function hasFewValues(value: Json): boolean {
-  return countIn(Buffer.from(JSON.stringify(value)), MAX_INNER_VALUES).values <= MAX_INNER_VALUES
+  return countTokens(Buffer.from(JSON.stringify(value)), MAX_INNER_VALUES).values <= MAX_INNER_VALUES
 }
 
 function keysOf(value: unknown): number {
@@ -97,8 +97,9 @@ export function checkStorable(value: unknown, path: string, depth: number): void
     }
     return
   }
-  const lossy = typeof value === 'number' ? problemOfNumber(value) : null
-  if (lossy !== null) throw new AppError('invalid_request', { param: path || undefined, message: lossy })
+  const number_problem = typeof value === 'number' ? problemOfNumber(value) : null
+  if (number_problem !== null)
+    throw new AppError('invalid_request', { param: path || undefined, message: number_problem })
   if (typeof value !== 'object' || value === null) return
   if (depth >= MAX_DEPTH)
     throw new AppError('invalid_request', {
@@ -122,7 +123,7 @@ export const metadataValue = metadataJson
     error: 'must be at most 16 KiB of JSON',
     abort: true,
   })
-  .refine(hasFewValues, FEW_VALUES)
+  .refine(hasFewValues, FEW_VALUES_ERROR)
   .meta({
     description:
       'Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.',
@@ -159,15 +160,19 @@ export const httpUrl = z
   .meta({ format: 'uri', maxLength: 2048 })
 
 /** Of a schema, fields that it does not take, each with what is said instead of that it is not known. */
-export const untaken = z.registry<Record<string, string>>()
+export const unsupportedFields = z.registry<Record<string, string>>()
 
 /** The body of a change, which may be left out. What only the `create` takes is refused with what to do `instead`. */
-export function changing<Change extends z.ZodObject>(change: Change, create: z.ZodObject, instead: string) {
+export function updateBodyOf<Change extends z.ZodObject>(
+  change: Change,
+  create: z.ZodObject,
+  instead: string,
+) {
   const fixed = Object.keys(create.shape).filter((name) => !Object.hasOwn(change.shape, name))
   const why = fixed.map((name) => [name, `cannot be changed: ${instead} and create another`])
   const key = 'cannot be changed, and a change needs none'
   const body = change.nullish()
-  untaken.add(body, { ...Object.fromEntries(why), idempotency_key: key })
+  unsupportedFields.add(body, { ...Object.fromEntries(why), idempotency_key: key })
   return body
 }
 
@@ -191,18 +196,18 @@ export const idempotencyKey = z
  */
 export function checkAmount(
   { amount_minor, currency }: { amount_minor: number; currency: string },
-  most: number,
+  limit: number,
 ): void {
-  if (amount_minor > most)
+  if (amount_minor > limit)
     throw new AppError('amount_too_large', {
       param: 'amount_minor',
-      message: `The amount is above ${moneyText(most, currency)}.`,
+      message: `The amount is above ${moneyText(limit, currency)}.`,
     })
-  if (!settlesExactly(amount_minor, currency)) throw tooFine('payment_invalid', currency)
+  if (!settlesExactly(amount_minor, currency)) throw settlementStepError('payment_invalid', currency)
 }
 
 /** The refusal of an amount that `settlesExactly` forbids. */
-export function tooFine(code: 'payment_invalid' | 'payout_invalid', currency: string): AppError {
+export function settlementStepError(code: 'payment_invalid' | 'payout_invalid', currency: string): AppError {
   const use: AmountUse = code === 'payout_invalid' ? 'payout' : 'payment'
   const step = settlementStep(currency, use)
   const amounts = use === 'payout' ? 'Amounts of payouts' : 'Amounts'

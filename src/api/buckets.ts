@@ -2,30 +2,30 @@
 import type { FastifyReply } from 'fastify'
 
 /** The level of a bucket. `left`: whole requests, negative when there are not enough. */
-type Level = { left: number; enough_in_ms: number; full_in_ms: number }
+type Level = { remaining: number; enough_in_ms: number; full_in_ms: number }
 
 export type Buckets = {
   /** The level that the bucket of `id` would have after this many more requests. */
-  without: (id: string, requests: number) => Level
+  levelAfter: (id: string, requests: number) => Level
   /** Takes requests out of a bucket; never below empty. */
-  take: (id: string, requests: number) => void
+  consume: (id: string, requests: number) => void
   /** Takes requests out even if there are not enough left: the debt must be refilled before the next request. */
-  owe: (id: string, requests: number) => void
+  consumeOnCredit: (id: string, requests: number) => void
   /** For the next milliseconds, this payer takes `repaid_rps` requests a second out of the bucket. */
   repay: (id: string, payer: string, for_ms: number) => void
   /**
    * What the headers `RateLimit-Policy` and `RateLimit` say of it: `left` requests now, more in `more_in_ms`
    * milliseconds.
    */
-  said: (left: number, more_in_ms: number) => SaidOfBucket
+  headersFor: (remaining: number, more_in_ms: number) => RateLimitHeaders
 }
 
-type SaidOfBucket = { policy: string; state: string }
+type RateLimitHeaders = { policy: string; state: string }
 
 /** Sets the headers `RateLimit-Policy` and `RateLimit`. */
-export function tellOfBuckets(reply: FastifyReply, ...said: SaidOfBucket[]): void {
-  reply.header('ratelimit-policy', said.map(({ policy }) => policy).join(', '))
-  reply.header('ratelimit', said.map(({ state }) => state).join(', '))
+export function writeRateLimitHeaders(reply: FastifyReply, ...headersFor: RateLimitHeaders[]): void {
+  reply.header('ratelimit-policy', headersFor.map(({ policy }) => policy).join(', '))
+  reply.header('ratelimit', headersFor.map(({ state }) => state).join(', '))
 }
 
 /**
@@ -36,44 +36,44 @@ export function tellOfBuckets(reply: FastifyReply, ...said: SaidOfBucket[]): voi
 export function createBuckets({
   rps,
   burst,
-  most = Infinity,
+  max_buckets = Infinity,
   name = 'default',
   repaid_rps = 0,
 }: {
   rps: number
   burst: number
-  most?: number
+  max_buckets?: number
   /** In the header `RateLimit-Policy`. */
   name?: string
   /** How fast each payer pays. */
   repaid_rps?: number
 }): Buckets {
-  const each_ms = 1000 / rps
-  const depth_ms = burst * each_ms
+  const ms_per_request = 1000 / rps
+  const capacity_ms = burst * ms_per_request
   const policy = `"${name}";q=${burst};w=${Math.ceil(burst / rps)}`
   /** How much longer a bucket needs to refill for each millisecond that one payer pays. */
   const share = repaid_rps / rps
-  const { catchUp, refilledIn, fullIn, set, addPayer } = createLevels({ each_ms, share, most })
+  const { catchUp, refilledIn, fullIn, set, addPayer } = createLevels({ ms_per_request, share, max_buckets })
 
   return {
-    without(id, requests) {
+    levelAfter(id, requests) {
       const now = performance.now()
       catchUp(id, now)
       const full_in_ms = fullIn(id, now, requests)
       // The last request that fits must not fail because of rounding.
-      const left = Math.floor((depth_ms - full_in_ms) / each_ms + 1e-6)
+      const remaining = Math.floor((capacity_ms - full_in_ms) / ms_per_request + 1e-6)
       return {
-        left,
-        enough_in_ms: refilledIn(id, now, full_in_ms, depth_ms),
+        remaining,
+        enough_in_ms: refilledIn(id, now, full_in_ms, capacity_ms),
         full_in_ms: refilledIn(id, now, full_in_ms, 0),
       }
     },
-    take(id, requests) {
+    consume(id, requests) {
       const now = performance.now()
       catchUp(id, now)
-      set(id, now, Math.min(fullIn(id, now, requests), Math.max(depth_ms, fullIn(id, now, 0))))
+      set(id, now, Math.min(fullIn(id, now, requests), Math.max(capacity_ms, fullIn(id, now, 0))))
     },
-    owe(id, requests) {
+    consumeOnCredit(id, requests) {
       const now = performance.now()
       catchUp(id, now)
       set(id, now, fullIn(id, now, requests))
@@ -83,15 +83,23 @@ export function createBuckets({
       catchUp(id, now)
       addPayer(id, payer, now, for_ms)
     },
-    said: (left, more_in_ms) => ({
+    headersFor: (remaining, more_in_ms) => ({
       policy,
-      state: `"${name}";r=${left};t=${Math.ceil(more_in_ms / 1000)}`,
+      state: `"${name}";r=${remaining};t=${Math.ceil(more_in_ms / 1000)}`,
     }),
   }
 }
 
 /** The time at which each bucket is full again, and the payers of each bucket. `now`: the current time. */
-function createLevels({ each_ms, share, most }: { each_ms: number; share: number; most: number }) {
+function createLevels({
+  ms_per_request,
+  share,
+  max_buckets,
+}: {
+  ms_per_request: number
+  share: number
+  max_buckets: number
+}) {
   /** When each bucket is full again, the least recently used first. */
   const full = new Map<string, number>()
   /** Until when each payer of a bucket pays, the first to end first. Counted up to `at`. */
@@ -113,8 +121,8 @@ function createLevels({ each_ms, share, most }: { each_ms: number; share: number
   }
 
   /** When a bucket that needs `full_in_ms` to refill will need only `least_ms`, while its payers pay. */
-  function refilledIn(id: string, now: number, full_in_ms: number, least_ms: number): number {
-    let [rest_ms, at, paying] = [full_in_ms - least_ms, now, payers.get(id)?.ends.size ?? 0]
+  function refilledIn(id: string, now: number, full_in_ms: number, target_ms: number): number {
+    let [rest_ms, at, paying] = [full_in_ms - target_ms, now, payers.get(id)?.ends.size ?? 0]
     if (rest_ms <= 0) return rest_ms
     for (const end of payers.get(id)?.ends.values() ?? []) {
       const speed = 1 - paying-- * share
@@ -126,13 +134,13 @@ function createLevels({ each_ms, share, most }: { each_ms: number; share: number
   }
 
   const fullIn = (id: string, now: number, requests: number) =>
-    Math.max(0, (full.get(id) ?? now) - now) + requests * each_ms
+    Math.max(0, (full.get(id) ?? now) - now) + requests * ms_per_request
 
   function set(id: string, now: number, full_in_ms: number): void {
     full.delete(id)
     full.set(id, now + full_in_ms)
     for (const [oldest, at] of full) {
-      if ((at > now || payers.has(oldest)) && full.size <= most) break
+      if ((at > now || payers.has(oldest)) && full.size <= max_buckets) break
       full.delete(oldest)
     }
   }

@@ -13,12 +13,12 @@ import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'
 import type { AreaStates } from '#domain/areas.ts'
-import type { Remembered, SentKey } from '#domain/idempotency.ts'
+import type { StoredKey, KeyOnRoute } from '#domain/idempotency.ts'
 import type { Queue } from '#queue/queue.ts'
-import type { Doorbell } from '#queue/doorbell.ts'
+import type { WakeUps } from '#queue/wakeup.ts'
 import type { CallerLimit } from './limit.ts'
-import type { Lists } from './lists.ts'
-import type { Recent } from './recent.ts'
+import type { RunList } from './lists.ts'
+import type { RecentNames } from './recent.ts'
 import type { Refusals } from './refusals.ts'
 import type { Waiters } from './wait.ts'
 
@@ -27,24 +27,24 @@ export type ApiContext = {
   areas: AreaStates
   sql: Sql
   /** What is stored of an idempotency key on its route, or undefined. */
-  remembered: (sent: SentKey) => Promise<Remembered | undefined>
+  remembered: (sent: KeyOnRoute) => Promise<StoredKey | undefined>
   /** The idempotency keys that this process saw last. */
-  recent_keys: Recent
+  recent_keys: RecentNames
   /** Of each key and each tenant. */
   limit: CallerLimit
-  lists: Lists
+  runList: RunList
   log: Log
   vault: Vault
   hashOf: AddressHash
   queue: Queue
-  doorbell: Doorbell
+  wakeups: WakeUps
   /** By the id of the job. */
   waiters: Waiters
   /** Who waits for events, by the id of the tenant. */
   feed_waiters: Waiters
 }
 
-export type RouteContext = ApiContext & { shown: Refusals['shown'] }
+export type RouteContext = ApiContext & { itemError: Refusals['itemError'] }
 
 /** The application as routes see it: the types of a handler come from the schemas of its route. */
 export type RouteApp = FastifyInstance<

@@ -5,10 +5,10 @@ import helmet from '@fastify/helmet'
 import fastify, { type FastifyInstance } from 'fastify'
 
 /** The page, and its script of 4 MB. */
-const PATHS = ['/docs/', '/docs/js/scalar.js']
+const REFERENCE_PATHS = ['/docs/', '/docs/js/scalar.js']
 
 /** What is sent, the same bytes to everybody: answers that wait for slow readers share them. */
-type File = { headers: OutgoingHttpHeaders; etag: string; bytes: Buffer }
+type ReferenceFile = { headers: OutgoingHttpHeaders; etag: string; bytes: Buffer }
 
 export function docsRoutes(app: FastifyInstance): void {
   const reference = onDemand(loadReference)
@@ -16,7 +16,7 @@ export function docsRoutes(app: FastifyInstance): void {
   // Browsers ask for it by themselves.
   app.get('/favicon.ico', (_request, reply) => reply.code(204).send())
   app.get('/docs', (_request, reply) => reply.redirect('/docs/', 301))
-  for (const path of PATHS) {
+  for (const path of REFERENCE_PATHS) {
     const load = onDemand(async () => await loadFile(await reference(), path))
     app.get(path, async (request, reply) => {
       const { headers, etag, bytes } = await load()
@@ -29,21 +29,23 @@ export function docsRoutes(app: FastifyInstance): void {
 
 /** Loads when it is first asked, and keeps what came; after a failure, e.g. for want of files, it loads again. */
 function onDemand<T>(load: () => Promise<T>): () => Promise<T> {
-  let kept: Promise<T> | undefined
+  let loaded: Promise<T> | undefined
   return () =>
-    (kept ??= load().catch((error: unknown) => {
-      kept = undefined
+    (loaded ??= load().catch((error: unknown) => {
+      loaded = undefined
       throw error
     }))
 }
 
-async function loadFile(reference: FastifyInstance, path: string): Promise<File> {
+async function loadFile(reference: FastifyInstance, path: string): Promise<ReferenceFile> {
   const { statusCode, headers, rawPayload: bytes, payload } = await reference.inject(path)
   if (statusCode !== 200) throw new Error(`the reference answered ${statusCode} to ${path}`)
-  const { date: _date, connection: _connection, ...lasting } = headers
+  const { date: _date, connection: _connection, ...stable_headers } = headers
   const isPage = String(headers['content-type']).startsWith('text/html')
   return {
-    headers: isPage ? { ...lasting, 'content-security-policy': contentPolicy(payload) } : lasting,
+    headers: isPage
+      ? { ...stable_headers, 'content-security-policy': contentPolicy(payload) }
+      : stable_headers,
     etag: `"${createHash('sha256').update(bytes).digest('base64url')}"`,
     bytes,
   }
@@ -51,7 +53,7 @@ async function loadFile(reference: FastifyInstance, path: string): Promise<File>
 
 /** Allows the page to load from this host only, and to run no script but its own inline ones, by their hashes. */
 function contentPolicy(page: string): string {
-  const own = Array.from(
+  const inline_scripts = Array.from(
     page.matchAll(/<script(?![^>]* src=)[^>]*>([\s\S]*?)<\/script>/g),
     ([, script = '']) => {
       return `'sha256-${createHash('sha256').update(script).digest('base64')}'`
@@ -59,7 +61,7 @@ function contentPolicy(page: string): string {
   )
   return [
     "default-src 'none'",
-    `script-src 'self' ${own.join(' ')}`,
+    `script-src 'self' ${inline_scripts.join(' ')}`,
     // The reference styles its elements as it goes.
     "style-src 'self' 'unsafe-inline'",
     "img-src 'self' data:",

@@ -2,48 +2,48 @@
 import type { Sql } from '#core/db.ts'
 import { SealError } from '#core/secrets.ts'
 import {
-  completedData,
-  findCompletingRows,
-  MOST_BYTES_OF_MANY,
-  type CompleteData,
+  completeEventData,
+  findCompletionRows,
+  MAX_LISTED_VALUE_BYTES,
+  type EventCompleter,
 } from '#domain/event-data.ts'
-import { shownData } from '#domain/events.ts'
+import { eventDataView } from '#domain/events.ts'
 import type { FeedEvent, FeedRow } from '#domain/feed.ts'
 import type { ApiContext } from './context.ts'
 
-export type EventAnswers = {
+export type EventViews = {
   /** Events of a list: a value that is too long for one is null. */
-  many(sql: Sql, events: FeedRow[]): Promise<FeedEvent[]>
+  list(sql: Sql, events: FeedRow[]): Promise<FeedEvent[]>
   /** An event by itself. */
   one(sql: Sql, event: FeedRow): Promise<FeedEvent>
-  complete: CompleteData
+  complete: EventCompleter
 }
 
-export function createEventAnswers({ vault, log }: Pick<ApiContext, 'vault' | 'log'>): EventAnswers {
+export function createEventViews({ vault, log }: Pick<ApiContext, 'vault' | 'log'>): EventViews {
   // One event that cannot be opened must not hide the others of its feed.
-  const complete: CompleteData = (event, row) => {
+  const complete: EventCompleter = (event, row) => {
     try {
-      return completedData(event, row, vault)
+      return completeEventData(event, row, vault)
     } catch (error) {
       if (!(error instanceof SealError)) throw error
       log.error(
         { err: error, tenant_id: event.tenant_id, type: event.type },
         'the data of an event is incomplete',
       )
-      return completedData(event, null, vault)
+      return completeEventData(event, null, vault)
     }
   }
 
-  async function shown(sql: Sql, events: FeedRow[], most_bytes: number | null): Promise<FeedEvent[]> {
-    const rows = await findCompletingRows(sql, events, most_bytes)
+  async function shown(sql: Sql, events: FeedRow[], max_bytes: number | null): Promise<FeedEvent[]> {
+    const rows = await findCompletionRows(sql, events, max_bytes)
     return events.map((event, nth) => {
       const { stored: _stored, tenant_id: _tenant, ...shown } = event
-      return { ...shown, data: shownData(event.type, complete(event, rows[nth]!)) as FeedEvent['data'] }
+      return { ...shown, data: eventDataView(event.type, complete(event, rows[nth]!)) as FeedEvent['data'] }
     })
   }
 
   return {
-    many: (sql, events) => shown(sql, events, MOST_BYTES_OF_MANY),
+    list: (sql, events) => shown(sql, events, MAX_LISTED_VALUE_BYTES),
     one: async (sql, event) => (await shown(sql, [event], null))[0]!,
     complete,
   }

@@ -2,35 +2,35 @@
 import type { FastifyReply } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { networkOf } from '#core/network.ts'
-import { createBuckets, tellOfBuckets } from './buckets.ts'
+import { createBuckets, writeRateLimitHeaders } from './buckets.ts'
 
 /** The budget of invalid keys of each address. */
-const BAD_KEYS = { rps: 5, burst: 20, most: 20_000 }
+const INVALID_KEY_BUDGET = { rps: 5, burst: 20, max_buckets: 20_000 }
 
-export type Failures = {
+export type FailureLimit = {
   /** The error for an address that has used up its budget, else undefined. */
   refusal(ip: string): AppError | undefined
   count(ip: string): void
   /** Sets the rate limit headers of a refusal by the budget of the address. */
-  tell(ip: string, reply: FastifyReply): void
+  setHeaders(ip: string, reply: FastifyReply): void
 }
 
 /** `of`: what was not valid, in the words of the refusal. */
-export function createFailures(of = 'keys that are not valid'): Failures {
-  const buckets = createBuckets(BAD_KEYS)
+export function createFailureLimit(failures_text = 'keys that are not valid'): FailureLimit {
+  const buckets = createBuckets(INVALID_KEY_BUDGET)
   return {
     refusal(ip) {
-      const { left, enough_in_ms } = buckets.without(networkOf(ip), 1)
-      if (left >= 0) return undefined
+      const { remaining, enough_in_ms } = buckets.levelAfter(networkOf(ip), 1)
+      if (remaining >= 0) return undefined
       return new AppError('rate_limited', {
-        message: `Too many ${of} came from this address.`,
+        message: `Too many ${failures_text} came from this address.`,
         retry_after_s: Math.ceil(enough_in_ms / 1000),
       })
     },
-    count: (ip) => buckets.take(networkOf(ip), 1),
-    tell(ip, reply) {
-      const { left, full_in_ms } = buckets.without(networkOf(ip), 0)
-      tellOfBuckets(reply, buckets.said(left, full_in_ms))
+    count: (ip) => buckets.consume(networkOf(ip), 1),
+    setHeaders(ip, reply) {
+      const { remaining, full_in_ms } = buckets.levelAfter(networkOf(ip), 0)
+      writeRateLimitHeaders(reply, buckets.headersFor(remaining, full_in_ms))
     },
   }
 }

@@ -3,7 +3,7 @@
 import type { FastifyError, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { violatedConstraint } from '#core/db.ts'
-import type { IdempotentRequest, SentKey } from '#domain/idempotency.ts'
+import type { IdempotentRequest, KeyOnRoute } from '#domain/idempotency.ts'
 import { idempotencyKey } from './body.ts'
 import type { ApiContext } from './context.ts'
 import { fingerprint } from './fingerprint.ts'
@@ -23,22 +23,25 @@ export type RequestKey = {
  * `taken`: the step was made now. `replayed`: it was made before, with this key. `refused`: its guard refused,
  * nothing was written.
  */
-type Taken<T, R> = { kind: 'taken'; value: T } | { kind: 'replayed'; remembered: R } | { kind: 'refused' }
+type AcceptOutcome<T, R> =
+  | { kind: 'accepted'; value: T }
+  | { kind: 'replayed'; remembered: R }
+  | { kind: 'refused' }
 
 /**
  * Makes the accepting step of a request once. A key that this process saw lately is looked up before the step, because
- * the request is probably a replay; any other key after it, when `step` returned `known`, its guard refused
+ * the request is probably a replay; any other key after it, when `step` returned `key_used`, its guard refused
  * (undefined) or it threw a refusal: what is said now to a new request is no answer to one that was taken before.
  * Throws `idempotency_key_reused` when the key was used with other content.
  */
-export async function takeOnce<T extends object | string, R extends { fingerprint: string }>(
+export async function acceptOnce<T extends object | string, R extends { fingerprint: string }>(
   { recent_keys }: Pick<ApiContext, 'recent_keys'>,
   { tenant_id, key, route, request_id }: RequestKey,
   content: object,
-  step: (asked: IdempotentRequest & { tenant_id: string }) => Promise<T | 'known' | undefined>,
-  find: (sent: SentKey) => Promise<R | undefined>,
-): Promise<Taken<T, R>> {
-  const asked = {
+  step: (requested: IdempotentRequest & { tenant_id: string }) => Promise<T | 'key_used' | undefined>,
+  find: (sent: KeyOnRoute) => Promise<R | undefined>,
+): Promise<AcceptOutcome<T, R>> {
+  const requested = {
     tenant_id,
     idempotency_key: key,
     route,
@@ -51,16 +54,16 @@ export async function takeOnce<T extends object | string, R extends { fingerprin
   let refusal: AppError | undefined
   const value =
     remembered === undefined
-      ? await tryStep(() => step(asked)).catch((error: unknown) => {
+      ? await runStep(() => step(requested)).catch((error: unknown) => {
           if (key === null || !(error instanceof AppError) || error.status >= 500) throw error
           refusal = error
         })
-      : 'known'
+      : 'key_used'
   if (key !== null && value !== undefined) recent_keys.add(name)
-  if (value !== undefined && value !== 'known') return { kind: 'taken', value }
+  if (value !== undefined && value !== 'key_used') return { kind: 'accepted', value }
   if (key === null) return { kind: 'refused' }
   remembered ??= await find({ tenant_id, key, route })
-  if (remembered?.fingerprint === asked.fingerprint) return { kind: 'replayed', remembered }
+  if (remembered?.fingerprint === requested.fingerprint) return { kind: 'replayed', remembered }
   if (remembered === undefined && refusal !== undefined) throw refusal
   if (remembered === undefined && value === undefined) return { kind: 'refused' }
   throw new AppError('idempotency_key_reused', {
@@ -83,7 +86,7 @@ export function requestKey(request: FastifyRequest, { idempotency_key }: Body): 
 }
 
 /** The refusal of a body, which also says what is wrong with the key of its request. */
-export function withFaultOfKey(error: FastifyError, request: FastifyRequest): Error {
+export function withKeyProblem(error: FastifyError, request: FastifyRequest): Error {
   if (error.validationContext !== 'body' || !(error instanceof AppError)) return error
   // One that is in the body was judged with it.
   if ((Object(request.body) as Body).idempotency_key !== undefined) return error
@@ -101,16 +104,16 @@ export function withFaultOfKey(error: FastifyError, request: FastifyRequest): Er
  * The key of a request, from its body or its `Idempotency-Key` header; if both are sent they must be equal. Null when
  * none is sent and none is required.
  */
-function keyOf({ headers, routeOptions }: FastifyRequest, given: string | undefined): string | null {
+function keyOf({ headers, routeOptions }: FastifyRequest, from_body: string | undefined): string | null {
   const header = headers['idempotency-key']
   if (header === undefined) {
-    if (given !== undefined) return given
-    if (routeOptions.config.literal?.key !== 'required') return null
-    throw faultOf('idempotency_key', 'is required')
+    if (from_body !== undefined) return from_body
+    if (routeOptions.config.definition?.key !== 'required') return null
+    throw keyProblem('idempotency_key', 'is required')
   }
   const parsed = idempotencyKey.safeParse(unquoted(header))
-  if (!parsed.success) throw faultOf('Idempotency-Key', parsed.error.issues[0]?.message ?? 'is not valid')
-  if (given !== undefined && given !== parsed.data) {
+  if (!parsed.success) throw keyProblem('Idempotency-Key', parsed.error.issues[0]?.message ?? 'is not valid')
+  if (from_body !== undefined && from_body !== parsed.data) {
     throw new AppError('invalid_request', {
       param: 'idempotency_key',
       message: 'The header Idempotency-Key and the field idempotency_key differ.',
@@ -125,7 +128,7 @@ function unquoted(header: string | string[]): string | string[] {
   return quoted?.replaceAll(/\\(.)/g, '$1') ?? header
 }
 
-function faultOf(param: string, message: string): AppError {
+function keyProblem(param: string, message: string): AppError {
   const details = [{ param, message }]
   return new AppError('invalid_request', { param, message: `${param} ${message}.`, details })
 }
@@ -138,7 +141,7 @@ function routeOf({ method, params, routeOptions }: FastifyRequest): string {
 
 // Two rows of one tenant may get the same microsecond as `created_at`, which is unique. Nothing was written then, so the
 // step is repeated.
-async function tryStep<T>(step: () => Promise<T>): Promise<T | 'known'> {
+async function runStep<T>(step: () => Promise<T>): Promise<T | 'key_used'> {
   for (;;) {
     try {
       return await step()
@@ -146,7 +149,7 @@ async function tryStep<T>(step: () => Promise<T>): Promise<T | 'known'> {
       const constraint = violatedConstraint(error)
       if (constraint?.endsWith('_created_at') === true) continue
       if (constraint === 'idempotency_keys_pkey' || constraint?.endsWith('_idempotency') === true)
-        return 'known'
+        return 'key_used'
       throw error
     }
   }

@@ -6,13 +6,13 @@ import { networkOf } from '#core/network.ts'
 import { createLimit } from './limit.ts'
 
 /** The budget of each address on routes that need no key. A search of the guides takes about two milliseconds. */
-const BUDGET = { rps: 100, burst: 1_000, most: 20_000 }
+const ADDRESS_BUDGET = { rps: 100, burst: 1_000, max_buckets: 20_000 }
 /** This many bytes of an answer count as one request. */
 const BYTES_PER_REQUEST = 64 * 1024
 /** The answers that may wait on one connection until the caller reads them. Browsers leave one at most. */
-const MOST_UNREAD = 16
+const MAX_UNREAD_ANSWERS = 16
 
-export type Keyless = {
+export type KeylessLimits = {
   /** Counts a request. Throws `rate_limited` when its address has used up its budget. */
   limit(request: FastifyRequest, reply: FastifyReply): void
   /** Counts an answer of so many bytes. */
@@ -21,8 +21,8 @@ export type Keyless = {
   countUnread(request: FastifyRequest, reply: FastifyReply): void
 }
 
-export function createKeyless(): Keyless {
-  const limit = createLimit(BUDGET)
+export function createKeylessLimits(): KeylessLimits {
+  const limit = createLimit(ADDRESS_BUDGET)
   const unread = new WeakMap<Socket, number>()
 
   return {
@@ -37,7 +37,7 @@ export function createKeyless(): Keyless {
         unread.set(socket, waiting)
         return waiting
       }
-      if (count(1) > MOST_UNREAD) {
+      if (count(1) > MAX_UNREAD_ANSWERS) {
         socket.destroy()
         throw new AppError('rate_limited', { retry_after_s: 1 })
       }

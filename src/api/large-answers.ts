@@ -1,14 +1,14 @@
 // Single answers that may be as long as a list: their bytes are bounded until the callers have taken them.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
-import { createByteGates, type ByteRoom } from '#core/gate.ts'
-import { whileThere } from '#core/leaving.ts'
-import { answerTaken } from './taken.ts'
+import { createByteLimiters, type ByteReservation } from '#core/gate.ts'
+import { whileConnected } from '#core/leaving.ts'
+import { answerSent } from './abandoned.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** The room of its answer, where that may be large. */
-    answer_room?: ByteRoom
+    answer_reservation?: ByteReservation
   }
 }
 
@@ -24,44 +24,44 @@ const QUEUE = {
       message: 'Too many large answers are under way or unread: read them before you ask for more.',
     }),
 }
-const OF_A_KEY = { bytes: 4 * EXPECTED_BYTES, queue: QUEUE }
-const OF_A_TENANT = { bytes: 8 * EXPECTED_BYTES, queue: QUEUE }
+const KEY_LIMITS = { bytes: 4 * EXPECTED_BYTES, queue: QUEUE }
+const TENANT_LIMITS = { bytes: 8 * EXPECTED_BYTES, queue: QUEUE }
 
 export type LargeAnswers = {
   /** Waits until there is room for the answer to a request. Throws `rate_limited`. */
-  makeRoom(request: FastifyRequest): Promise<void>
+  reserve(request: FastifyRequest): Promise<void>
   /** The answer has so many bytes; they count until it is taken. */
   count(request: FastifyRequest, reply: FastifyReply, bytes: number): void
 }
 
 /** Bounds the large answers of each key and of each tenant. */
 export function createLargeAnswers(): LargeAnswers {
-  const of_a_key = createByteGates(OF_A_KEY)
-  const of_a_tenant = createByteGates(OF_A_TENANT)
+  const keyGates = createByteLimiters(KEY_LIMITS)
+  const tenantGates = createByteLimiters(TENANT_LIMITS)
 
   return {
-    async makeRoom(request) {
+    async reserve(request) {
       const { key_id, tenant_id } = request.credentials
-      const bytes = request.routeOptions.config.literal?.large === 'expected' ? EXPECTED_BYTES : 0
-      request.answer_room = await whileThere(request, async (signal) => {
-        const key = await of_a_key(key_id, bytes, signal)
+      const bytes = request.routeOptions.config.definition?.large === 'expected' ? EXPECTED_BYTES : 0
+      request.answer_reservation = await whileConnected(request, async (signal) => {
+        const key = await keyGates(key_id, bytes, signal)
         try {
-          const tenant = await of_a_tenant(tenant_id, bytes, signal)
+          const tenant = await tenantGates(tenant_id, bytes, signal)
           return {
             resize: (actual) => [key, tenant].forEach((room) => room.resize(actual)),
-            leave: () => [key, tenant].forEach((room) => room.leave()),
+            release: () => [key, tenant].forEach((room) => room.release()),
           }
         } catch (error) {
-          key.leave()
+          key.release()
           throw error
         }
       })
     },
     count(request, reply, bytes) {
-      const room = request.answer_room
+      const room = request.answer_reservation
       if (room === undefined) return
       room.resize(bytes)
-      void answerTaken(reply, request.raw.socket).then(() => room.leave())
+      void answerSent(reply, request.raw.socket).then(() => room.release())
     },
   }
 }

@@ -1,39 +1,39 @@
 // Lists read many rows, so they are kept from taking all connections, all memory or too much time.
 import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { connectDatabase, statementsUnderWay } from '#core/pool.ts'
+import { connectDatabase, countPendingStatements } from '#core/pool.ts'
 import { databaseCode, type Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate, createGates } from '#core/gate.ts'
 import type { Credentials } from '#domain/api-keys.ts'
 import type { CallerLimit } from './limit.ts'
-import { answerTaken } from './taken.ts'
+import { answerSent } from './abandoned.ts'
 
 const tooMany = () =>
   new AppError('rate_limited', { retry_after_s: 1, message: 'Too many lists at once: ask for fewer.' })
 /** The lists of one key that are under way, until their answers have been received. */
-const OF_A_KEY = { running: 8, queue: { waiting: 256, wait_ms: 5_000, refuse: tooMany } }
+const KEY_LIMITS = { running: 8, queue: { waiting: 256, wait_ms: 5_000, refuse: tooMany } }
 /** The lists of one tenant that wait for its share of the long lane's connections. */
-const OF_A_TENANT = { waiting: 256, wait_ms: 3_000, refuse: tooMany }
+const TENANT_QUEUE = { waiting: 256, wait_ms: 3_000, refuse: tooMany }
 /** The lists of all tenants that wait for a connection of the long lane. */
-const OF_ALL = {
+const LONG_LANE_QUEUE = {
   waiting: 256,
   wait_ms: 2_000,
   refuse: () => new AppError('overloaded', { message: 'Too many lists wait for the database.' }),
 }
 /** The time that a statement gets in the quick lane, where others may wait behind it, and in the long one. */
-const QUICK_MS = 100
-const LONG_MS = 2_000
+const QUICK_TIMEOUT_MS = 100
+const LONG_TIMEOUT_MS = 2_000
 /** Lists that run or wait in the quick lane. */
-const MOST_QUICK = 2_000
+const MAX_QUICK_STATEMENTS = 2_000
 /** After a long list, all lists of that tenant go straight to the long lane for this time. */
-const STAYS_MS = 30_000
+const LONG_LANE_MS = 30_000
 const CANCELED_STATEMENT = '57014'
 /**
  * In the long lane, and when a waiting request looks again, database time counts towards the rate limit: after the
- * first `FREE_MS`, one request for each `MS_PER_REQUEST`.
+ * first `UNCHARGED_MS`, one request for each `MS_PER_REQUEST`.
  */
-const FREE_MS = 20
+const UNCHARGED_MS = 20
 const MS_PER_REQUEST = 5
 
 /**
@@ -42,11 +42,11 @@ const MS_PER_REQUEST = 5
  * request has asked before, so what it takes is charged in the quick lane too. `looks_again`: who asks does not answer
  * this yet, so the list is over.
  */
-export type Lists = <T>(
+export type RunList = <T>(
   request: ListRequest,
   reply: FastifyReply,
-  ask: (sql: Sql) => Promise<T>,
-  waiting?: { again: boolean; looks_again: (found: T) => boolean },
+  query: (sql: Sql) => Promise<T>,
+  waiting?: { is_repeat: boolean; willRepeat: (found: T) => boolean },
 ) => Promise<T>
 
 /** A request for a list, and who asks: the time counts for the key, and the connections are shared by the tenants. */
@@ -55,7 +55,7 @@ export type ListRequest = Pick<FastifyRequest, 'raw'> & {
 }
 
 /** A list that is answered as it is found. */
-const ANSWERS_AT_ONCE = { again: false, looks_again: () => false }
+const SINGLE_READ = { is_repeat: false, willRepeat: () => false }
 
 /** The connections of lists, in two lanes: quick statements share connections, long ones have one each. */
 type ListLanes = { quick: Sql; long: Sql }
@@ -71,83 +71,84 @@ export function connectLists(url: string, pool: number, name: string): ListLanes
   const { quick, long } = listConnections(pool)
   const connect = (max: number, statement_timeout_ms: number) =>
     connectDatabase(url, { max, application_name: `${name}-lists`, statement_timeout_ms })
-  return { quick: connect(quick, QUICK_MS), long: connect(long, LONG_MS) }
+  return { quick: connect(quick, QUICK_TIMEOUT_MS), long: connect(long, LONG_TIMEOUT_MS) }
 }
 
 /** `most`: the connections of the long lane. Without a quick one all lists are long. */
-export function createLists(
+export function createListRunner(
   lanes: Pick<ListLanes, 'long'> & Partial<ListLanes>,
-  most: number,
+  max_long: number,
   limit: CallerLimit,
-): Lists {
-  const of_a_key = createGates(OF_A_KEY)
-  const read = createRead(lanes, most, limit)
+): RunList {
+  const keyGates = createGates(KEY_LIMITS)
+  const read = createListReader(lanes, max_long, limit)
 
-  return async (request, reply, ask, { again, looks_again } = ANSWERS_AT_ONCE) => {
+  return async (request, reply, query, { is_repeat, willRepeat } = SINGLE_READ) => {
     const { credentials } = request
     const { socket } = request.raw
     return await new Promise((resolve, reject) => {
-      of_a_key(credentials.key_id, async () => {
-        refuseGone(socket)
+      keyGates(credentials.key_id, async () => {
+        checkConnected(socket)
         // Earlier lists may have used up the rate limit.
         limit(credentials, reply, 0)
-        const asked = read(credentials, socket, ask, again)
-        asked.then(resolve, reject)
+        const result = read(credentials, socket, query, is_repeat)
+        result.then(resolve, reject)
         // A statement runs on after its client has disconnected, and an answer takes memory until it is sent: both
         // count as under way.
-        const found = await Promise.allSettled([asked])
-        if (found[0].status === 'rejected' || !looks_again(found[0].value)) await answerTaken(reply, socket)
+        const found = await Promise.allSettled([result])
+        if (found[0].status === 'rejected' || !willRepeat(found[0].value)) await answerSent(reply, socket)
       }).catch(reject)
     })
   }
 }
 
 /** Reads a list in the quick lane, or in the long one when it takes too long there. */
-type Read = <T>(
+type ReadList = <T>(
   credentials: ListRequest['credentials'],
   socket: Socket,
-  ask: (sql: Sql) => Promise<T>,
-  again: boolean,
+  query: (sql: Sql) => Promise<T>,
+  is_repeat: boolean,
 ) => Promise<T>
 
-function createRead(
+function createListReader(
   lanes: Pick<ListLanes, 'long'> & Partial<ListLanes>,
-  most: number,
+  max_long: number,
   limit: CallerLimit,
-): Read {
+): ReadList {
   // No tenant gets all of them, if there are several.
-  const of_a_tenant = createGates({ running: Math.max(1, most - 1), queue: OF_A_TENANT })
+  const tenantGates = createGates({ running: Math.max(1, max_long - 1), queue: TENANT_QUEUE })
   // One statement for each connection: a second one would wait behind the first.
-  const connection = createGate({ running: most, queue: OF_ALL })
+  const connection = createGate({ running: max_long, queue: LONG_LANE_QUEUE })
   /** Until when the lists of a tenant go straight to the long lane. */
   const long_until = new Map<string, number>()
 
-  function charge(credentials: ListRequest['credentials'], took_ms: number): void {
-    if (took_ms > FREE_MS) limit.charge(credentials, Math.floor((took_ms - FREE_MS) / MS_PER_REQUEST))
+  function charge(credentials: ListRequest['credentials'], elapsed_ms: number): void {
+    if (elapsed_ms > UNCHARGED_MS)
+      limit.charge(credentials, Math.floor((elapsed_ms - UNCHARGED_MS) / MS_PER_REQUEST))
   }
 
-  return async (credentials, socket, ask, again) => {
+  return async (credentials, socket, query, is_repeat) => {
     const { tenant_id } = credentials
     if (lanes.quick !== undefined && (long_until.get(tenant_id) ?? 0) < performance.now()) {
       long_until.delete(tenant_id)
-      if (statementsUnderWay(lanes.quick) > MOST_QUICK)
+      if (countPendingStatements(lanes.quick) > MAX_QUICK_STATEMENTS)
         throw new AppError('overloaded', { message: 'Too many lists wait for the database.' })
-      const began_at = performance.now()
+      const started_at = performance.now()
       try {
-        const found = await ask(lanes.quick)
-        if (again) charge(credentials, performance.now() - began_at)
+        const found = await query(lanes.quick)
+        if (is_repeat) charge(credentials, performance.now() - started_at)
         return found
       } catch (error) {
         if (databaseCode(error) !== CANCELED_STATEMENT) throw error
-        long_until.set(tenant_id, performance.now() + STAYS_MS)
+        long_until.set(tenant_id, performance.now() + LONG_LANE_MS)
       }
     }
-    return await of_a_tenant(tenant_id, async () => {
-      refuseGone(socket)
+    return await tenantGates(tenant_id, async () => {
+      checkConnected(socket)
       return await connection(async () => {
-        const began_at = performance.now()
+        const started_at = performance.now()
         try {
-          return await ask(lanes.long)
+          return await query(lanes.long)
         } catch (error) {
           if (databaseCode(error) !== CANCELED_STATEMENT) throw error
           throw new AppError('overloaded', {
@@ -155,9 +156,9 @@ function createRead(
             cause: error,
           })
         } finally {
-          const took_ms = performance.now() - began_at
-          if (took_ms > QUICK_MS) long_until.set(tenant_id, performance.now() + STAYS_MS)
-          charge(credentials, took_ms)
+          const elapsed_ms = performance.now() - started_at
+          if (elapsed_ms > QUICK_TIMEOUT_MS) long_until.set(tenant_id, performance.now() + LONG_LANE_MS)
+          charge(credentials, elapsed_ms)
         }
       })
     })
@@ -165,6 +166,6 @@ function createRead(
 }
 
 /** Throws when the caller has left while its list waited. */
-function refuseGone(socket: Socket): void {
+function checkConnected(socket: Socket): void {
   if (socket.destroyed) throw new AppError('request_timeout')
 }

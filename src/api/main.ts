@@ -2,21 +2,21 @@
 import type { Config } from '#core/config.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
-import { runService, serviceOf, type Service } from '#core/service.ts'
+import { runService, createService, type Service } from '#core/service.ts'
 import { listenAt, listenAddresses } from '#core/startup.ts'
 import { AREAS, AREA_NAMES, CHANNEL_CREDENTIALS } from '#domain/areas.ts'
 import { buildApi } from './app.ts'
 import { createAuthenticate } from './auth.ts'
-import { openApi, stopWaiting } from './open.ts'
+import { openApiContext, endWaits } from './open.ts'
 
 /** Starts the API against the servers that `config` names. */
 export async function startApi(config: Config, log: Log): Promise<Service & { url: string }> {
   await using ends = new AsyncDisposableStack()
-  const context = await openApi(config, log, 'sluice-api', ends)
+  const context = await openApiContext(config, log, 'sluice-api', ends)
   const { areas, sql, queue } = context
   const app = await buildApi(context, { authenticate: createAuthenticate(sql, log) })
   ends.defer(() => app.close())
-  ends.defer(() => stopWaiting(context))
+  ends.defer(() => endWaits(context))
   const url = await listenAt(app, listenAddresses(config).api)
   for (const area of AREA_NAMES) metrics.areas.set({ area }, areas.deployed.includes(area) ? 1 : 0)
   for (const area of areas.without_credentials) {
@@ -31,7 +31,7 @@ export async function startApi(config: Config, log: Log): Promise<Service & { ur
     )
   }
   log.info({ url, queue: queue.backend, areas }, 'the API listens')
-  return { url, ...serviceOf(ends.move(), sql, { name: 'api' }, { areas }) }
+  return { url, ...createService(ends.move(), sql, { name: 'api' }, { areas }) }
 }
 
 if (import.meta.main) await runService('api', 'serves /v1, /docs and /openapi.json.', startApi)

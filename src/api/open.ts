@@ -1,25 +1,25 @@
 // Opens what the routes of the API need: the database, the queue, and what waits for them.
 import { createAddressHash } from '#core/addresses.ts'
-import { batcher } from '#core/batch.ts'
-import { need, type Config } from '#core/config.ts'
+import { createBatcher } from '#core/batch.ts'
+import { requireVariable, type Config } from '#core/config.ts'
 import type { Log } from '#core/log.ts'
 import { connectConfiguredDatabase, endAll } from '#core/pool.ts'
 import { createVault } from '#core/secrets.ts'
 import { areasOf } from '#domain/areas.ts'
-import { findRemembered, type Remembered, type SentKey } from '#domain/idempotency.ts'
+import { findStoredKeys, type StoredKey, type KeyOnRoute } from '#domain/idempotency.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
-import { createDoorbell } from '#queue/doorbell.ts'
+import { createWakeUps } from '#queue/wakeup.ts'
 import type { ApiContext } from './context.ts'
 import { createCallerLimit } from './limit.ts'
-import { connectLists, createLists, listConnections } from './lists.ts'
-import { createRecent } from './recent.ts'
+import { connectLists, createListRunner, listConnections } from './lists.ts'
+import { createRecentNames } from './recent.ts'
 import { createFeedWaiters, createJobWaiters } from './wait.ts'
 
 /** At 500 creates a second, those of the last 20 seconds. */
-const RECENT_KEYS = 10_000
+const MIN_RECENT_KEYS = 10_000
 
 /** Opens it for the process of this name, as PostgreSQL shows it. What is opened is closed by `ends`, the last first. */
-export async function openApi(
+export async function openApiContext(
   config: Config,
   log: Log,
   name: string,
@@ -29,25 +29,25 @@ export async function openApi(
   const { quick, long } = listConnections(config.DATABASE_POOL)
   const pool = { ...config, DATABASE_POOL: Math.max(1, config.DATABASE_POOL - quick - long) }
   const sql = connectConfiguredDatabase(pool, name, log)
-  const lanes = connectLists(need(config, 'DATABASE_URL'), config.DATABASE_POOL, name)
+  const lanes = connectLists(requireVariable(config, 'DATABASE_URL'), config.DATABASE_POOL, name)
   ends.defer(() => endAll(sql, lanes.quick, lanes.long))
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())
-  const doorbell = createDoorbell(queue, config.TENANT_WINDOW)
+  const wakeups = createWakeUps(queue, config.TENANT_WINDOW)
   const waiters = createJobWaiters(sql, queue, log)
   const feed_waiters = createFeedWaiters(sql, queue, log)
   const subscription = await queue.subscribe((states) => {
-    waiters.heard(states)
-    feed_waiters.heard(states)
-    doorbell.heard(states)
+    waiters.jobsEnded(states)
+    feed_waiters.jobsEnded(states)
+    wakeups.jobsEnded(states)
   })
   ends.defer(() => subscription.close())
-  const remembered = batcher<SentKey, Remembered | undefined>('find_remembered', (sent) =>
-    findRemembered(sql, sent),
+  const remembered = createBatcher<KeyOnRoute, StoredKey | undefined>('find_remembered', (sent) =>
+    findStoredKeys(sql, sent),
   )
-  const vault = createVault(need(config, 'ENCRYPTION_KEY'))
-  const hashOf = createAddressHash(need(config, 'ADDRESS_KEY'))
-  const recent_keys = createRecent(RECENT_KEYS)
+  const vault = createVault(requireVariable(config, 'ENCRYPTION_KEY'))
+  const hashOf = createAddressHash(requireVariable(config, 'ADDRESS_KEY'))
+  const recent_keys = createRecentNames(MIN_RECENT_KEYS)
   const limit = createCallerLimit(config)
   return {
     config,
@@ -56,10 +56,10 @@ export async function openApi(
     remembered,
     recent_keys,
     limit,
-    lists: createLists(lanes, long, limit),
+    runList: createListRunner(lanes, long, limit),
     log,
     queue,
-    doorbell,
+    wakeups,
     waiters,
     feed_waiters,
     vault,
@@ -68,7 +68,7 @@ export async function openApi(
 }
 
 /** Whoever waits for a job or an event is answered now. To be called before the application is closed. */
-export function stopWaiting({ waiters, feed_waiters }: ApiContext): void {
+export function endWaits({ waiters, feed_waiters }: ApiContext): void {
   waiters.close()
   feed_waiters.close()
 }

@@ -18,10 +18,10 @@ type PreferredWait = { wait_ms: number; applied: string } | undefined
  * A preference that cannot be read is ignored; of several with one name the first counts.
  */
 export function preferredWait(request: FastifyRequest): PreferredWait {
-  const preferences = read(String(request.headers.prefer ?? ''))
+  const preferences = parsePreferences(String(request.headers.prefer ?? ''))
   const asynchronous = preferences.get('respond-async') === ''
-  const asked = /^\d{1,9}$/.exec(preferences.get('wait') ?? '')?.[0]
-  const seconds = asked === undefined ? undefined : Math.min(Number(asked), MAX_WAIT_S)
+  const wait_text = /^\d{1,9}$/.exec(preferences.get('wait') ?? '')?.[0]
+  const seconds = wait_text === undefined ? undefined : Math.min(Number(wait_text), MAX_WAIT_S)
   const applied = [
     ...(asynchronous ? ['respond-async'] : []),
     ...(seconds === undefined ? [] : [`wait=${seconds}`]),
@@ -30,7 +30,7 @@ export function preferredWait(request: FastifyRequest): PreferredWait {
 }
 
 /** Names in lower case; an absent value is the empty one. */
-function read(header: string): Map<string, string> {
+function parsePreferences(header: string): Map<string, string> {
   const preferences = new Map<string, string>()
   for (const [element] of header.matchAll(ELEMENTS)) {
     const [, name, value = ''] = PREFERENCE.exec(element) ?? []

@@ -1,14 +1,14 @@
 // Names that were used lately, for guesses that may be wrong.
 
 /** A set of names that keeps at least the last `least` and at most twice as many. */
-export type Recent = { add: (name: string) => void; has: (name: string) => boolean }
+export type RecentNames = { add: (name: string) => void; has: (name: string) => boolean }
 
-export function createRecent(least: number): Recent {
+export function createRecentNames(min_size: number): RecentNames {
   let names = new Set<string>()
   let older = new Set<string>()
   return {
     add(name) {
-      if (names.size >= least) [older, names] = [names, new Set()]
+      if (names.size >= min_size) [older, names] = [names, new Set()]
       names.add(name)
     },
     has: (name) => names.has(name) || older.has(name),

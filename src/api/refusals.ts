@@ -1,10 +1,10 @@
 // Turns errors of the API into codes of the catalogue, and those into answers; the only place that does.
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import { isTooSlow, isUnavailable } from '#core/db.ts'
+import { isStatementTimeout, isUnavailable } from '#core/db.ts'
 import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
 import type { Log } from '#core/log.ts'
-import { seldom } from '#core/seldom.ts'
-import type { Found } from '#domain/jobs/found.ts'
+import { throttle } from '#core/seldom.ts'
+import type { ResourceWithJob } from '#domain/jobs/find-with-jobs.ts'
 import type { z } from 'zod'
 import { docPath, type errorBody } from './openapi/error.ts'
 
@@ -12,7 +12,7 @@ import { docPath, type errorBody } from './openapi/error.ts'
 const MAX_PARAM_LENGTH = 200
 
 /** Areas that are not deployed are logged at the start; of a message that was refused its worker has logged why. */
-const NO_FAULTS: ReadonlySet<ErrorCode> = new Set([
+const UNLOGGED_CODES: ReadonlySet<ErrorCode> = new Set([
   'misconfigured_gateway',
   'email_send_failed',
   'sms_send_failed',
@@ -24,7 +24,7 @@ export type Refusals = {
   /** Answers a request that ended in `error`. */
   refuse(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply
   /** What a part of a request that is answered as a whole is told of the `error` in which it ended. */
-  shown: (error: unknown, request: FastifyRequest) => { status: number } & ErrorAnswer
+  itemError: (error: unknown, request: FastifyRequest) => { status: number } & ErrorAnswer
   /** The body of an error that occurred before any route was reached. */
   errorBody: (code: ErrorCode, message: string, request_id: string) => unknown
 }
@@ -55,21 +55,22 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
 
   // In an outage every request fails, and each has its own log line: so each kind of error is logged at most once a
   // second.
-  const failed = new Map<ErrorCode, (error: unknown, facts: Record<string, unknown>) => void>()
-  function tell(code: ErrorCode, error: unknown, facts: Record<string, unknown>): void {
-    const say =
-      failed.get(code) ??
-      seldom((suppressed, err: unknown, of: Record<string, unknown>) =>
+  const loggers = new Map<ErrorCode, (error: unknown, facts: Record<string, unknown>) => void>()
+  function logFailure(code: ErrorCode, error: unknown, facts: Record<string, unknown>): void {
+    const logOnce =
+      loggers.get(code) ??
+      throttle((suppressed, err: unknown, of: Record<string, unknown>) =>
         log.error({ err, code, ...of, suppressed }, 'a request failed'),
       )
-    failed.set(code, say)
-    say(error, facts)
+    loggers.set(code, logOnce)
+    logOnce(error, facts)
   }
 
   function refusalOf(error: unknown, { id: request_id, routeOptions }: FastifyRequest): AppError {
     const refusal = asAppError(error)
     const { code, status } = refusal
-    if (status >= 500 && !NO_FAULTS.has(code)) tell(code, error, { request_id, route: routeOptions?.url })
+    if (status >= 500 && !UNLOGGED_CODES.has(code))
+      logFailure(code, error, { request_id, route: routeOptions?.url })
     return refusal
   }
 
@@ -87,7 +88,7 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
         .serializer(JSON.stringify)
         .send(bodyOf(code, refusal, request.id))
     },
-    shown(error, request) {
+    itemError(error, request) {
       const refusal = refusalOf(error, request)
       return { status: refusal.status, ...bodyOf(refusal.code, refusal, request.id) }
     },
@@ -104,7 +105,7 @@ export function found<T>(resource: T | undefined, code: ErrorCode): T {
 function asAppError(error: unknown): AppError {
   if (error instanceof AppError) return error
   const { code, statusCode } = error as Partial<FastifyError>
-  if (isTooSlow(error)) return new AppError('timeout', { cause: error })
+  if (isStatementTimeout(error)) return new AppError('timeout', { cause: error })
   if (isUnavailable(error)) return new AppError('database_unavailable', { cause: error })
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return new AppError('unsupported_media_type')
   if (code === 'FST_ERR_BAD_URL')
@@ -119,24 +120,24 @@ function asAppError(error: unknown): AppError {
  * error text is internal and is not shown. `status`: of the resource, which is what forbids an action (409).
  */
 export function refusalOfJob(
-  { state, last_error }: NonNullable<Found<unknown>['job']>,
+  { state, last_error }: NonNullable<ResourceWithJob<unknown>['job']>,
   status: string,
   context: Record<string, unknown>,
-  otherwise: ErrorCode,
+  fallback_code: ErrorCode,
 ): AppError {
-  if (state !== 'failed' || last_error === null) return new AppError(otherwise, { context })
+  if (state !== 'failed' || last_error === null) return new AppError(fallback_code, { context })
   const {
     message,
     decline_code,
     processor_code,
     provider_code,
     provider_message,
-    context: facts_of,
+    context: extra_facts,
   } = last_error
-  const code = Object.hasOwn(ERRORS, last_error.code) ? (last_error.code as ErrorCode) : otherwise
+  const code = Object.hasOwn(ERRORS, last_error.code) ? (last_error.code as ErrorCode) : fallback_code
   if (code === 'internal_error') return new AppError(code, { context })
-  const said = { decline_code, processor_code, provider_code, provider_message, ...facts_of }
-  const facts = { ...said, status: ERRORS[code][0] === 409 ? status : null, ...context }
+  const provider_facts = { decline_code, processor_code, provider_code, provider_message, ...extra_facts }
+  const facts = { ...provider_facts, status: ERRORS[code][0] === 409 ? status : null, ...context }
   return new AppError(code, {
     message,
     context: Object.fromEntries(Object.entries(facts).filter(([, v]) => v != null)),

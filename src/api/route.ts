@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { dateTime } from '#core/time.ts'
 import type { Credentials } from '#domain/api-keys.ts'
 import type { Area, Scope } from '#domain/areas.ts'
-import type { Literal } from './openapi/operation.ts'
+import type { RouteDefinition } from './openapi/operation.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -17,7 +17,7 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     scope?: Scope | null
     area?: Area | null
-    literal?: Literal
+    definition?: RouteDefinition
   }
 }
 
@@ -35,25 +35,35 @@ const WAITING_TIMEOUT_MS = 45_000
 
 /** Fastify's options of a `/v1` route, and what the OpenAPI document says of it. */
 export function route<
-  Response extends Literal['response'],
+  Response extends RouteDefinition['response'],
   Params extends MaybeSchema = undefined,
   Query extends MaybeSchema = undefined,
   Body extends MaybeSchema = undefined,
 >(
-  literal: Literal & { params?: Params; querystring?: Query; body?: Body; response: Response },
+  definition: RouteDefinition & { params?: Params; querystring?: Query; body?: Body; response: Response },
 ): {
   schema: RouteSchemas<Params, Query, Body, Response>
-  config: { scope: Scope | null; area: Area | null; literal: Literal; answer_ms?: number }
+  config: {
+    scope: Scope | null
+    area: Area | null
+    definition: RouteDefinition
+    response_timeout_ms?: number
+  }
   bodyLimit?: number
 } {
-  const { params, querystring, body, response, scope, area, waits, takes } = literal
+  const { params, querystring, body, response, scope, area, waits, body_limits } = definition
   const schemas = { params, querystring, body, response }
   return {
     schema: Object.fromEntries(
       Object.entries(schemas).filter(([, schema]) => schema !== undefined),
     ) as RouteSchemas<Params, Query, Body, Response>,
-    config: { scope, area, literal, ...(waits !== undefined && { answer_ms: WAITING_TIMEOUT_MS }) },
-    ...(takes !== undefined && { bodyLimit: takes.bytes }),
+    config: {
+      scope,
+      area,
+      definition,
+      ...(waits !== undefined && { response_timeout_ms: WAITING_TIMEOUT_MS }),
+    },
+    ...(body_limits !== undefined && { bodyLimit: body_limits.bytes }),
   }
 }
 
@@ -101,7 +111,7 @@ export const pageQuery = z.strictObject({
 export const processorReference = z.string().min(1).max(255)
 
 /** A filter that is true or false, false when left out. */
-export const flag = (description: string) =>
+export const booleanFilter = (description: string) =>
   z
     .enum(['true', 'false'])
     .default('false')

@@ -3,16 +3,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** The pause between two statements. */
-const EVERY_MS = 100
-const KEYS_AT_ONCE = 64
+const INTERVAL_MS = 100
+const BATCH_SIZE = 64
 /**
  * With these limits every waiting key is looked up within a second, and the keys of a single address within two
  * statements.
  */
-const MOST_WAITING = 512
-const MOST_OF_AN_ADDRESS = 128
+const MAX_WAITING_KEYS = 512
+const MAX_WAITING_PER_ADDRESS = 128
 
-type Waiting<Found> = { secret: string; resolve: (found: Found) => void; reject: (error: unknown) => void }
+type WaitingKey<Found> = { secret: string; resolve: (found: Found) => void; reject: (error: unknown) => void }
 
 /**
  * `lookUp` returns one result for each key, in their order. Rejects with its errors. When too many keys wait, a
@@ -23,59 +23,59 @@ export function createSlowLane<Found>(
   lookUp: (secrets: string[]) => Promise<Found[]>,
   refuse: () => Error,
 ): (ip: string, secret: string) => Promise<Found> {
-  const lines = new Map<string, Waiting<Found>[]>()
+  const queues = new Map<string, WaitingKey<Found>[]>()
   let waiting = 0
   let serving = false
 
   /** Takes one key from each line in turn until there are enough; a line that was served goes to the end. */
-  function next(): Waiting<Found>[] {
-    const taken: Waiting<Found>[] = []
-    while (taken.length < KEYS_AT_ONCE && waiting > 0) {
-      const [[ip, line] = ['', []]] = lines
-      lines.delete(ip)
-      taken.push(...line.splice(0, 1))
+  function nextBatch(): WaitingKey<Found>[] {
+    const batch: WaitingKey<Found>[] = []
+    while (batch.length < BATCH_SIZE && waiting > 0) {
+      const [[ip, queue] = ['', []]] = queues
+      queues.delete(ip)
+      batch.push(...queue.splice(0, 1))
       waiting -= 1
-      if (line.length > 0) lines.set(ip, line)
+      if (queue.length > 0) queues.set(ip, queue)
     }
-    return taken
+    return batch
   }
 
   async function serve(): Promise<void> {
     if (serving) return
     serving = true
     while (waiting > 0) {
-      const taken = next()
-      await lookUp(taken.map(({ secret }) => secret)).then(
-        (found) => taken.forEach(({ resolve }, index) => resolve(found[index]!)),
-        (error: unknown) => taken.forEach(({ reject }) => reject(error)),
+      const batch = nextBatch()
+      await lookUp(batch.map(({ secret }) => secret)).then(
+        (found) => batch.forEach(({ resolve }, index) => resolve(found[index]!)),
+        (error: unknown) => batch.forEach(({ reject }) => reject(error)),
       )
-      await sleep(EVERY_MS, undefined, { ref: false })
+      await sleep(INTERVAL_MS, undefined, { ref: false })
     }
     serving = false
   }
 
-  function makeRoom(): void {
-    const most = Math.max(...Array.from(lines.values(), ({ length }) => length))
-    if (waiting <= MOST_WAITING && most <= MOST_OF_AN_ADDRESS) return
-    const [ip, line] = anyOf([...lines].filter(([, { length }]) => length === most))
-    const refused = anyOf(line)
-    line.splice(line.indexOf(refused), 1)
-    if (line.length === 0) lines.delete(ip)
+  function evictOverLimit(): void {
+    const longest = Math.max(...Array.from(queues.values(), ({ length }) => length))
+    if (waiting <= MAX_WAITING_KEYS && longest <= MAX_WAITING_PER_ADDRESS) return
+    const [ip, queue] = randomItem([...queues].filter(([, { length }]) => length === longest))
+    const evicted = randomItem(queue)
+    queue.splice(queue.indexOf(evicted), 1)
+    if (queue.length === 0) queues.delete(ip)
     waiting -= 1
-    refused.reject(refuse())
+    evicted.reject(refuse())
   }
 
   return async (ip, secret) =>
     await new Promise<Found>((resolve, reject) => {
-      const line = lines.get(ip) ?? []
-      line.push({ secret, resolve, reject })
-      lines.set(ip, line)
+      const queue = queues.get(ip) ?? []
+      queue.push({ secret, resolve, reject })
+      queues.set(ip, queue)
       waiting += 1
-      makeRoom()
+      evictOverLimit()
       void serve()
     })
 }
 
-function anyOf<Item>(items: Item[]): Item {
+function randomItem<Item>(items: Item[]): Item {
   return items[Math.floor(Math.random() * items.length)]!
 }

@@ -1,25 +1,28 @@
 // The route that explains a row: what happened to it, in order.
 import { z } from 'zod'
 import { dateTime } from '#core/time.ts'
-import type { SubjectKey } from '#domain/subjects.ts'
+import type { ResourceKey } from '#domain/resources.ts'
 import { exampleOfCall, listTimeline, timelineEntrySchema } from '#domain/timeline.ts'
-import type { AskedFor } from '#domain/jobs/found.ts'
+import type { RequestedRow } from '#domain/jobs/find-with-jobs.ts'
 import type { CallDefinition } from '#jobs/job.ts'
 import type { RouteApp, RouteContext } from './context.ts'
-import type { Literal } from './openapi/operation.ts'
+import type { RouteDefinition } from './openapi/operation.ts'
 import { idParams, linkBefore, pageSize, route } from './route.ts'
 
-const page = z.strictObject({
+const timelineQuery = z.strictObject({
   before: dateTime
     .optional()
     .meta({ description: 'The `at` of the first entry of the page that came after.' }),
   limit: pageSize(100),
 })
 
-type Explained = Pick<Literal, 'area' | 'tag' | 'scope' | 'operation_id' | 'summary' | 'errors'> & {
+type TimelineDefinition = Pick<
+  RouteDefinition,
+  'area' | 'tag' | 'scope' | 'operation_id' | 'summary' | 'errors'
+> & {
   /** Where the resources are, e.g. `/v1/payments`. */
   path: string
-  subject: SubjectKey['subject']
+  subject: ResourceKey['subject']
   /** What it lists every one of, e.g. `attempt and event of the payout`. */
   entries: string
   /** A call of ours, and what the provider calls what it made: one of its entries. */
@@ -29,17 +32,17 @@ type Explained = Pick<Literal, 'area' | 'tag' | 'scope' | 'operation_id' | 'summ
 /** Adds `GET {path}/{id}/timeline`. `find` throws where there is no such resource. */
 export function timelineRoute(
   app: RouteApp,
-  { lists }: RouteContext,
-  { path, subject, entries: listed, example: { call, reference }, ...literal }: Explained,
-  find: (asked: AskedFor) => Promise<unknown>,
+  { runList }: RouteContext,
+  { path, subject, entries: entries_text, example: { call, reference }, ...definition }: TimelineDefinition,
+  find: (requested: RequestedRow) => Promise<unknown>,
 ): void {
   app.get(
     `${path}/:id/timeline`,
     route({
-      ...literal,
-      description: `Every ${listed}, oldest first: the last \`limit\` of them, or the last before \`before\`. Entries of one moment are never parted, so there may be a few more than \`limit\`. A full page links to what came before it.`,
+      ...definition,
+      description: `Every ${entries_text}, oldest first: the last \`limit\` of them, or the last before \`before\`. Entries of one moment are never parted, so there may be a few more than \`limit\`. A full page links to what came before it.`,
       params: idParams,
-      querystring: page,
+      querystring: timelineQuery,
       response: { 200: z.array(timelineEntrySchema) },
       examples: { answer: { name: call.operation, details: exampleOfCall(reference) } },
     }),
@@ -47,7 +50,7 @@ export function timelineRoute(
       const { tenant_id } = request.credentials
       const { id } = request.params
       await find({ tenant_id, id, job_id: null })
-      const entries = await lists(request, reply, (lists_sql) =>
+      const entries = await runList(request, reply, (lists_sql) =>
         listTimeline(lists_sql, { tenant_id, subject, subject_id: id }, request.query),
       )
       const [first] = entries

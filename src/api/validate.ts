@@ -3,8 +3,8 @@ import { isDeepStrictEqual } from 'node:util'
 import type { FastifySchemaCompiler } from 'fastify'
 import type { z } from 'zod'
 import { AppError } from '#core/errors.ts'
-import { describe, oneOf } from '#core/describe.ts'
-import { untaken } from './body.ts'
+import { describeIssue, oneOf } from '#core/describe.ts'
+import { unsupportedFields } from './body.ts'
 
 const MAX_DETAILS = 20
 
@@ -12,18 +12,18 @@ const MAX_DETAILS = 20
 export const validatorCompiler: FastifySchemaCompiler<z.ZodType> =
   ({ schema, httpPart }) =>
   (data) => {
-    const options = { error: httpPart === 'querystring' ? describeParameter : describe }
+    const options = { error: httpPart === 'querystring' ? describeParameter : describeIssue }
     const { data: value, error } = schema.safeParse(data, options)
     if (error === undefined) return { value }
     // Without a body, what it must have is said; not that it must be an object.
     const empty = httpPart === 'body' && data == null ? schema.safeParse({}, options).error : undefined
     const { issues } = empty ?? error
-    return { error: refusal(faultsOf(issues, untaken.get(schema)), httpPart ?? 'request') }
+    return { error: refusal(faultsOf(issues, unsupportedFields.get(schema)), httpPart ?? 'request') }
   }
 
 /** What a schema makes of one of several messages. Throws `invalid_request`, as if that had been the body. */
-export function parsedMessage<T>(schema: z.ZodType<T>, part: unknown): T {
-  const { data, error } = schema.safeParse(part, { error: describe })
+export function parseBatchItem<T>(schema: z.ZodType<T>, part: unknown): T {
+  const { data, error } = schema.safeParse(part, { error: describeIssue })
   if (error !== undefined) throw refusal(faultsOf(error.issues), 'message')
   return data
 }
@@ -47,13 +47,13 @@ function refusal(faults: Fault[], part: string): AppError {
 
 /** `instead`: what is said of fields that are not taken, by name, where that is more than that they are not known. */
 function faultsOf(issues: z.core.$ZodIssue[], instead: Record<string, string> = {}): Fault[] {
-  const said = (key: string) => (Object.hasOwn(instead, key) ? instead[key]! : 'is not known')
+  const unknownFieldMessage = (key: string) => (Object.hasOwn(instead, key) ? instead[key]! : 'is not known')
   return issues.flatMap((issue) => {
     const { path, message } = issue
     if (issue.code === 'unrecognized_keys')
       return issue.keys
         .slice(0, MAX_DETAILS)
-        .map((key) => ({ path: [...path, key], message: said(key), values: [] }))
+        .map((key) => ({ path: [...path, key], message: unknownFieldMessage(key), values: [] }))
     if (issue.code === 'invalid_union' && issue.errors.length > 0)
       return faultsOfAll(issue.errors.map((errors) => faultsOf(errors))).map((fault) => ({
         ...fault,
@@ -85,5 +85,5 @@ function nameOf(path: PropertyKey[], part: string): string {
 
 /** Like `describe`, but an array means that a parameter was repeated: our query parser makes arrays of nothing else. */
 function describeParameter(issue: z.core.$ZodRawIssue): string {
-  return Array.isArray(issue.input) ? 'comes more than once' : describe(issue)
+  return Array.isArray(issue.input) ? 'comes more than once' : describeIssue(issue)
 }

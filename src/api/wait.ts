@@ -2,24 +2,24 @@
 // has ended, and what the feed holds.
 import type { FastifyRequest } from 'fastify'
 import type { Sql } from '#core/db.ts'
-import { onLeft } from '#core/leaving.ts'
+import { onDisconnect } from '#core/leaving.ts'
 import type { Log } from '#core/log.ts'
 import { findLastSequences } from '#domain/feed.ts'
 import { findJobStates } from '#domain/jobs/states.ts'
 import type { Queue } from '#queue/queue.ts'
 
 /** The states that end a wait; it goes on while a job is `ready` or `running`. */
-const ENDED = new Set(['succeeded', 'failed', 'unknown', 'discarded'])
-const POLL_MS = 1000
-const AWAY_POLL_MS = 50
+const WAIT_ENDING_STATES = new Set(['succeeded', 'failed', 'unknown', 'discarded'])
+const POLL_INTERVAL_MS = 1000
+const OUTAGE_POLL_INTERVAL_MS = 50
 /** The shortest time between two hints to a waiter: anybody who reaches the queue can publish. */
-const HINT_EVERY_MS = 50
+const HINT_INTERVAL_MS = 50
 /** Who waits for some of many events is hinted ever more seldom, at least as often as this. */
-const FEED_HINT_MS = 1000
+const MAX_FEED_HINT_INTERVAL_MS = 1000
 /** Those who wait at once; of more, none waits. */
-const MOST_WAITERS = 20_000
+const MAX_WAITERS = 20_000
 /** How long waits for jobs may continue after the process was told to stop. */
-const CLOSE_MS = 5_000
+const CLOSE_TIMEOUT_MS = 5_000
 
 /** Hints about one id, from `listen` on. */
 export type Hints = Disposable & {
@@ -27,7 +27,7 @@ export type Hints = Disposable & {
   next(): Promise<boolean>
 }
 
-const OF_NONE: Hints = { next: () => Promise.resolve(false), [Symbol.dispose]: () => {} }
+const NO_HINTS: Hints = { next: () => Promise.resolve(false), [Symbol.dispose]: () => {} }
 
 export type Waiters = {
   /**
@@ -36,22 +36,22 @@ export type Waiters = {
    */
   listen(id: string | null, wait_ms: number): Hints
   /** Passes hints on to the waiters of these ids. The published state is ignored: anybody can publish. */
-  heard(published: { id: string }[]): void
+  jobsEnded(published: { id: string }[]): void
   /** Ends new waits at once, and those under way at once or after a few seconds. */
   close(): void
 }
 
 /** The same for a request, whose wait is over when its caller has left. */
-export function listenWhileThere(
+export function listenWhileConnected(
   waiters: Waiters,
   request: FastifyRequest,
   id: string | null,
   wait_ms: number,
 ): Hints {
   const hints = waiters.listen(id, wait_ms)
-  if (hints === OF_NONE) return hints
+  if (hints === NO_HINTS) return hints
   const end = () => hints[Symbol.dispose]()
-  const stop = onLeft(request, end)
+  const stop = onDisconnect(request, end)
   return {
     next: () => hints.next(),
     [Symbol.dispose]() {
@@ -61,60 +61,66 @@ export function listenWhileThere(
   }
 }
 
-type WaitedFor = {
+type WaiterOptions = {
   /** Finds of which of these ids there may be news. */
   poll: (ids: string[]) => Promise<{ id: string }[]>
   /** The shortest time between two hints to a waiter that got so many already. */
-  hint_every_ms: (hints: number) => number
-  close_ms: number
+  hintIntervalMs: (hints: number) => number
+  close_timeout_ms: number
 }
 
-export function hasEnded(state: string): boolean {
-  return ENDED.has(state)
+export function endsWait(state: string): boolean {
+  return WAIT_ENDING_STATES.has(state)
 }
 
 /** The waiters for jobs, by the job's id. When the process stops, the work goes on, and they are answered 202. */
 export function createJobWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
   return createWaiters(queue, log, {
-    poll: async (ids) => (await findJobStates(sql, ids)).filter(({ state }) => hasEnded(state)),
-    hint_every_ms: () => HINT_EVERY_MS,
-    close_ms: CLOSE_MS,
+    poll: async (ids) => (await findJobStates(sql, ids)).filter(({ state }) => endsWait(state)),
+    hintIntervalMs: () => HINT_INTERVAL_MS,
+    close_timeout_ms: CLOSE_TIMEOUT_MS,
   })
 }
 
 /** The waiters for events, by the tenant's id. */
 export function createFeedWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
-  let seen = new Map<string, number>()
+  let last_sequences = new Map<string, number>()
   return createWaiters(queue, log, {
     async poll(ids) {
       const last = await findLastSequences(sql, ids)
-      const grown = last.filter(({ tenant_id, last_sequence }) => seen.get(tenant_id) !== last_sequence)
-      seen = new Map(last.map(({ tenant_id, last_sequence }) => [tenant_id, last_sequence]))
-      return grown.map(({ tenant_id }) => ({ id: tenant_id }))
+      const changed = last.filter(
+        ({ tenant_id, last_sequence }) => last_sequences.get(tenant_id) !== last_sequence,
+      )
+      last_sequences = new Map(last.map(({ tenant_id, last_sequence }) => [tenant_id, last_sequence]))
+      return changed.map(({ tenant_id }) => ({ id: tenant_id }))
     },
-    hint_every_ms: (hints) => Math.min(HINT_EVERY_MS * 2 ** hints, FEED_HINT_MS),
-    close_ms: 0,
+    hintIntervalMs: (hints) => Math.min(HINT_INTERVAL_MS * 2 ** hints, MAX_FEED_HINT_INTERVAL_MS),
+    close_timeout_ms: 0,
   })
 }
 
-function createWaiters(queue: Queue, log: Log, { poll: look, hint_every_ms, close_ms }: WaitedFor): Waiters {
+function createWaiters(
+  queue: Queue,
+  log: Log,
+  { poll: findChanged, hintIntervalMs, close_timeout_ms }: WaiterOptions,
+): Waiters {
   const listening = new Map<string, Set<Wait>>()
   let polled_at = performance.now()
   let polling = false
   let closed = false
   let count = 0
 
-  function heard(published: { id: string }[]): void {
-    for (const { id } of published) listening.get(id)?.forEach(({ hear }) => hear())
+  function jobsEnded(published: { id: string }[]): void {
+    for (const { id } of published) listening.get(id)?.forEach(({ notify }) => notify())
   }
 
   // A published message can be lost with its connection, so the database is polled as well.
   function poll(): void {
-    const due_ms = queue.away() ? AWAY_POLL_MS : POLL_MS
+    const due_ms = queue.isDown() ? OUTAGE_POLL_INTERVAL_MS : POLL_INTERVAL_MS
     if (polling || performance.now() - polled_at < due_ms) return
     polling = true
-    look(Array.from(listening.keys()))
-      .then(heard, (error: unknown) => log.debug({ err: error }, 'waiters could not poll'))
+    findChanged(Array.from(listening.keys()))
+      .then(jobsEnded, (error: unknown) => log.debug({ err: error }, 'waiters could not poll'))
       .finally(() => {
         polling = false
         polled_at = performance.now()
@@ -123,7 +129,7 @@ function createWaiters(queue: Queue, log: Log, { poll: look, hint_every_ms, clos
 
   let timer: NodeJS.Timeout | undefined
   function pollWhileListening(): void {
-    if (listening.size > 0) timer ??= setInterval(poll, AWAY_POLL_MS).unref()
+    if (listening.size > 0) timer ??= setInterval(poll, OUTAGE_POLL_INTERVAL_MS).unref()
     else {
       clearInterval(timer)
       timer = undefined
@@ -138,12 +144,12 @@ function createWaiters(queue: Queue, log: Log, { poll: look, hint_every_ms, clos
   }
 
   return {
-    heard,
+    jobsEnded,
     listen(id, wait_ms) {
-      if (id === null) return OF_NONE
-      const over = closed || wait_ms === 0 || count >= MOST_WAITERS
-      const wait = createWait({ over, wait_ms, hint_every_ms, onEnd: () => leave(id, wait) })
-      if (!over) {
+      if (id === null) return NO_HINTS
+      const ended = closed || wait_ms === 0 || count >= MAX_WAITERS
+      const wait = createWait({ ended, wait_ms, hintIntervalMs, onEnd: () => leave(id, wait) })
+      if (!ended) {
         listening.set(id, (listening.get(id) ?? new Set<Wait>()).add(wait))
         count += 1
       }
@@ -154,63 +160,63 @@ function createWaiters(queue: Queue, log: Log, { poll: look, hint_every_ms, clos
       closed = true
       setTimeout(() => {
         for (const waits of listening.values()) waits.forEach(({ end }) => end())
-      }, close_ms).unref()
+      }, close_timeout_ms).unref()
     },
   }
 }
 
 /** One wait, which hears hints and passes them on. */
-type Wait = Hints & { hear: () => void; end: () => void }
+type Wait = Hints & { notify: () => void; end: () => void }
 
 /** `over`: there is nothing to wait for. `onEnd`: called each time that the wait is ended. */
 function createWait({
-  over,
+  ended,
   wait_ms,
-  hint_every_ms,
+  hintIntervalMs,
   onEnd,
-}: Pick<WaitedFor, 'hint_every_ms'> & { over: boolean; wait_ms: number; onEnd: () => void }): Wait {
+}: Pick<WaiterOptions, 'hintIntervalMs'> & { ended: boolean; wait_ms: number; onEnd: () => void }): Wait {
   let hinted = false
   let hints = 0
-  let told_at = -Infinity
+  let notified_at = -Infinity
   let resolve: ((more: boolean) => void) | undefined
-  let later: NodeJS.Timeout | undefined
+  let delayed: NodeJS.Timeout | undefined
 
-  function tell(): void {
-    if (resolve === undefined || (!hinted && !over)) return
-    const rest_ms = over ? 0 : told_at + hint_every_ms(hints) - performance.now()
+  function resolveNext(): void {
+    if (resolve === undefined || (!hinted && !ended)) return
+    const rest_ms = ended ? 0 : notified_at + hintIntervalMs(hints) - performance.now()
     if (rest_ms > 0) {
-      later ??= setTimeout(() => {
-        later = undefined
-        tell()
+      delayed ??= setTimeout(() => {
+        delayed = undefined
+        resolveNext()
       }, rest_ms)
       return
     }
     hinted = false
     hints += 1
-    told_at = performance.now()
-    resolve(!over)
+    notified_at = performance.now()
+    resolve(!ended)
     resolve = undefined
   }
 
   function end(): void {
-    over = true
+    ended = true
     clearTimeout(timeout)
-    clearTimeout(later)
+    clearTimeout(delayed)
     onEnd()
-    tell()
+    resolveNext()
   }
 
-  const timeout = over ? undefined : setTimeout(end, wait_ms)
+  const timeout = ended ? undefined : setTimeout(end, wait_ms)
   return {
-    hear() {
+    notify() {
       hinted = true
-      tell()
+      resolveNext()
     },
     end,
     next: () =>
-      new Promise((given) => {
-        resolve = given
-        tell()
+      new Promise((resolve_next) => {
+        resolve = resolve_next
+        resolveNext()
       }),
     [Symbol.dispose]: end,
   }

@@ -47,33 +47,40 @@ async function main(): Promise<number> {
     const holds = report.problems.length === 0
     const finished = report.checks.every(({ unfinished }) => !unfinished)
     if (values.json) print(JSON.stringify({ holds: holds && finished, audit_log: head, ...report }, null, 2))
-    else show(report, head)
+    else printReport(report, head)
     return holds ? (finished ? 0 : 2) : 1
   })
 }
 
-function show({ checks, problems }: AuditReport, head: Awaited<ReturnType<typeof findAuditHead>>): void {
+function printReport(
+  { checks, problems }: AuditReport,
+  head: Awaited<ReturnType<typeof findAuditHead>>,
+): void {
   for (const { check, problems: count, duration_ms, unfinished } of checks) {
     const verdict = unfinished ? 'NOT FINISHED' : count === 0 ? 'holds' : `${count} PROBLEMS`
     print(`${check.padEnd(14)} ${verdict.padEnd(14)} ${duration_ms} ms`)
   }
   if (problems.length > 0) print('')
-  for (const problem of problems) print(lineOf(problem))
+  for (const problem of problems) print(formatProblem(problem))
   print(
     `\n${problems.length === 0 ? 'No problem was found.' : `${problems.length} ${problems.length === 1 ? 'problem' : 'problems'}.`}`,
   )
   if (head !== null) print(`The record of what people did ends with entry ${head.seq}, ${head.hash}.`)
 }
 
-function lineOf(each: Problem): string {
+function formatProblem(each: Problem): string {
   const { check, problem, what, tenant_id, subject, subject_id, id, currency } = each
   const of = subject === null || subject_id === id ? {} : { [`${subject}_id`]: subject_id }
-  const inWords = (value: number | null) =>
+  const formatAmount = (value: number | null) =>
     value === null || currency === null ? value : moneyText(value, currency)
   const { expected, found, off_by } = each
-  const compared = { expected: inWords(expected), found: inWords(found), off_by: inWords(off_by) }
-  const shown = Object.entries({ tenant_id, ...of, id, ...compared }).filter(([, value]) => value !== null)
-  const rest = shown.map(([name, value]) => `${name}=${value}`).join(' ')
+  const amounts = {
+    expected: formatAmount(expected),
+    found: formatAmount(found),
+    off_by: formatAmount(off_by),
+  }
+  const fields = Object.entries({ tenant_id, ...of, id, ...amounts }).filter(([, value]) => value !== null)
+  const rest = fields.map(([name, value]) => `${name}=${value}`).join(' ')
   return `${check}: ${problem}${what === null ? '' : ` (${what})`} ${rest}`
 }
 

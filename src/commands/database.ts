@@ -2,16 +2,16 @@
 import { z } from 'zod'
 import { ConfigError, type Config } from '#core/config.ts'
 import { connectDatabase } from '#core/pool.ts'
-import { databaseError, isRefusal, type Sql } from '#core/db.ts'
+import { databaseError, isServerError, type Sql } from '#core/db.ts'
 import { assertMigrated } from '#core/migrate.ts'
-import { startedHere } from './started.ts'
+import { readDevFile } from './started.ts'
 
-const Started = z.object({ database_url: z.string() })
+const DevFile = z.object({ database_url: z.string() })
 
 /** The URL of the database. Errors: ConfigError when none is named and none was started here. */
 export function databaseUrl(config: Config): string {
-  const url = config.DATABASE_URL ?? startedHere(config.DATA_DIR, Started)?.database_url
-  if (url === undefined) throw nothingRuns(config)
+  const url = config.DATABASE_URL ?? readDevFile(config.DATA_DIR, DevFile)?.database_url
+  if (url === undefined) throw notRunningError(config)
   return url
 }
 
@@ -27,7 +27,7 @@ export async function withDatabase<T>(
     await assertMigrated(sql)
     return await work(sql)
   } catch (error) {
-    throw explained(error, config, url)
+    throw explainDatabaseError(error, config, url)
   } finally {
     await sql.end()
   }
@@ -37,13 +37,13 @@ export async function withDatabase<T>(
  * Turns an error of the database into a message for the operator. Without DATABASE_URL it means that no `npm start`
  * is running.
  */
-export function explained(error: unknown, config: Config, url: string): unknown {
+export function explainDatabaseError(error: unknown, config: Config, url: string): unknown {
   const problem = databaseError(error, url)
-  const own = config.DATABASE_URL === undefined && problem !== error && !isRefusal(error)
-  return own ? nothingRuns(config) : problem
+  const own = config.DATABASE_URL === undefined && problem !== error && !isServerError(error)
+  return own ? notRunningError(config) : problem
 }
 
-function nothingRuns({ DATA_DIR }: Config): ConfigError {
+function notRunningError({ DATA_DIR }: Config): ConfigError {
   return new ConfigError(
     `No Sluice runs in ${DATA_DIR}. Start one with npm start, or set DATABASE_URL, e.g. DATABASE_URL=postgres://sluice:secret@127.0.0.1:5432/sluice`,
   )

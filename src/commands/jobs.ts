@@ -5,16 +5,16 @@ import { ConfigError, loadConfig } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { errorText } from '#core/startup.ts'
-import { PERFORMING, resolveAsDone, resolveAsFailed, retryJob, type Act } from '#domain/interventions/act.ts'
-import { findCall, findJob, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
+import { JOB_ACTIONS, resolveAsDone, resolveAsFailed, retryJob, type Act } from '#domain/interventions/act.ts'
+import { findCall, findJob, type ListedJob, type JobDetail } from '#domain/interventions/find.ts'
 import { JOB_FILTERS } from '#domain/interventions/matching.ts'
-import { problemOfReference, resolveJob, UNREADABLE } from '#domain/interventions/resolve.ts'
+import { referenceProblem, resolveJob, UNREADABLE_REQUEST } from '#domain/interventions/resolve.ts'
 import { searchJobs } from '#domain/interventions/search.ts'
-import { userName } from '#domain/people/operator-here.ts'
-import { whyNot } from '#domain/interventions/why-not.ts'
+import { systemUserName } from '#domain/people/operator-here.ts'
+import { refusalReason } from '#domain/interventions/why-not.ts'
 import { withDatabase } from './database.ts'
-import { onRecord, type Done } from './job-acts.ts'
-import { commandOf, queueAndTenant, reasonOf } from './named.ts'
+import { actWithAuditEntry, type CommandResult } from './job-acts.ts'
+import { findCommand, resolveQueueAndTenant, requireReason } from './named.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice jobs: lists jobs, and acts on them as an operator.
@@ -70,10 +70,10 @@ type JobOptions = Partial<Record<Exclude<keyof typeof OPTIONS, 'json' | 'help' |
 }
 
 /** Why a job cannot be resolved that is open and not being performed. */
-const STRANGE = 'It has no call to a provider that this version knows.'
+const UNRECOGNIZED_CALL = 'It has no call to a provider that this version knows.'
 
 /** So many jobs are read at once. */
-const MOST = 10_000
+const MAX_JOBS = 10_000
 
 const COMMANDS = { list, show, retry, 'run-now': runNow, discard, resolve }
 
@@ -81,7 +81,7 @@ async function main(): Promise<void> {
   const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
   const [command, id] = positionals
   if (values.help || command === undefined) return print(HELP)
-  const perform = commandOf(COMMANDS, command)
+  const perform = findCommand(COMMANDS, command)
   await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-jobs' }, async (sql) => {
     await perform(sql, values, id)
   })
@@ -91,22 +91,26 @@ async function list(sql: Sql, values: JobOptions): Promise<void> {
   const { payment, subject: subject_id = payment } = values
   if (subject_id !== undefined) uuid(subject_id, '--subject')
   const limit = Number(values.limit)
-  if (!Number.isInteger(limit) || limit < 1 || limit > MOST)
-    throw new ConfigError(`--limit must be a number from 1 to ${MOST}`)
+  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_JOBS)
+    throw new ConfigError(`--limit must be a number from 1 to ${MAX_JOBS}`)
   // By default the open jobs, but all jobs of a row.
-  const usual = subject_id === undefined ? 'open' : 'all'
-  const state = oneOf(JOB_FILTERS, values.state ?? usual, '--state')
-  const of = { state, ...(await named(sql, values)), ...(subject_id !== undefined && { subject_id }) }
-  const { items: jobs } = await searchJobs(sql, of, { limit, look: Infinity })
+  const default_state = subject_id === undefined ? 'open' : 'all'
+  const state = oneOf(JOB_FILTERS, values.state ?? default_state, '--state')
+  const of = {
+    state,
+    ...(await queueAndTenantFilter(sql, values)),
+    ...(subject_id !== undefined && { subject_id }),
+  }
+  const { items: jobs } = await searchJobs(sql, of, { limit, scan_limit: Infinity })
   if (values.json) return print(JSON.stringify(jobs, null, 2))
   if (jobs.length === 0) return print('No such jobs.')
-  for (const job of jobs) print(lineOf(job))
+  for (const job of jobs) print(formatJobLine(job))
 }
 
 async function show(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
   const job = await findJob(sql, uuid(id, 'the job'))
   if (job === undefined) throw new ConfigError('There is no such job.')
-  print(values.json ? JSON.stringify(job, null, 2) : described(job))
+  print(values.json ? JSON.stringify(job, null, 2) : formatJob(job))
 }
 
 async function retry(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
@@ -118,13 +122,13 @@ async function retry(sql: Sql, values: JobOptions, id: string | undefined): Prom
 async function retryParked(sql: Sql, values: JobOptions): Promise<void> {
   if (values.state !== 'parked')
     throw new ConfigError('Name a job, or retry all that are parked with --state parked.')
-  reasonOf(values)
-  const of = { state: 'parked' as const, ...(await named(sql, values)) }
-  const { items: parked } = await searchJobs(sql, of, { limit: MOST, look: Infinity })
+  requireReason(values)
+  const of = { state: 'parked' as const, ...(await queueAndTenantFilter(sql, values)) }
+  const { items: parked } = await searchJobs(sql, of, { limit: MAX_JOBS, scan_limit: Infinity })
   let count = 0
   for (const { id } of parked)
-    if ((await onRecord(sql, 'retry', actOf(values, id), retryJob)) !== undefined) count += 1
-  const more = parked.length === MOST
+    if ((await actWithAuditEntry(sql, 'retry', actOf(values, id), retryJob)) !== undefined) count += 1
+  const more = parked.length === MAX_JOBS
   if (values.json) return print(JSON.stringify({ count, more }))
   print(`${count} jobs are due now.${more ? ' More may be parked: run this again.' : ''}`)
 }
@@ -140,21 +144,23 @@ async function discard(sql: Sql, values: JobOptions, id: string | undefined): Pr
 async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
   const as = oneOf(['done', 'failed'] as const, values.as ?? '', '--as')
   if (id === undefined) return await resolveUnknown(sql, values, as === 'done')
-  const asked = actOf(values, id)
+  const request = actOf(values, id)
   const { reference = null } = values
   if (as === 'failed') {
     if (reference !== null)
       throw new ConfigError('--reference names the effect of a call that took place: use it with --as done.')
-    const done = await onRecord(sql, 'resolve', asked, resolveAsFailed)
-    return done === undefined ? await refuseToResolve(sql, asked, STRANGE) : tell(values, done)
+    const done = await actWithAuditEntry(sql, 'resolve', request, resolveAsFailed)
+    return done === undefined
+      ? await refuseToResolve(sql, request, UNRECOGNIZED_CALL)
+      : printResult(values, done)
   }
-  const call = await findCall(sql, asked.job_id)
-  if (call === undefined) return await refuseToResolve(sql, asked, STRANGE)
-  const problem = problemOfReference(call, reference)
+  const call = await findCall(sql, request.job_id)
+  if (call === undefined) return await refuseToResolve(sql, request, UNRECOGNIZED_CALL)
+  const problem = referenceProblem(call, reference)
   if (problem !== undefined) throw new ConfigError(`--reference ${problem}`)
-  if (!call.readable) throw new ConfigError(`Not possible: ${UNREADABLE} See --help.`)
-  const done = await onRecord(sql, 'resolve', asked, (tx) => resolveAsDone(tx, asked, reference))
-  return done === undefined ? await refuseToResolve(sql, asked) : tell(values, done)
+  if (!call.readable) throw new ConfigError(`Not possible: ${UNREADABLE_REQUEST} See --help.`)
+  const done = await actWithAuditEntry(sql, 'resolve', request, (tx) => resolveAsDone(tx, request, reference))
+  return done === undefined ? await refuseToResolve(sql, request) : printResult(values, done)
 }
 
 /** All that are unknown, or those that the filters name. */
@@ -162,86 +168,87 @@ async function resolveUnknown(sql: Sql, values: JobOptions, took_effect: boolean
   if (values.state !== 'unknown')
     throw new ConfigError('Name a job, or resolve all that are unknown with --state unknown.')
   if (values.reference !== undefined) throw new ConfigError('--reference is of one job: name it.')
-  reasonOf(values)
+  requireReason(values)
   const only = { state: 'unknown' as const }
   const { items } = await searchJobs(
     sql,
-    { ...only, ...(await named(sql, values)) },
-    { limit: MOST, look: Infinity },
+    { ...only, ...(await queueAndTenantFilter(sql, values)) },
+    { limit: MAX_JOBS, scan_limit: Infinity },
   )
   const refused: string[] = []
   for (const { id } of items) {
-    const asked = { ...actOf(values, id), only }
+    const request = { ...actOf(values, id), only }
     let why = ''
-    const done = await onRecord(sql, 'resolve', asked, async (tx) => {
-      const resolved = await resolveJob(tx, asked, { took_effect, reference: null })
+    const done = await actWithAuditEntry(sql, 'resolve', request, async (tx) => {
+      const resolved = await resolveJob(tx, request, { took_effect, reference: null })
       if (resolved === undefined || !('refused' in resolved)) return resolved
       why = resolved.refused
       return undefined
     })
-    if (done === undefined) refused.push(`${id}  ${why || (await whyNot(sql, 'resolve', asked)).refused}`)
+    if (done === undefined)
+      refused.push(`${id}  ${why || (await refusalReason(sql, 'resolve', request)).refused}`)
   }
   const count = items.length - refused.length
-  const more = items.length === MOST
+  const more = items.length === MAX_JOBS
   if (values.json) return print(JSON.stringify({ count, refused: refused.length, more }))
   for (const line of refused) print(line)
   print(`${count} jobs are resolved.${more ? ' More may be unknown: run this again.' : ''}`)
 }
 
 /** The filters that name a queue and a tenant. */
-async function named(
+async function queueAndTenantFilter(
   sql: Sql,
   values: JobOptions,
 ): Promise<{ queue?: (typeof QUEUES)[number]; tenant?: string }> {
-  const { tenant_id } = await queueAndTenant(sql, values)
+  const { tenant_id } = await resolveQueueAndTenant(sql, values)
   const queue = QUEUES.find((each) => each === values.queue)
   return { ...(queue !== undefined && { queue }), ...(tenant_id !== undefined && { tenant: tenant_id }) }
 }
 
 function actOf(values: JobOptions, id: string | undefined): Act {
-  const reason = reasonOf(values)
-  return { job_id: uuid(id, 'the job'), who: values.by ?? userName(), reason }
+  const reason = requireReason(values)
+  return { job_id: uuid(id, 'the job'), who: values.by ?? systemUserName(), reason }
 }
 
 async function act(
   sql: Sql,
   values: JobOptions,
-  name: keyof typeof PERFORMING,
+  name: keyof typeof JOB_ACTIONS,
   id: string | undefined,
 ): Promise<void> {
-  const asked = actOf(values, id)
-  const done = await onRecord(sql, name, asked, PERFORMING[name])
-  if (done !== undefined) return tell(values, done)
-  const { refused } = await whyNot(sql, name, asked)
-  await refuse(sql, asked, refused)
+  const request = actOf(values, id)
+  const done = await actWithAuditEntry(sql, name, request, JOB_ACTIONS[name])
+  if (done !== undefined) return printResult(values, done)
+  const { refused } = await refusalReason(sql, name, request)
+  await refuse(sql, request, refused)
 }
 
-function tell({ json }: JobOptions, done: NonNullable<Done>): void {
+function printResult({ json }: JobOptions, done: NonNullable<CommandResult>): void {
   if ('settled' in done) throw new ConfigError(`Not possible: ${done.settled}; there is nothing to resolve.`)
   if (json) return print(JSON.stringify(done))
   const next =
     done.after === 'ready'
       ? 'It is due now.'
-      : done.look_only
+      : done.lookup_only
         ? 'It is looked up now, and not sent.'
         : 'It has ended.'
   print(`The job is ${done.after}. ${next}`)
 }
 
 /** Nothing could be resolved. `open`: why, of a job that is open and not being performed. */
-async function refuseToResolve(sql: Sql, asked: Act, open?: string): Promise<never> {
+async function refuseToResolve(sql: Sql, request: Act, open?: string): Promise<never> {
   // What every act says of the others.
-  const { before, refused } = await whyNot(sql, 'discard', asked)
-  return await refuse(sql, asked, before === 'ready' || before === 'unknown' ? open : refused)
+  const { before, refused } = await refusalReason(sql, 'discard', request)
+  return await refuse(sql, request, before === 'ready' || before === 'unknown' ? open : refused)
 }
 
 async function refuse(sql: Sql, { job_id }: Act, why?: string): Promise<never> {
   const job = await findJob(sql, job_id)
   if (job === undefined) throw new ConfigError('There is no such job.')
-  throw new ConfigError([`Not possible: the job is ${lineOf(job)}`, why].filter(Boolean).join('\n'))
+  throw new ConfigError([`Not possible: the job is ${formatJobLine(job)}`, why].filter(Boolean).join('\n'))
 }
 
-function lineOf({ id, state, parked, name, tenant, tenant_id, ...job }: ListedJob): string {
+function formatJobLine({ id, state, parked, name, tenant, tenant_id, ...job }: ListedJob): string {
   return [
     id,
     parked ? `${state} (parked)` : state,
@@ -257,7 +264,7 @@ function lineOf({ id, state, parked, name, tenant, tenant_id, ...job }: ListedJo
     .join('  ')
 }
 
-function described(job: ShownJob): string {
+function formatJob(job: JobDetail): string {
   const { attempts, calls, postings, interventions, ...facts } = job
   const lines = Object.entries(facts).map(
     ([name, value]) => `${name.padEnd(16)} ${typeof value === 'string' ? value : JSON.stringify(value)}`,
@@ -286,9 +293,9 @@ function uuid(id: string | undefined, what: string): string {
   return id!
 }
 
-function oneOf<T extends string>(known: readonly T[], value: string, option: string): T {
-  const found = known.find((each) => each === value)
-  if (found === undefined) throw new ConfigError(`${option} must be one of ${known.join(', ')}`)
+function oneOf<T extends string>(allowed: readonly T[], value: string, option: string): T {
+  const found = allowed.find((each) => each === value)
+  if (found === undefined) throw new ConfigError(`${option} must be one of ${allowed.join(', ')}`)
   return found
 }
 

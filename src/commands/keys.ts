@@ -11,13 +11,13 @@ import { errorText } from '#core/startup.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
 import { AREAS, SCOPES, type Scope } from '#domain/areas.ts'
 import type { Actor } from '#domain/people/audit-log.ts'
-import { operatorHere } from '#domain/people/operator-here.ts'
+import { commandActor } from '#domain/people/operator-here.ts'
 import {
   ensureTenant,
   findEmailDomains,
   findSmsSenders,
   findTenant,
-  MOST_EMAIL_DOMAINS,
+  MAX_EMAIL_DOMAINS,
   setEmailDomains,
   setSmsSenders,
   setTenantContact,
@@ -112,8 +112,8 @@ async function create(sql: Sql, slug: string, values: KeyOptions): Promise<void>
   const scopes = scopesOf(required(values, 'scopes'))
   const expires_at = values.expires === undefined ? null : expiryOf(values.expires)
   const tenant = await ensureTenant(sql, slug)
-  const asked = { name: values.name ?? 'API key', scopes, expires_at }
-  const key = await createApiKey(sql, tenant, asked, here(tenant))
+  const requested = { name: values.name ?? 'API key', scopes, expires_at }
+  const key = await createApiKey(sql, tenant, requested, actorOf(tenant))
   print(`Key ${key.id} of ${slug} (${tenant.id}), shown only now:\n\n  ${key.secret}\n`)
 }
 
@@ -137,7 +137,7 @@ async function show(sql: Sql, tenant: Tenant): Promise<void> {
 async function rotate(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
   const grace_s = Number(values.grace ?? '3600')
   if (!Number.isInteger(grace_s) || grace_s < 0) throw new ConfigError('--grace must be a number of seconds')
-  const key = await rotateApiKey(sql, tenant, idOf(values), grace_s, here(tenant))
+  const key = await rotateApiKey(sql, tenant, idOf(values), grace_s, actorOf(tenant))
   if (key === undefined) throw new ConfigError('There is no such key, or it is revoked or expired.')
   const ends = key.expires_at === null ? '' : `, expires ${key.expires_at}`
   print(
@@ -146,14 +146,14 @@ async function rotate(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<voi
 }
 
 async function revoke(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
-  if ((await revokeApiKey(sql, tenant.id, idOf(values), here(tenant))) === undefined)
+  if ((await revokeApiKey(sql, tenant.id, idOf(values), actorOf(tenant))) === undefined)
     throw new ConfigError('There is no such key, or it was revoked before.')
   print('Revoked.')
 }
 
 async function setContact(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
   const contact_email = contactOf(values)
-  await setTenantContact(sql, tenant.id, contact_email, here(tenant))
+  await setTenantContact(sql, tenant.id, contact_email, actorOf(tenant))
   print(`Contact of ${tenant.slug}: ${contact_email ?? 'none'}`)
 }
 
@@ -163,55 +163,61 @@ async function showOrSetDomains(
   values: KeyOptions,
   { EMAIL_FROM_DOMAINS }: Config,
 ): Promise<void> {
-  const asked = listOf(values, isMailDomain, 'domains, separated by commas: shop.example')
-  if (asked !== undefined)
-    await setEmailDomains(sql, tenant.id, asked && [...new Set(asked.map(asciiDomain))], here(tenant))
+  const requested = parseList(values, isMailDomain, 'domains, separated by commas: shop.example')
+  if (requested !== undefined)
+    await setEmailDomains(
+      sql,
+      tenant.id,
+      requested && [...new Set(requested.map(asciiDomain))],
+      actorOf(tenant),
+    )
   const domains = await findEmailDomains(sql, tenant.id)
-  const shown = domains === null ? standardDomains(EMAIL_FROM_DOMAINS) : domains.join(', ') || 'none'
-  print(`Domains of ${tenant.slug}: ${shown}`)
+  const view = domains === null ? defaultDomains(EMAIL_FROM_DOMAINS) : domains.join(', ') || 'none'
+  print(`Domains of ${tenant.slug}: ${view}`)
 }
 
 /** What holds for a tenant without a list. The API may have been started with another value than this command. */
-function standardDomains(domains: string[]): string {
+function defaultDomains(domains: string[]): string {
   return domains.length === 0
     ? "no list of its own. EMAIL_FROM_DOMAINS is not set here: any but the system's own address"
     : `no list of its own. Those of EMAIL_FROM_DOMAINS: ${domains.join(', ')}`
 }
 
 async function showOrSetSenders(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
-  const asked = listOf(
+  const requested = parseList(
     values,
     isSmsSender,
     'numbers, messaging services (MG...) or names, separated by commas',
   )
-  if (asked !== undefined) await setSmsSenders(sql, tenant.id, asked && [...new Set(asked)], here(tenant))
+  if (requested !== undefined)
+    await setSmsSenders(sql, tenant.id, requested && [...new Set(requested)], actorOf(tenant))
   const senders = await findSmsSenders(sql, tenant.id)
-  const shown = senders === null ? 'any' : senders.join(', ') || 'none of its own'
-  print(`Senders of SMS of ${tenant.slug}: ${shown}`)
+  const view = senders === null ? 'any' : senders.join(', ') || 'none of its own'
+  print(`Senders of SMS of ${tenant.slug}: ${view}`)
 }
 
 /** What `--only` lists; null: the default; undefined: nothing is set. */
-function listOf(
-  { only, none = false, default: standard = false }: KeyOptions,
+function parseList(
+  { only, none = false, default: use_default = false }: KeyOptions,
   isOne: (text: string) => boolean,
   what: string,
 ): string[] | null | undefined {
-  if (Number(only !== undefined) + Number(none) + Number(standard) > 1)
+  if (Number(only !== undefined) + Number(none) + Number(use_default) > 1)
     throw new ConfigError('--only, --none and --default exclude each other.')
-  if (standard) return null
+  if (use_default) return null
   if (none) return []
   if (only === undefined) return undefined
-  const given = list(only)
-  const wrong = given.find((text) => !isOne(text))
-  if (wrong !== undefined || given.length === 0 || given.length > MOST_EMAIL_DOMAINS)
+  const entries = list(only)
+  const invalid = entries.find((text) => !isOne(text))
+  if (invalid !== undefined || entries.length === 0 || entries.length > MAX_EMAIL_DOMAINS)
     throw new ConfigError(
-      `--only must be 1 to ${MOST_EMAIL_DOMAINS} ${what}${wrong === undefined ? '' : `; "${wrong}" is not one`}`,
+      `--only must be 1 to ${MAX_EMAIL_DOMAINS} ${what}${invalid === undefined ? '' : `; "${invalid}" is not one`}`,
     )
-  return given
+  return entries
 }
 
-function here({ id }: Tenant): Actor {
-  return operatorHere('npm run keys', id)
+function actorOf({ id }: Tenant): Actor {
+  return commandActor('npm run keys', id)
 }
 
 /** A bare address; null: nobody. */
@@ -227,9 +233,9 @@ function contactOf({ email, none }: KeyOptions): string | null {
 function scopesOf(text: string): Scope[] {
   if (text === 'all') return [...SCOPES]
   const scopes = list(text)
-  const strange = scopes.find((scope) => !(SCOPES as readonly string[]).includes(scope))
-  if (strange !== undefined || scopes.length === 0) {
-    const problem = strange === undefined ? 'name at least one.' : `there is no scope "${strange}".`
+  const unknown = scopes.find((scope) => !(SCOPES as readonly string[]).includes(scope))
+  if (unknown !== undefined || scopes.length === 0) {
+    const problem = unknown === undefined ? 'name at least one.' : `there is no scope "${unknown}".`
     throw new ConfigError(`--scopes: ${problem} Scopes: ${SCOPES.join(', ')}`)
   }
   return scopes as Scope[]

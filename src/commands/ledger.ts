@@ -6,7 +6,7 @@ import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { currencyCode, moneyText } from '#core/money.ts'
 import { errorText } from '#core/startup.ts'
-import { operatorHere } from '#domain/people/operator-here.ts'
+import { commandActor } from '#domain/people/operator-here.ts'
 import { findOperator } from '#domain/people/operate.ts'
 import { findPayoutTenant } from '#domain/payouts/find.ts'
 import { decideProposal, propose, type Operator } from '#domain/proposals/decide.ts'
@@ -19,7 +19,7 @@ import {
   type Proposed,
 } from '#domain/proposals/proposal.ts'
 import { withDatabase } from './database.ts'
-import { commandOf, queueAndTenant, reasonOf } from './named.ts'
+import { findCommand, resolveQueueAndTenant, requireReason } from './named.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice ledger: proposes what moves money by hand. Nothing happens until another operator confirms it in the dashboard.
@@ -59,21 +59,21 @@ type LedgerOptions = Partial<Record<'tenant' | 'currency' | 'amount' | 'reason' 
 }
 
 /** No more proposals are listed at once. */
-const MOST = 1_000
+const MAX_LISTED = 1_000
 const COMMANDS = { correct, 'fail-payout': failPayout, list, cancel }
 
 async function main(): Promise<void> {
   const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
   const [command, id] = positionals
   if (values.help || command === undefined) return print(HELP)
-  const perform = commandOf(COMMANDS, command)
+  const perform = findCommand(COMMANDS, command)
   await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-ledger' }, async (sql) => {
     await perform(sql, values, id)
   })
 }
 
 async function correct(sql: Sql, values: LedgerOptions): Promise<void> {
-  const { tenant_id } = await queueAndTenant(sql, { tenant: required(values, 'tenant') })
+  const { tenant_id } = await resolveQueueAndTenant(sql, { tenant: required(values, 'tenant') })
   const { data: currency } = currencyCode.safeParse(required(values, 'currency'))
   if (currency === undefined)
     throw new ConfigError('--currency must be an ISO 4217 currency code, such as usd.')
@@ -83,35 +83,50 @@ async function correct(sql: Sql, values: LedgerOptions): Promise<void> {
     throw new ConfigError(
       '--amount must be a whole number of at most 12 digits in the smallest unit of the currency, and not 0: --amount=-500 takes USD 5.00.',
     )
-  const reason = reasonOf(values)
-  await make(sql, values, { kind: 'correction', tenant_id: tenant_id!, currency, amount_minor, reason })
+  const reason = requireReason(values)
+  await createProposal(sql, values, {
+    kind: 'correction',
+    tenant_id: tenant_id!,
+    currency,
+    amount_minor,
+    reason,
+  })
 }
 
 async function failPayout(sql: Sql, values: LedgerOptions, id: string | undefined): Promise<void> {
   const payout_id = uuid(id, 'the payout')
   const tenant_id = await findPayoutTenant(sql, payout_id)
   if (tenant_id === undefined) throw new ConfigError('There is no such payout.')
-  await make(sql, values, { kind: 'fail_payout', tenant_id, payout_id, reason: reasonOf(values) })
+  await createProposal(sql, values, {
+    kind: 'fail_payout',
+    tenant_id,
+    payout_id,
+    reason: requireReason(values),
+  })
 }
 
-async function make(sql: Sql, values: LedgerOptions, proposed: Proposed): Promise<void> {
+async function createProposal(sql: Sql, values: LedgerOptions, proposed: Proposed): Promise<void> {
   const { id } = await propose(sql, proposed, await proposer(sql, values))
   const proposal = (await findProposal(sql, id))!
   if (values.json) return print(JSON.stringify(proposal, null, 2))
-  print(lineOf(proposal))
+  print(formatProposal(proposal))
   print('Proposed. Another operator confirms it in the dashboard, under Proposals.')
 }
 
-async function list(sql: Sql, { state, limit: given, json }: LedgerOptions): Promise<void> {
-  const limit = Number(given)
-  if (!Number.isInteger(limit) || limit < 1 || limit > MOST)
-    throw new ConfigError(`--limit must be a number from 1 to ${MOST}`)
-  const known = proposalState.optional().safeParse(state)
-  if (!known.success) throw new ConfigError(`--state must be one of ${proposalState.options.join(', ')}`)
-  const proposals = await listProposals(sql, { limit, ...(known.data && { state: known.data }) })
+async function list(sql: Sql, { state, limit: limit_text, json }: LedgerOptions): Promise<void> {
+  const limit = Number(limit_text)
+  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LISTED)
+    throw new ConfigError(`--limit must be a number from 1 to ${MAX_LISTED}`)
+  const parsed_state = proposalState.optional().safeParse(state)
+  if (!parsed_state.success)
+    throw new ConfigError(`--state must be one of ${proposalState.options.join(', ')}`)
+  const proposals = await listProposals(sql, {
+    limit,
+    ...(parsed_state.data && { state: parsed_state.data }),
+  })
   if (json) return print(JSON.stringify(proposals, null, 2))
   if (proposals.length === 0) return print('No such proposals.')
-  for (const proposal of proposals) print(lineOf(proposal))
+  for (const proposal of proposals) print(formatProposal(proposal))
 }
 
 async function cancel(sql: Sql, values: LedgerOptions, id: string | undefined): Promise<void> {
@@ -131,10 +146,19 @@ async function proposer(sql: Sql, values: LedgerOptions): Promise<Operator> {
   if (user_id === undefined)
     throw new ConfigError(`--by ${email} is no operator. \`npm run users -- list\` shows who is.`)
   const command = `npm run ledger, for ${email}`
-  return { user_id, email, by: (tenant_id) => operatorHere(command, tenant_id) }
+  return { user_id, email, by: (tenant_id) => commandActor(command, tenant_id) }
 }
 
-function lineOf({ id, state, kind, tenant, payout_id, currency, amount_minor, ...rest }: Proposal): string {
+function formatProposal({
+  id,
+  state,
+  kind,
+  tenant,
+  payout_id,
+  currency,
+  amount_minor,
+  ...rest
+}: Proposal): string {
   const { proposed_by, decided_by, reason, refused, error, created_at } = rest
   const money = currency === null ? '' : moneyText(amount_minor!, currency)
   return [

@@ -6,12 +6,12 @@ import { ConfigError, loadConfig } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
 import { isWebhookSecret, webhookSecretOf } from '#core/standard-webhooks.ts'
 import { errorText } from '#core/startup.ts'
-import { problemOfType, TYPE_PATTERNS, typesMatching } from '#domain/events.ts'
-import { plainText } from './listen/answers.ts'
-import { findNewest, followFeed, WrongOption, type Feed, type FollowedEvent } from './listen/feed.ts'
+import { unknownTypeMessage, EVENT_TYPE_PATTERNS, matchEventTypes } from '#domain/events.ts'
+import { terminalText } from './listen/answers.ts'
+import { findNewest, followFeed, InvalidOption, type Feed, type FollowedEvent } from './listen/feed.ts'
 import { forwardEvent, type Forwarded } from './listen/forward.ts'
 import { print } from './print.ts'
-import { startedHere } from './started.ts'
+import { readDevFile } from './started.ts'
 
 const HELP = `sluice listen: posts the events of a tenant to a receiver that you are working on. No endpoint has to be made, and the
 receiver need not be reachable from elsewhere.
@@ -41,7 +41,7 @@ const OPTIONS = {
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
-const Started = z.object({ api_url: z.string(), api_key: z.string() })
+const DevFile = z.object({ api_url: z.string(), api_key: z.string() })
 const DEFAULT_URL = 'http://127.0.0.1:3000'
 
 /** `after` undefined: from the newest on. */
@@ -64,20 +64,20 @@ async function main(): Promise<number> {
     print(HELP)
     return 0
   }
-  const ending = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => ending.abort())
+  const abort = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => abort.abort())
   try {
-    return await listen(options, ending.signal)
+    return await listen(options, abort.signal)
   } catch (error) {
-    if (ending.signal.aborted) return 0
+    if (abort.signal.aborted) return 0
     process.stderr.write(`${errorText(error)}\n`)
-    return error instanceof WrongOption ? 2 : 1
+    return error instanceof InvalidOption ? 2 : 1
   }
 }
 
 async function listen(options: ListenOptions, signal: AbortSignal): Promise<never> {
   const { forward_to, types, secret } = options
-  const notice = (text: string) => void process.stderr.write(`${time()}  ${text}\n`)
+  const notice = (text: string) => void process.stderr.write(`${clockTime()}  ${text}\n`)
   const feed: Feed = { ...options, signal, notice }
   const after = options.after ?? (await findNewest(feed))
   print(`The events of ${options.url} after ${after} go to ${forward_to}: ${types.join(', ')}`)
@@ -85,16 +85,16 @@ async function listen(options: ListenOptions, signal: AbortSignal): Promise<neve
   for await (const event of followFeed(feed, { after, types })) {
     const forwarded = await forwardEvent(event, { url: forward_to, secret, signal })
     signal.throwIfAborted()
-    print(lineOf(event, forwarded))
+    print(deliveryLine(event, forwarded))
   }
   throw new Error('the feed has no end')
 }
 
-function lineOf({ type, sequence }: FollowedEvent, { status, error, duration_ms }: Forwarded): string {
+function deliveryLine({ type, sequence }: FollowedEvent, { status, error, duration_ms }: Forwarded): string {
   const outcome = status === null ? `no answer: ${error}` : String(status)
   return [
-    time(),
-    plainText(type).padEnd(28),
+    clockTime(),
+    terminalText(type).padEnd(28),
     String(sequence).padStart(6),
     outcome,
     `${duration_ms} ms`,
@@ -102,7 +102,7 @@ function lineOf({ type, sequence }: FollowedEvent, { status, error, duration_ms 
 }
 
 /** Of the day, here. */
-function time(): string {
+function clockTime(): string {
   return new Date().toTimeString().slice(0, 8)
 }
 
@@ -112,7 +112,7 @@ function optionsOf(): ListenOptions | null {
   if (values.help) return null
   if (values['forward-to'] === undefined) throw new ConfigError('--forward-to is missing. See --help.')
   const { DATA_DIR } = loadConfig()
-  const started = startedHere(DATA_DIR, Started)
+  const started = readDevFile(DATA_DIR, DevFile)
   const keys = [
     ['--key', values.key],
     ['SLUICE_API_KEY', process.env['SLUICE_API_KEY']],
@@ -128,10 +128,10 @@ function optionsOf(): ListenOptions | null {
   if (!isWebhookSecret(secret))
     throw new ConfigError('--secret must be whsec_ and 24 to 64 bytes, base64. See --help.')
   return {
-    url: addressOf('--url', values.url ?? started?.api_url ?? DEFAULT_URL).replace(/\/+$/, ''),
+    url: urlOf('--url', values.url ?? started?.api_url ?? DEFAULT_URL).replace(/\/+$/, ''),
     key,
     key_from,
-    forward_to: addressOf('--forward-to', values['forward-to']),
+    forward_to: urlOf('--forward-to', values['forward-to']),
     types: typesOf(values.types ?? '*'),
     after: values.after === undefined ? undefined : sequenceOf(values.after),
     secret,
@@ -143,7 +143,7 @@ function derivedSecret(key: string): string {
   return webhookSecretOf(createHmac('sha256', key).update('sluice listen').digest())
 }
 
-function addressOf(option: string, text: string): string {
+function urlOf(option: string, text: string): string {
   const url = URL.parse(text)
   if (url === null || !['http:', 'https:'].includes(url.protocol))
     throw new ConfigError(
@@ -156,10 +156,10 @@ function addressOf(option: string, text: string): string {
 
 function typesOf(text: string): string[] {
   const types = list(text)
-  const strange = types.find((type) => typesMatching(type).length === 0)
+  const strange = types.find((type) => matchEventTypes(type).length === 0)
   if (strange === undefined && types.length > 0) return types
-  const problem = strange === undefined ? 'name at least one.' : problemOfType(strange)
-  throw new ConfigError(`--types: ${problem} There are ${TYPE_PATTERNS.join(', ')}`)
+  const problem = strange === undefined ? 'name at least one.' : unknownTypeMessage(strange)
+  throw new ConfigError(`--types: ${problem} There are ${EVENT_TYPE_PATTERNS.join(', ')}`)
 }
 
 function sequenceOf(text: string): number {

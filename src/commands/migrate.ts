@@ -4,7 +4,7 @@ import { migrate } from '#core/migrate.ts'
 import { run } from '#core/run.ts'
 import { helpOf } from '#core/service.ts'
 import { migrateQueue } from '#queue/queue.ts'
-import { databaseUrl, explained } from './database.ts'
+import { databaseUrl, explainDatabaseError } from './database.ts'
 import { print } from './print.ts'
 
 const ABOUT =
@@ -14,7 +14,7 @@ await run(helpOf(ABOUT, 'migrate'), async () => {
   const config = loadConfig()
   const DATABASE_URL = databaseUrl(config)
   const applied = await migrate(DATABASE_URL, print).catch((error: unknown) => {
-    throw explained(error, config, DATABASE_URL)
+    throw explainDatabaseError(error, config, DATABASE_URL)
   })
   // Redis has nothing to migrate, and whoever migrates may not know where it is.
   if (!usesRedis(config)) await migrateQueue({ redis_url: null, database_url: DATABASE_URL })

@@ -2,26 +2,26 @@
 import { ConfigError } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
-import { LONGEST_REASON, reasonText } from '#domain/jobs/reason.ts'
+import { MAX_REASON_LENGTH, reasonText } from '#domain/jobs/reason.ts'
 import { findTenant } from '#domain/tenants.ts'
 
 /** The command of this name. Errors: ConfigError when there is none. */
-export function commandOf<T>(commands: Readonly<Record<string, T>>, name: string): T {
+export function findCommand<T>(commands: Readonly<Record<string, T>>, name: string): T {
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined
   if (command === undefined) throw new ConfigError(`There is no command "${name}". See --help.`)
   return command
 }
 
 /** Why an operator does something, as it is recorded. Errors: ConfigError when it is missing or too long. */
-export function reasonOf(values: { reason?: string }): string {
+export function requireReason(values: { reason?: string }): string {
   const { data: reason } = reasonText.safeParse(values.reason)
   if (reason === undefined)
-    throw new ConfigError(`--reason is missing, or longer than ${LONGEST_REASON} characters. See --help.`)
+    throw new ConfigError(`--reason is missing, or longer than ${MAX_REASON_LENGTH} characters. See --help.`)
   return reason
 }
 
 /** A queue and a tenant, by its slug. Errors: ConfigError when there is no such queue or tenant. */
-export async function queueAndTenant(
+export async function resolveQueueAndTenant(
   sql: Sql,
   { queue, tenant: slug }: { queue?: string; tenant?: string },
 ): Promise<{ queue?: string; tenant_id?: string }> {

@@ -8,9 +8,9 @@ import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { findRetryingOfQueues } from '#domain/jobs/retrying.ts'
 import { countOpenJobs } from '#domain/jobs/states.ts'
 import type { Actor } from '#domain/people/audit-log.ts'
-import { operatorHere, userName } from '#domain/people/operator-here.ts'
+import { commandActor, systemUserName } from '#domain/people/operator-here.ts'
 import { withDatabase } from './database.ts'
-import { commandOf, queueAndTenant, reasonOf } from './named.ts'
+import { findCommand, resolveQueueAndTenant, requireReason } from './named.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice queues: what waits in each queue, and pauses.
@@ -42,7 +42,7 @@ async function main(): Promise<void> {
   const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
   const [command, queue] = positionals
   if (values.help || command === undefined) return print(HELP)
-  const perform = commandOf(COMMANDS, command)
+  const perform = findCommand(COMMANDS, command)
   await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-queues' }, async (sql) => {
     await perform(sql, values, queue)
   })
@@ -50,10 +50,10 @@ async function main(): Promise<void> {
 
 async function list(sql: Sql, { json }: QueueOptions): Promise<void> {
   const counts = new Map((await countOpenJobs(sql)).map(({ queue, ...count }) => [queue, count]))
-  const found = await findRetryingOfQueues(sql)
+  const retrying_jobs = await findRetryingOfQueues(sql)
   const queues = QUEUES.map((queue) => {
-    const { retrying = 0, oldest_s = 0 } = found.get(queue) ?? {}
-    return { queue, ...(counts.get(queue) ?? NONE), retrying, oldest_retrying_s: oldest_s }
+    const { retrying = 0, oldest_s = 0 } = retrying_jobs.get(queue) ?? {}
+    return { queue, ...(counts.get(queue) ?? NO_JOBS), retrying, oldest_retrying_s: oldest_s }
   })
   const pauses = await findPauses(sql)
   if (json) return print(JSON.stringify({ queues, pauses }, null, 2))
@@ -66,43 +66,44 @@ async function list(sql: Sql, { json }: QueueOptions): Promise<void> {
     print([queue.padEnd(16), ...numbers, ages.join(', ')].join('').trimEnd())
   }
   for (const { queue, tenant, since, reason, who } of pauses) {
-    const what = [queue && `queue ${queue}`, tenant && `tenant ${tenant}`].filter(Boolean).join(', ')
+    const target = [queue && `queue ${queue}`, tenant && `tenant ${tenant}`].filter(Boolean).join(', ')
     print(
-      `PAUSED  ${what}  since ${since}${who === null ? '' : ` by ${who}`}${reason === null ? '' : `: ${reason}`}`,
+      `PAUSED  ${target}  since ${since}${who === null ? '' : ` by ${who}`}${reason === null ? '' : `: ${reason}`}`,
     )
   }
 }
 
-const NONE = { due: 0, later: 0, running: 0, unknown: 0, parked: 0, oldest_due_s: 0 }
+const NO_JOBS = { due: 0, later: 0, running: 0, unknown: 0, parked: 0, oldest_due_s: 0 }
 
 async function pause(sql: Sql, values: QueueOptions, queue: string | undefined): Promise<void> {
-  const reason = reasonOf(values)
-  const what = await whatOf(sql, values, queue)
-  const is_new = (await pauseJobs(sql, { ...what, reason, who: userName() }, here(what))) !== undefined
+  const reason = requireReason(values)
+  const target = await pauseTargetOf(sql, values, queue)
+  const is_new =
+    (await pauseJobs(sql, { ...target, reason, who: systemUserName() }, actorOf(target))) !== undefined
   if (values.json) return print(JSON.stringify({ paused: true, is_new }))
   print(is_new ? 'Paused.' : 'It was already paused. See list for when and why.')
 }
 
 async function resume(sql: Sql, values: QueueOptions, queue: string | undefined): Promise<void> {
-  const what = await whatOf(sql, values, queue)
-  const lifted = (await resumeJobs(sql, what, here(what))) !== undefined
+  const target = await pauseTargetOf(sql, values, queue)
+  const lifted = (await resumeJobs(sql, target, actorOf(target))) !== undefined
   if (values.json) return print(JSON.stringify({ paused: false, lifted }))
   print(lifted ? 'Resumed.' : 'There was no such pause. See list.')
 }
 
-function here({ tenant_id }: { tenant_id?: string }): Actor {
-  return operatorHere('npm run queues', tenant_id ?? null)
+function actorOf({ tenant_id }: { tenant_id?: string }): Actor {
+  return commandActor('npm run queues', tenant_id ?? null)
 }
 
 /** What is paused. Errors: ConfigError when there is no such queue or tenant, or neither is named. */
-async function whatOf(
+async function pauseTargetOf(
   sql: Sql,
   { tenant }: QueueOptions,
   queue: string | undefined,
 ): Promise<{ queue?: string; tenant_id?: string }> {
   if (queue === undefined && tenant === undefined)
     throw new ConfigError('Name a queue, a tenant or both. See --help.')
-  return await queueAndTenant(sql, { queue, tenant })
+  return await resolveQueueAndTenant(sql, { queue, tenant })
 }
 
 try {

@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util'
 import { ConfigError } from '#core/config.ts'
 import { errorText } from '#core/startup.ts'
-import { API_VERSION, EVENT_TYPES } from '#providers/stripe/news.ts'
+import { API_VERSION, EVENT_TYPES } from '#providers/stripe/events.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice stripe: what Stripe has to be told of us.

@@ -9,21 +9,21 @@ import type { Actor } from '#domain/people/audit-log.ts'
 import { invite } from '#domain/people/invitations.ts'
 import {
   endSessions,
-  findUnverified,
+  findUnverifiedUser,
   listUsers,
   resetSecondFactor,
   setOperator,
   setPassword,
-  type UserShown,
+  type UserView,
 } from '#domain/people/operate.ts'
-import { operatorHere } from '#domain/people/operator-here.ts'
+import { commandActor } from '#domain/people/operator-here.ts'
 import { newPassword } from '#domain/people/password.ts'
 import { ROLES, roleSchema } from '#domain/people/role.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
-import { commandOf } from './named.ts'
+import { findCommand } from './named.ts'
 import { print } from './print.ts'
-import { startedHere } from './started.ts'
+import { readDevFile } from './started.ts'
 
 const HELP = `sluice users: who can sign in to the dashboard.
 
@@ -73,7 +73,7 @@ const COMMAND = 'npm run users'
 const COMMANDS: Record<string, Command> = {
   list: async (sql, { tenant }) => {
     const users = await listUsers(sql, tenant)
-    return { lines: users.length === 0 ? ['There are no users.'] : users.map(lineOf), json: users }
+    return { lines: users.length === 0 ? ['There are no users.'] : users.map(formatUser), json: users }
   },
   invite: async (sql, values, config) => {
     const [slug, email] = [required(values, 'tenant'), emailOf(values)]
@@ -82,8 +82,8 @@ const COMMANDS: Record<string, Command> = {
     if (role === undefined) throw new ConfigError(`--role must be one of ${ROLES.join(', ')}`)
     const origin = originOfDashboard(config)
     const { id: tenant_id } = await ensureTenant(sql, slug)
-    const asked = { tenant_id, email, role, by: operatorHere(COMMAND, tenant_id), mailed: false }
-    const invited = await invite(sql, asked, async () => {})
+    const invitation = { tenant_id, email, role, by: commandActor(COMMAND, tenant_id), mailed: false }
+    const invited = await invite(sql, invitation, async () => {})
     if ('refused' in invited) throw new ConfigError(`${email} is already a member of ${slug}.`)
     const { token, expires_at } = invited
     const link = `${origin}/invitation/${token}`
@@ -93,15 +93,15 @@ const COMMANDS: Record<string, Command> = {
   operator: async (sql, values) => {
     if (!values.off && !values['unverified-address']) await assertVerified(sql, emailOf(values))
     await onUser(values, (act) => setOperator(sql, act, !values.off))
-    return said(values, values.off ? 'is no longer an operator' : 'is an operator')
+    return confirmation(values, values.off ? 'is no longer an operator' : 'is an operator')
   },
   'end-sessions': async (sql, values) => {
     await onUser(values, (act) => endSessions(sql, act))
-    return said(values, 'is signed out everywhere')
+    return confirmation(values, 'is signed out everywhere')
   },
   'reset-second-factor': async (sql, values) => {
     await onUser(values, (act) => resetSecondFactor(sql, act))
-    return said(values, 'signs in with the password alone, and is signed out everywhere')
+    return confirmation(values, 'signs in with the password alone, and is signed out everywhere')
   },
   'set-password': async (sql, values) => {
     const { hashPassword } = await import('better-auth/crypto')
@@ -117,7 +117,7 @@ async function main(): Promise<void> {
   const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
   const [name] = positionals
   if (values.help || name === undefined) return print(HELP)
-  const command = commandOf(COMMANDS, name)
+  const command = findCommand(COMMANDS, name)
   const config = loadConfig()
   await withDatabase(config, { max: 1, application_name: 'sluice-users' }, async (sql) => {
     const { lines, json } = await command(sql, values, config)
@@ -127,7 +127,7 @@ async function main(): Promise<void> {
 }
 
 async function assertVerified(sql: Sql, email: string): Promise<void> {
-  const invitations = await findUnverified(sql, email)
+  const invitations = await findUnverifiedUser(sql, email)
   if (invitations === undefined) return
   const by = invitations.map(
     ({ tenant, invited_by }) => `invited to ${tenant} by ${invited_by ?? 'npm run users'}`,
@@ -137,7 +137,7 @@ async function assertVerified(sql: Sql, email: string): Promise<void> {
   )
 }
 
-function lineOf({ email, name, tenants, ...user }: UserShown): string {
+function formatUser({ email, name, tenants, ...user }: UserView): string {
   const marks = [
     ...(user.is_operator ? ['operator'] : []),
     user.two_factor_enabled ? 'one-time codes' : 'no one-time codes',
@@ -148,7 +148,7 @@ function lineOf({ email, name, tenants, ...user }: UserShown): string {
   return `${email}  ${name}  ${of === '' ? 'member of no tenant' : of}  ${marks.join(', ')}`
 }
 
-function said({ email }: UserOptions, what: string): Printed {
+function confirmation({ email }: UserOptions, what: string): Printed {
   return { lines: [`${email} ${what}.`], json: { email, done: true } }
 }
 
@@ -157,13 +157,13 @@ async function onUser(
   change: (act: { email: string; by: Actor }) => Promise<boolean>,
 ): Promise<void> {
   const email = emailOf(values)
-  if (!(await change({ email, by: operatorHere(COMMAND, null) })))
+  if (!(await change({ email, by: commandActor(COMMAND, null) })))
     throw new ConfigError(`There is no user with the address ${email}.`)
 }
 
 function originOfDashboard(config: Config): string {
   const schema = z.object({ dashboard: z.object({ url: z.string() }) })
-  const url = config.DASHBOARD_URL ?? startedHere(config.DATA_DIR, schema)?.dashboard.url
+  const url = config.DASHBOARD_URL ?? readDevFile(config.DATA_DIR, schema)?.dashboard.url
   if (url === undefined)
     throw new ConfigError(
       'DASHBOARD_URL must say where links lead, e.g. DASHBOARD_URL=https://dashboard.example.com',

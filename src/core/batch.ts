@@ -1,5 +1,5 @@
 // Batching: requests that arrive while a statement is running are gathered into the next statement.
-import { isOfOneRow, isRolledBack, type Sql } from './db.ts'
+import { isRowError, isRolledBack, type Sql } from './db.ts'
 import { AppError } from './errors.ts'
 import { metrics } from './metrics.ts'
 import { createWaitingItems, type ItemOptions, type WaitingItem } from './waiting-items.ts'
@@ -8,24 +8,24 @@ import { createWaitingItems, type ItemOptions, type WaitingItem } from './waitin
  * A run that takes longer than this probably waits for a lock. Items that arrive meanwhile start in a run of their
  * own.
  */
-const PATIENCE_MS = 20
+const SLOW_RUN_MS = 20
 /**
  * A run starts no sooner than this after the start of the one before, unless enough items are waiting. Every statement
  * has a price of its own, however few items it carries, and under load the next ones are here in a moment.
  */
 const GATHER_MS = 4
 /**
- * With this many items waiting, another run starts beside those under way, up to `SIDE_BY_SIDE` runs. With only one run
+ * With this many items waiting, another run starts beside those under way, up to `MAX_EAGER_RUNS` runs. With only one run
  * at a time, all callers would wait for the database together and then be busy together.
  */
-const WORTH_A_RUN = 24
-const SIDE_BY_SIDE = 3
+const EAGER_RUN_ITEMS = 24
+const MAX_EAGER_RUNS = 3
 /** The most runs at once, also where those under way take long. */
-const MOST_RUNS = 4
+const MAX_RUNS = 4
 /** A connection can go silent without an error. After this long we give up; the statement may or may not have run. */
-const DEADLINE_MS = 10_000
+const RUN_TIMEOUT_MS = 10_000
 
-export { MOST_BYTES, type Lanes } from './waiting-items.ts'
+export { MAX_BATCH_BYTES, type Lanes } from './waiting-items.ts'
 export type BatchOptions<I> = ItemOptions<I> & { gather_ms?: number }
 
 /**
@@ -39,29 +39,29 @@ export type BatchOptions<I> = ItemOptions<I> & { gather_ms?: number }
  * in the metrics. Errors: those of `run`; `overloaded` when too many items wait, or one for too long; `timeout` when the database
  * does not answer in time.
  */
-export function batcher<I, O>(
+export function createBatcher<I, O>(
   step: string,
   run: (items: I[]) => Promise<O[]>,
   { gather_ms = GATHER_MS, ...options }: BatchOptions<I> = {},
 ): (item: I) => Promise<O> {
   const waiting = createWaitingItems<I, O>(options, startIfFree)
   let running = 0
-  let began_at = -Infinity
+  let started_at = -Infinity
   /** Starts the next run: when enough time was given to gather, or when the one under way takes long. */
   let timer: NodeJS.Timeout | undefined
   let is_scheduled = false
 
   function next(): void {
-    if (waiting.count() === 0 || running >= MOST_RUNS) return
+    if (waiting.count() === 0 || running >= MAX_RUNS) return
     if (running === 0) stopTimer()
-    const wait_ms = running > 0 ? PATIENCE_MS : began_at + gather_ms - performance.now()
-    if (wait_ms <= 0 || (running < SIDE_BY_SIDE && waiting.count() >= WORTH_A_RUN)) start()
+    const wait_ms = running > 0 ? SLOW_RUN_MS : started_at + gather_ms - performance.now()
+    if (wait_ms <= 0 || (running < MAX_EAGER_RUNS && waiting.count() >= EAGER_RUN_ITEMS)) start()
     else timer ??= setTimeout(startIfFree, wait_ms)
   }
 
   function startIfFree(): void {
     stopTimer()
-    if (waiting.count() > 0 && running < MOST_RUNS) start()
+    if (waiting.count() > 0 && running < MAX_RUNS) start()
   }
 
   function stopTimer(): void {
@@ -71,15 +71,15 @@ export function batcher<I, O>(
 
   function start(): void {
     stopTimer()
-    for (const { reject } of waiting.takeLate()) reject(overloaded(step))
-    const taken = waiting.take()
-    if (taken.items.length === 0) return
+    for (const { reject } of waiting.removeExpired()) reject(overloaded(step))
+    const batch = waiting.startRun()
+    if (batch.items.length === 0) return
     running += 1
-    began_at = performance.now()
-    void runOrHalve(step, run, taken.items).finally(() => {
+    started_at = performance.now()
+    void runOrHalve(step, run, batch.items).finally(() => {
       running -= 1
       // Other batchers first: so no stream of ours keeps them waiting, nor theirs us.
-      waiting.end(taken)
+      waiting.endRun(batch)
       next()
     })
     next()
@@ -112,11 +112,11 @@ async function runOrHalve<I, O>(
 ): Promise<void> {
   const done = metrics.statement.startTimer({ step })
   try {
-    const results = await inTime(run(batch.map(({ item }) => item)))
+    const results = await withDeadline(run(batch.map(({ item }) => item)))
     done()
     batch.forEach(({ resolve }, index) => resolve(results[index]!))
   } catch (error) {
-    if (batch.length === 1 || !(isOfOneRow(error) || isRolledBack(error)))
+    if (batch.length === 1 || !(isRowError(error) || isRolledBack(error)))
       return batch.forEach(({ reject }) => reject(error))
     const half = Math.ceil(batch.length / 2)
     await runOrHalve(step, run, batch.slice(0, half))
@@ -125,23 +125,23 @@ async function runOrHalve<I, O>(
 }
 
 /** The same for a statement that takes its connections as an argument: each pool has a batcher of its own. */
-export function batcherOf<I, O>(
+export function createBatcherPerPool<I, O>(
   step: string,
   run: (sql: Sql, items: I[]) => Promise<O[]>,
   options: BatchOptions<I> = {},
 ): (sql: Sql, item: I) => Promise<O> {
   const batchers = new WeakMap<Sql, (item: I) => Promise<O>>()
   return (sql, item) => {
-    const batched = batchers.get(sql) ?? batcher(step, (items: I[]) => run(sql, items), options)
+    const batched = batchers.get(sql) ?? createBatcher(step, (items: I[]) => run(sql, items), options)
     batchers.set(sql, batched)
     return batched(item)
   }
 }
 
-async function inTime<T>(work: Promise<T>): Promise<T> {
+async function withDeadline<T>(work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new AppError('timeout')), DEADLINE_MS)
+    timer = setTimeout(() => reject(new AppError('timeout')), RUN_TIMEOUT_MS)
   })
   try {
     return await Promise.race([work, late])

@@ -5,16 +5,16 @@ import type { z } from 'zod'
 import { bareAddress } from './addresses.ts'
 import { problemOfDashboardUrl } from './config/dashboard.ts'
 import { nearestName } from './config/near.ts'
-import { isSpared, neededBy } from './config/readers.ts'
+import { isOptionalForQueues, requiredVariables } from './config/readers.ts'
 import type { ProcessName } from './config/row.ts'
 import { VARIABLE_NAMES, VARIABLES, type VariableName } from './config/variables.ts'
-import { describe } from './describe.ts'
-import { passesFor, systemAddressBeside } from './mail-address.ts'
-import { problemOfAllowed } from './public-addresses.ts'
+import { describeIssue } from './describe.ts'
+import { impersonates, defaultSystemAddress } from './mail-address.ts'
+import { problemOfAllowedNetwork } from './public-addresses.ts'
 
 type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }
-/** `logged_part`: LOG_REQUESTS, or its default, which depends on NODE_ENV. */
-export type Config = Variables & { logged_part: number }
+/** `log_sample_rate`: LOG_REQUESTS, or its default, which depends on NODE_ENV. */
+export type Config = Variables & { log_sample_rate: number }
 
 /** The process cannot start. The message is for the operator: it names each variable at fault and says what to do. */
 export class ConfigError extends Error {}
@@ -29,70 +29,77 @@ export function loadConfig(
 ): Config {
   const file = dotenv()
   for (const name of Object.keys(file)) {
-    const meant = nearestName(name, Object.keys(VARIABLES))
-    if (meant !== undefined) warn(`.env: there is no variable ${name}: did you mean ${meant}?`)
+    const suggestion = nearestName(name, Object.keys(VARIABLES))
+    if (suggestion !== undefined) warn(`.env: there is no variable ${name}: did you mean ${suggestion}?`)
   }
-  const given: Record<string, string | undefined> = { ...file, ...env }
+  const variables_in: Record<string, string | undefined> = { ...file, ...env }
   const problems: string[] = []
   const values: Record<string, unknown> = {}
   for (const name of VARIABLE_NAMES) {
     const [schema] = VARIABLES[name]
-    const text = given[name] === '' ? undefined : given[name]
-    const parsed = schema.safeParse(text, { error: describe })
+    const text = variables_in[name] === '' ? undefined : variables_in[name]
+    const parsed = schema.safeParse(text, { error: describeIssue })
     if (parsed.success) values[name] = parsed.data
-    else problems.push(isWrong(name, parsed.error.issues[0]!.message))
+    else problems.push(invalidVariable(name, parsed.error.issues[0]!.message))
   }
   if (values.NODE_ENV === 'production') {
     const { WEBHOOKS_ALLOW_CIDRS = [], DASHBOARD_URL } = values as Partial<Variables>
     for (const network of WEBHOOKS_ALLOW_CIDRS) {
-      const problem = problemOfAllowed(network)
-      if (problem !== null) problems.push(isWrong('WEBHOOKS_ALLOW_CIDRS', problem))
+      const problem = problemOfAllowedNetwork(network)
+      if (problem !== null) problems.push(invalidVariable('WEBHOOKS_ALLOW_CIDRS', problem))
     }
-    const unsafe = DASHBOARD_URL === undefined ? null : problemOfDashboardUrl(DASHBOARD_URL)
-    if (unsafe !== null) problems.push(isWrong('DASHBOARD_URL', unsafe))
+    const url_problem = DASHBOARD_URL === undefined ? null : problemOfDashboardUrl(DASHBOARD_URL)
+    if (url_problem !== null) problems.push(invalidVariable('DASHBOARD_URL', url_problem))
   }
   const { EMAIL_FROM, SYSTEM_EMAIL_FROM } = values as Partial<Variables>
   if (EMAIL_FROM !== undefined) {
-    const system = SYSTEM_EMAIL_FROM ?? systemAddressBeside(EMAIL_FROM)
+    const system = SYSTEM_EMAIL_FROM ?? defaultSystemAddress(EMAIL_FROM)
     values.SYSTEM_EMAIL_FROM = system
-    if (passesFor(EMAIL_FROM, system))
+    if (impersonates(EMAIL_FROM, system))
       problems.push(
         SYSTEM_EMAIL_FROM === undefined
-          ? isWrong(
+          ? invalidVariable(
               'EMAIL_FROM',
               `must not be ${bareAddress(system)}, from which the system itself writes, unless SYSTEM_EMAIL_FROM names another address`,
             )
-          : isWrong('SYSTEM_EMAIL_FROM', 'must be another address than EMAIL_FROM, which tenants use'),
+          : invalidVariable(
+              'SYSTEM_EMAIL_FROM',
+              'must be another address than EMAIL_FROM, which tenants use',
+            ),
       )
   }
   if (problems.length > 0) throw new ConfigError(`The configuration is not usable:\n${problems.join('\n')}`)
   const variables = values as Variables
   return {
     ...variables,
-    logged_part: variables.LOG_REQUESTS ?? (variables.NODE_ENV === 'production' ? 0.01 : 1),
+    log_sample_rate: variables.LOG_REQUESTS ?? (variables.NODE_ENV === 'production' ? 0.01 : 1),
   }
 }
 
 /** The value of a variable that this process needs. Throws ConfigError when it is not set. */
-export function need<Name extends VariableName>(config: Config, name: Name): NonNullable<Variables[Name]> {
+export function requireVariable<Name extends VariableName>(
+  config: Config,
+  name: Name,
+): NonNullable<Variables[Name]> {
   const value = config[name]
-  if (value === undefined || value === null) throw new ConfigError(isNotSet(name))
+  if (value === undefined || value === null) throw new ConfigError(missingVariable(name))
   return value
 }
 
 /** Throws one ConfigError that names every variable that the process needs and that is not set. */
-export function needAll(config: Config, process: ProcessName): void {
-  const missing = neededBy(process).filter(
-    (name) => config[name] === undefined && !(process === 'worker' && isSpared(name, config.QUEUES)),
+export function requireVariables(config: Config, process: ProcessName): void {
+  const missing = requiredVariables(process).filter(
+    (name) =>
+      config[name] === undefined && !(process === 'worker' && isOptionalForQueues(name, config.QUEUES)),
   )
-  if (missing.length > 0) throw new ConfigError(missing.map(isNotSet).join('\n'))
+  if (missing.length > 0) throw new ConfigError(missing.map(missingVariable).join('\n'))
 }
 
-function isWrong(name: VariableName, problem: string): string {
+function invalidVariable(name: VariableName, problem: string): string {
   return `  ${name}: ${problem}. Example: ${name}=${VARIABLES[name][1]}`
 }
 
-function isNotSet(name: VariableName): string {
+function missingVariable(name: VariableName): string {
   return `${name} is not set. Example: ${name}=${VARIABLES[name][1]}`
 }
 
@@ -103,8 +110,8 @@ export function usesRedis({ QUEUE, NODE_ENV, REDIS_URL }: Config): boolean {
 
 /** Where BullMQ runs. Throws ConfigError when that is not configured. */
 export function queueConfig(config: Config): { redis_url: string | null; database_url: string } {
-  const database_url = need(config, 'DATABASE_URL')
-  return { redis_url: usesRedis(config) ? need(config, 'REDIS_URL') : null, database_url }
+  const database_url = requireVariable(config, 'DATABASE_URL')
+  return { redis_url: usesRedis(config) ? requireVariable(config, 'REDIS_URL') : null, database_url }
 }
 
 function dotenv(): Record<string, string | undefined> {

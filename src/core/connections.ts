@@ -6,13 +6,13 @@ import { newId } from './ids.ts'
 import { networkOf } from './network.ts'
 
 /** The connections that a listener has at once, and those of one network. */
-export type ConnectionLimits = { all: number; of_a_network: number }
+export type ConnectionLimits = { total: number; per_network: number }
 
 /** The body of a refusal. */
 export type ErrorBody = (code: ErrorCode, message: string, request_id: string) => unknown
 
 /** How long whoever is refused a connection has to read that. */
-const REFUSED_MS = 1_000
+const REFUSAL_TIMEOUT_MS = 1_000
 
 type Network = { name: string; open: number; idle: Set<Socket> }
 type OpenConnection = { network: Network; requests: number }
@@ -22,16 +22,16 @@ type OpenConnection = { network: Network; requests: number }
  * refusing the newest would let whoever opens many keep out all others. Where each has a request under way, the new one is
  * answered 503, and nothing that comes over it is read as a request.
  */
-export function boundConnections(server: Server, limits: ConnectionLimits, errorBody: ErrorBody): void {
+export function limitConnections(server: Server, limits: ConnectionLimits, errorBody: ErrorBody): void {
   const connections = new Map<Socket, OpenConnection>()
   const networks = new Map<string, Network>()
   /** Without a request under way, the longest idle first. */
   const idle = new Set<Socket>()
 
-  function isIdle(socket: Socket, { idle: of_network }: Network, now: boolean): void {
-    for (const all of [idle, of_network])
-      if (now) all.add(socket)
-      else all.delete(socket)
+  function setIdle(socket: Socket, { idle: network_idle }: Network, is_idle: boolean): void {
+    for (const total of [idle, network_idle])
+      if (is_idle) total.add(socket)
+      else total.delete(socket)
   }
 
   function forget(socket: Socket): void {
@@ -39,24 +39,24 @@ export function boundConnections(server: Server, limits: ConnectionLimits, error
     if (connection === undefined) return
     const { network } = connection
     connections.delete(socket)
-    isIdle(socket, network, false)
+    setIdle(socket, network, false)
     network.open -= 1
     if (network.open === 0) networks.delete(network.name)
   }
 
   /** Whether there is room for one more of this network; what has to be closed for it is. */
-  function makeRoom({ open, idle: of_network }: Network): boolean {
-    const full = open >= limits.of_a_network ? of_network : connections.size >= limits.all ? idle : null
+  function makeRoom({ open, idle: network_idle }: Network): boolean {
+    const full = open >= limits.per_network ? network_idle : connections.size >= limits.total ? idle : null
     if (full === null) return true
-    const [longest] = full
-    if (longest === undefined) return false
-    forget(longest)
-    longest.destroy()
+    const [oldest] = full
+    if (oldest === undefined) return false
+    forget(oldest)
+    oldest.destroy()
     return true
   }
 
   // Node would read the requests of each connection of which it hears.
-  const take = server.listeners('connection')
+  const listeners = server.listeners('connection')
   server.removeAllListeners('connection')
   server.on('connection', (socket: Socket) => {
     const name = networkOf(socket.remoteAddress ?? '')
@@ -65,18 +65,18 @@ export function boundConnections(server: Server, limits: ConnectionLimits, error
     networks.set(name, network)
     network.open += 1
     connections.set(socket, { network, requests: 0 })
-    isIdle(socket, network, true)
+    setIdle(socket, network, true)
     socket.once('close', () => forget(socket))
-    for (const each of take) each.call(server, socket)
+    for (const each of listeners) each.call(server, socket)
   })
   server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
     const connection = connections.get(socket)
     if (connection === undefined) return
     connection.requests += 1
-    isIdle(socket, connection.network, false)
+    setIdle(socket, connection.network, false)
     response.once('close', () => {
       connection.requests -= 1
-      if (connection.requests === 0 && connections.has(socket)) isIdle(socket, connection.network, true)
+      if (connection.requests === 0 && connections.has(socket)) setIdle(socket, connection.network, true)
     })
   })
 }
@@ -86,12 +86,17 @@ function refuseConnection(socket: Socket, errorBody: ErrorBody): void {
   socket.on('error', () => {})
   // With bytes unread it would be reset, and the answer lost.
   socket.resume()
-  refuseUnread(socket, 'overloaded', 'Too many connections.', errorBody)
-  setTimeout(() => socket.destroy(), REFUSED_MS).unref()
+  writeErrorResponse(socket, 'overloaded', 'Too many connections.', errorBody)
+  setTimeout(() => socket.destroy(), REFUSAL_TIMEOUT_MS).unref()
+}
+
+const UNREADABLE: Record<string, ErrorCode> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
+  HPE_HEADER_OVERFLOW: 'headers_too_large',
 }
 
 /** Answers on a connection where no request was read, and closes it. */
-export function refuseUnread(socket: Socket, code: ErrorCode, message: string, errorBody: ErrorBody): void {
+function writeErrorResponse(socket: Socket, code: ErrorCode, message: string, errorBody: ErrorBody): void {
   const [status] = ERRORS[code]
   const request_id = newId()
   const body = JSON.stringify(errorBody(code, message, request_id))
@@ -104,4 +109,12 @@ export function refuseUnread(socket: Socket, code: ErrorCode, message: string, e
     'connection: close',
   ]
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
+}
+
+/** Answers a request that cannot be parsed and so reaches no route; Node's own answer would have no body. */
+export function refuseUnreadable(error: NodeJS.ErrnoException, socket: Socket, errorBody: ErrorBody): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return
+  const code = UNREADABLE[error.code ?? ''] ?? 'invalid_request'
+  const message = code === 'invalid_request' ? 'The request could not be read.' : ERRORS[code][1]
+  writeErrorResponse(socket, code, message, errorBody)
 }

@@ -2,7 +2,7 @@
 import postgres from 'postgres'
 import { ConfigError } from './config.ts'
 import { AppError } from './errors.ts'
-import { isWithoutTls, NO_TLS } from './postgres/tls-refusals.ts'
+import { isTlsUnsupported, TLS_UNSUPPORTED } from './postgres/tls-refusals.ts'
 
 type Types = { bigint: number; timestamp: string; texts: string[]; uuids: string[] }
 export type Sql = postgres.Sql<Types>
@@ -38,7 +38,7 @@ export function violatedConstraint(error: unknown): string | undefined {
 }
 
 /** Whether a row would get the provider's id of another. */
-export function isTakenReference(error: unknown): boolean {
+export function isDuplicateReference(error: unknown): boolean {
   return violatedConstraint(error)?.endsWith('_reference') === true
 }
 
@@ -46,7 +46,7 @@ export function isTakenReference(error: unknown): boolean {
  * Whether a row that the statement reads or writes is why it was refused: cardinality, data, integrity, a policy, a limit
  * of the server such as the length of a text. Repeated with the same row it would be refused again.
  */
-export function isOfOneRow(error: unknown): boolean {
+export function isRowError(error: unknown): boolean {
   return /^(21|22|23|42501|54)/.test(databaseCode(error) ?? '')
 }
 
@@ -65,18 +65,18 @@ export function isUnavailable(error: unknown): boolean {
       code,
     ) ||
     /^(08|53|57P0|58)/.test(code) ||
-    isTooSlow(error) ||
+    isStatementTimeout(error) ||
     code === '25006'
   )
 }
 
 /** Whether the database answered, with an error of its own. */
-export function isRefusal(error: unknown): boolean {
+export function isServerError(error: unknown): boolean {
   return error instanceof postgres.PostgresError
 }
 
 /** Whether the database ended the statement because it took too long. */
-export function isTooSlow(error: unknown): boolean {
+export function isStatementTimeout(error: unknown): boolean {
   return databaseCode(error) === '57014'
 }
 
@@ -90,17 +90,17 @@ export function databaseError(error: unknown, url: string): unknown {
     return new ConfigError(
       `DATABASE_URL: there is no database "${name}" at ${server}. Make it: createdb -h ${hostname || 'localhost'} -p ${port || 5432} -U ${user || 'postgres'} ${name}`,
     )
-  if (isAuthorization(code))
+  if (isAuthenticationError(code))
     return new ConfigError(
       `DATABASE_URL: the PostgreSQL at ${server} refuses the user "${user}" or the password: ${(error as Error).message}.`,
     )
   if (error instanceof postgres.PostgresError && isUnavailable(error))
     return new ConfigError(
-      `DATABASE_URL: the PostgreSQL at ${server} refuses the connection: ${refusalText(error)}`,
+      `DATABASE_URL: the PostgreSQL at ${server} refuses the connection: ${serverErrorText(error)}`,
     )
-  if (isWithoutTls(error))
+  if (isTlsUnsupported(error))
     return new ConfigError(
-      `DATABASE_URL: the PostgreSQL at ${server} refuses the connection: ${NO_TLS}. Turn it on there, or take sslmode out of the address.`,
+      `DATABASE_URL: the PostgreSQL at ${server} refuses the connection: ${TLS_UNSUPPORTED}. Turn it on there, or take sslmode out of the address.`,
     )
   if (isUnavailable(error))
     return new ConfigError(
@@ -112,8 +112,10 @@ export function databaseError(error: unknown, url: string): unknown {
 /** Why the database cannot be used now, for `/readyz`: in its own words where it answered. */
 export function unavailability(error: unknown): string {
   if (error instanceof ConfigError) return error.message
-  if (error instanceof postgres.PostgresError) return `the database refuses: ${refusalText(error)}`
-  return isWithoutTls(error) ? `the database refuses: ${NO_TLS}.` : 'the database does not answer'
+  if (error instanceof postgres.PostgresError) return `the database refuses: ${serverErrorText(error)}`
+  return isTlsUnsupported(error)
+    ? `the database refuses: ${TLS_UNSUPPORTED}.`
+    : 'the database does not answer'
 }
 
 /** What to do about a refusal, by its SQLSTATE. */
@@ -123,12 +125,12 @@ const REMEDIES: Record<string, string> = {
   '53300': 'Raise max_connections there, or lower DATABASE_POOL here.',
 }
 
-function refusalText({ message, code }: postgres.PostgresError): string {
+function serverErrorText({ message, code }: postgres.PostgresError): string {
   const remedy = REMEDIES[code]
   return `${message} (${code}).${remedy === undefined ? '' : ` ${remedy}`}`
 }
 
 /** Whether the server refused who connects; what it misses is in its message, e.g. encryption. */
-function isAuthorization(code: string | undefined): boolean {
+function isAuthenticationError(code: string | undefined): boolean {
   return code?.startsWith('28') === true
 }

@@ -14,21 +14,21 @@ const TYPES: Record<string, string> = {
 const FORMATS: Record<string, string> = { url: 'must be an http or https URL' }
 
 /** The message for an issue of a schema that has no message of its own. */
-export function describe(issue: z.core.$ZodRawIssue): string {
+export function describeIssue(issue: z.core.$ZodRawIssue): string {
   if (issue.input === undefined) return 'is required'
   switch (issue.code) {
     case 'invalid_type':
       return TYPES[issue.expected] ?? 'has a wrong type'
     case 'too_small':
-      if (issue.origin === 'string') return `must have at least ${count(issue.minimum, 'character')}`
-      if (issue.origin === 'array') return `must have at least ${count(issue.minimum, 'element')}`
+      if (issue.origin === 'string') return `must have at least ${quantity(issue.minimum, 'character')}`
+      if (issue.origin === 'array') return `must have at least ${quantity(issue.minimum, 'element')}`
       return `must be ${issue.inclusive === false ? 'more than' : 'at least'} ${issue.minimum}`
     case 'too_big':
-      if (issue.origin === 'string') return `must have at most ${count(issue.maximum, 'character')}`
-      if (issue.origin === 'array') return `must have at most ${count(issue.maximum, 'element')}`
+      if (issue.origin === 'string') return `must have at most ${quantity(issue.maximum, 'character')}`
+      if (issue.origin === 'array') return `must have at most ${quantity(issue.maximum, 'element')}`
       return `must be ${issue.inclusive === false ? 'less than' : 'at most'} ${issue.maximum}`
     case 'invalid_format':
-      if (issue.format === 'uuid') return `must be a UUID${hintOfId(issue.input)}`
+      if (issue.format === 'uuid') return `must be a UUID${idHint(issue.input)}`
       return FORMATS[issue.format] ?? 'has a wrong format'
     case 'invalid_value':
       return oneOf(issue.values)
@@ -38,12 +38,12 @@ export function describe(issue: z.core.$ZodRawIssue): string {
 }
 
 /** What an id looks like. The value is not repeated: what the caller gave instead may be a secret. */
-function hintOfId(given: unknown): string {
-  const what =
-    typeof given === 'string' && PAYMENTS.reference.test(given)
+function idHint(value: unknown): string {
+  const noun =
+    typeof value === 'string' && PAYMENTS.reference.test(value)
       ? 'this is the id at the processor, by which lists of payments and refunds are filtered: `?processor_reference=`'
       : 'it is the `id` in our answers, not a name, a slug or an id of a provider'
-  return `, such as 0198f6f0-1234-7000-8000-123456789abc; ${what}`
+  return `, such as 0198f6f0-1234-7000-8000-123456789abc; ${noun}`
 }
 
 /** That a value must be one of these. */
@@ -53,6 +53,6 @@ export function oneOf(values: readonly unknown[]): string {
     : `must be one of ${values.map(String).join(', ')}`
 }
 
-function count(number: number | bigint, what: string): string {
-  return `${number} ${what}${Number(number) === 1 ? '' : 's'}`
+function quantity(number: number | bigint, noun: string): string {
+  return `${number} ${noun}${Number(number) === 1 ? '' : 's'}`
 }

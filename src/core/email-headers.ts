@@ -1,10 +1,10 @@
 // Headers by which an email can steer the relay that sends it on: add recipients, choose streams and senders, skip lists of
 // those who want nothing, turn reports off. Any relay may be behind SMTP_URL, so those of all that are known are refused, and what is called like them.
 
-const OURS = 'x-sluice-'
+const SLUICE_PREFIX = 'x-sluice-'
 /** Names, or beginnings of names with a `-` at their end, in lower case. */
-const STEERING = [
-  OURS,
+const RELAY_CONTROL_HEADERS = [
+  SLUICE_PREFIX,
   // SendGrid; Mailchimp Transactional (Mandrill) and MailChannels; SparkPost; Amazon SES; Postmark; Mailgun; Mailjet.
   'x-smtpapi',
   'x-sg-',
@@ -97,23 +97,25 @@ const STEERING = [
  * What relays call what they can be told, also those that nobody here knows: further recipients, campaigns, templates and
  * tags, what is tracked, by which addresses and streams an email leaves, and where it comes back to.
  */
-const STEERING_WORDS =
+const RELAY_CONTROL_PATTERN =
   /-((ip)?pools?|tags?|profiles?|streams?|v?mta|verp|subaccounts?|sandbox)(-|$)|bcc|-(campaign|template|track|meta-?data|dkim|smtp|recipient|bounce|unsubscribe|suppression|substitution|merge|envelope)/
 
 /** Headers by which we know messages again. */
-export function isOurHeader(name: string): boolean {
-  return name.toLowerCase().startsWith(OURS)
+export function isSluiceHeader(name: string): boolean {
+  return name.toLowerCase().startsWith(SLUICE_PREFIX)
 }
 
 /**
  * Whether an email may not have this header. `allowed`: EMAIL_HEADERS_ALLOWED, names, or beginnings of names that end with
  * `*`. Ours are never allowed.
  */
-export function steersRelay(name: string, allowed: readonly string[]): boolean {
-  if (isOurHeader(name)) return true
+export function controlsRelay(name: string, allowed: readonly string[]): boolean {
+  if (isSluiceHeader(name)) return true
   const lower = name.toLowerCase()
-  const is_known = STEERING.some((each) => (each.endsWith('-') ? lower.startsWith(each) : lower === each))
-  if (!is_known && !STEERING_WORDS.test(lower)) return false
+  const is_listed = RELAY_CONTROL_HEADERS.some((each) =>
+    each.endsWith('-') ? lower.startsWith(each) : lower === each,
+  )
+  if (!is_listed && !RELAY_CONTROL_PATTERN.test(lower)) return false
   return !allowed.some((each) => {
     const pattern = each.toLowerCase()
     return pattern.endsWith('*') ? lower.startsWith(pattern.slice(0, -1)) : lower === pattern

@@ -13,47 +13,47 @@ export type GateLimits = {
   queue: { waiting: number; wait_ms: number; bytes?: number; refuse: () => Error }
 }
 
-export function createGate({ running: most, queue }: GateLimits): Gate {
-  const { waiting, wait_ms, bytes: most_bytes = Infinity, refuse } = queue
-  const line = new Set<() => void>()
+export function createGate({ running: limit, queue }: GateLimits): Gate {
+  const { waiting, wait_ms, bytes: max_waiting_bytes = Infinity, refuse } = queue
+  const waiters = new Set<() => void>()
   let running = 0
-  let held = 0
+  let used_bytes = 0
 
   function wait({ signal, bytes = 0 }: Waiter): Promise<void> {
     return new Promise<void>((resolve, reject) => {
-      if (line.size >= waiting || held + bytes > most_bytes) return reject(refuse())
-      const over = () => {
+      if (waiters.size >= waiting || used_bytes + bytes > max_waiting_bytes) return reject(refuse())
+      const remove = () => {
         clearTimeout(timer)
-        signal?.removeEventListener('abort', leave)
-        line.delete(next)
-        held -= bytes
+        signal?.removeEventListener('abort', release)
+        waiters.delete(next)
+        used_bytes -= bytes
       }
       const next = () => {
-        over()
+        remove()
         resolve()
       }
-      const leave = () => {
-        over()
+      const release = () => {
+        remove()
         reject(signal?.reason)
       }
       const timer = setTimeout(() => {
-        over()
+        remove()
         reject(refuse())
       }, wait_ms)
-      signal?.addEventListener('abort', leave)
-      line.add(next)
-      held += bytes
+      signal?.addEventListener('abort', release)
+      waiters.add(next)
+      used_bytes += bytes
     })
   }
 
   return async (work, waiter = {}) => {
     waiter.signal?.throwIfAborted()
-    if (running < most) running += 1
+    if (running < limit) running += 1
     else await wait(waiter)
     try {
       return await work()
     } finally {
-      const [next] = line
+      const [next] = waiters
       if (next === undefined) running -= 1
       else next()
     }
@@ -66,65 +66,65 @@ export function createGate({ running: most, queue }: GateLimits): Gate {
  */
 export type FairGate = <T>(id: string, signal: AbortSignal, work: () => Promise<T>) => Promise<T>
 
-export function createFairGate({ running: most, queue }: GateLimits): FairGate {
+export function createFairGate({ running: limit, queue }: GateLimits): FairGate {
   const { waiting, wait_ms, refuse } = queue
   /** In the order of their turns. */
-  const lines = new Map<string, Set<() => void>>()
+  const waiters_by_id = new Map<string, Set<() => void>>()
   let running = 0
   let count = 0
 
   function wait(id: string, signal: AbortSignal): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       if (count >= waiting) return reject(refuse())
-      const line = lines.get(id) ?? new Set()
-      lines.set(id, line)
-      const over = () => {
+      const waiters = waiters_by_id.get(id) ?? new Set()
+      waiters_by_id.set(id, waiters)
+      const remove = () => {
         clearTimeout(timer)
-        signal.removeEventListener('abort', leave)
+        signal.removeEventListener('abort', release)
         count -= 1
       }
       const drop = () => {
-        over()
-        line.delete(next)
-        if (line.size === 0) lines.delete(id)
+        remove()
+        waiters.delete(next)
+        if (waiters.size === 0) waiters_by_id.delete(id)
       }
-      const leave = () => {
+      const release = () => {
         drop()
         reject(signal.reason)
       }
       const next = () => {
-        over()
+        remove()
         resolve()
       }
       const timer = setTimeout(() => {
         drop()
         reject(refuse())
       }, wait_ms)
-      signal.addEventListener('abort', leave)
-      line.add(next)
+      signal.addEventListener('abort', release)
+      waiters.add(next)
       count += 1
     })
   }
 
-  function nextInTurn(): (() => void) | undefined {
-    const [first] = lines
+  function nextRoundRobin(): (() => void) | undefined {
+    const [first] = waiters_by_id
     if (first === undefined) return undefined
-    const [id, line] = first
-    const [next] = line
-    lines.delete(id)
-    line.delete(next!)
-    if (line.size > 0) lines.set(id, line)
+    const [id, waiters] = first
+    const [next] = waiters
+    waiters_by_id.delete(id)
+    waiters.delete(next!)
+    if (waiters.size > 0) waiters_by_id.set(id, waiters)
     return next
   }
 
   return async (id, signal, work) => {
     signal.throwIfAborted()
-    if (running < most) running += 1
+    if (running < limit) running += 1
     else await wait(id, signal)
     try {
       return await work()
     } finally {
-      const next = nextInTurn()
+      const next = nextRoundRobin()
       if (next === undefined) running -= 1
       else next()
     }
@@ -150,76 +150,76 @@ export function createGates(
 }
 
 /** What one caller has of a room, until it leaves. */
-export type ByteRoom = { resize(bytes: number): void; leave(): void }
-type RoomLimits = { bytes: number; queue: Omit<GateLimits['queue'], 'bytes'> }
+export type ByteReservation = { resize(bytes: number): void; release(): void }
+type ByteLimits = { bytes: number; queue: Omit<GateLimits['queue'], 'bytes'> }
 
 /**
  * Room for so many bytes of each id, in the order of asking. `resize` may also take more than there is: others wait until
  * it fits. Rejects as a gate does.
  */
-export function createByteGates({
-  bytes: most,
+export function createByteLimiters({
+  bytes: limit,
   queue: { waiting, wait_ms, refuse },
-}: RoomLimits): (id: string, bytes: number, signal: AbortSignal) => Promise<ByteRoom> {
-  type Shared = { held: number; callers: number; line: Set<() => boolean> }
-  const rooms = new Map<string, Shared>()
+}: ByteLimits): (id: string, bytes: number, signal: AbortSignal) => Promise<ByteReservation> {
+  type ByteBudget = { used_bytes: number; callers: number; waiters: Set<() => boolean> }
+  const budgets = new Map<string, ByteBudget>()
 
-  function serve({ line }: Shared): void {
-    for (const next of line) if (!next()) break
+  function serve({ waiters }: ByteBudget): void {
+    for (const next of waiters) if (!next()) break
   }
 
-  function wait(room: Shared, bytes: number, signal: AbortSignal): Promise<void> {
+  function wait(budget: ByteBudget, bytes: number, signal: AbortSignal): Promise<void> {
     return new Promise<void>((resolve, reject) => {
-      if (room.line.size >= waiting) return reject(refuse())
-      const over = () => {
+      if (budget.waiters.size >= waiting) return reject(refuse())
+      const remove = () => {
         clearTimeout(timer)
-        signal.removeEventListener('abort', leave)
-        room.line.delete(next)
+        signal.removeEventListener('abort', release)
+        budget.waiters.delete(next)
       }
       const next = () => {
-        if (room.held + bytes > most) return false
-        over()
-        room.held += bytes
+        if (budget.used_bytes + bytes > limit) return false
+        remove()
+        budget.used_bytes += bytes
         resolve()
         return true
       }
       const drop = (error: unknown) => {
-        over()
+        remove()
         reject(error)
-        serve(room)
+        serve(budget)
       }
-      const leave = () => drop(signal.reason)
+      const release = () => drop(signal.reason)
       const timer = setTimeout(() => drop(refuse()), wait_ms)
-      signal.addEventListener('abort', leave)
-      room.line.add(next)
+      signal.addEventListener('abort', release)
+      budget.waiters.add(next)
     })
   }
 
   return async (id, bytes, signal) => {
     signal.throwIfAborted()
-    const room = rooms.get(id) ?? { held: 0, callers: 0, line: new Set() }
-    rooms.set(id, room)
-    room.callers += 1
-    let own = bytes
+    const budget = budgets.get(id) ?? { used_bytes: 0, callers: 0, waiters: new Set() }
+    budgets.set(id, budget)
+    budget.callers += 1
+    let reserved = bytes
     const resize = (to: number) => {
-      room.held += to - own
-      own = to
-      serve(room)
+      budget.used_bytes += to - reserved
+      reserved = to
+      serve(budget)
     }
     const forget = () => {
-      room.callers -= 1
-      if (room.callers === 0) rooms.delete(id)
+      budget.callers -= 1
+      if (budget.callers === 0) budgets.delete(id)
     }
     try {
-      if (room.line.size > 0 || room.held + bytes > most) await wait(room, bytes, signal)
-      else room.held += bytes
+      if (budget.waiters.size > 0 || budget.used_bytes + bytes > limit) await wait(budget, bytes, signal)
+      else budget.used_bytes += bytes
     } catch (error) {
       forget()
       throw error
     }
     return {
       resize,
-      leave() {
+      release() {
         resize(0)
         forget()
       },

@@ -7,9 +7,9 @@ import { VERSION } from './version.ts'
 /** What a process says of itself. `queues`: those that a worker serves. */
 export type ProcessFacts = { name: string; queues?: readonly string[] }
 
-const BEAT_MS = 10_000
+const HEARTBEAT_INTERVAL_MS = 10_000
 /** A process that ends does not wait longer than this for a database that is away. */
-const FAREWELL_MS = 500
+const STOP_TIMEOUT_MS = 500
 /** As leases, attempts and recurring work name this process. */
 export const PROCESS_NAME = `${hostname()}/${process.pid}`
 
@@ -23,7 +23,7 @@ export function startHeartbeat(sql: Sql, { name, queues }: ProcessFacts): { stop
   let beating = beat()
   const timer = setInterval(() => {
     beating = beating.then(beat)
-  }, BEAT_MS).unref()
+  }, HEARTBEAT_INTERVAL_MS).unref()
 
   async function beat(): Promise<void> {
     await sql`
@@ -43,14 +43,14 @@ export function startHeartbeat(sql: Sql, { name, queues }: ProcessFacts): { stop
     async stop() {
       clearInterval(timer)
       const ended = end()
-      let patience: NodeJS.Timeout | undefined
+      let timeout: NodeJS.Timeout | undefined
       await Promise.race([
         ended,
         new Promise((resolve) => {
-          patience = setTimeout(resolve, FAREWELL_MS)
+          timeout = setTimeout(resolve, STOP_TIMEOUT_MS)
         }),
       ])
-      clearTimeout(patience)
+      clearTimeout(timeout)
     },
   }
 }

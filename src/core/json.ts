@@ -18,7 +18,7 @@ export const metadataJson = anyJson.meta({
 /**
  * Postgres writes numbers out in full: 5e-324 takes 327 characters. From this limit on, no number takes more than 34.
  */
-const SMALLEST = 1e-15
+const MIN_MAGNITUDE = 1e-15
 
 /** Why this number, as it was parsed from JSON, is not taken; or null. */
 export function problemOfNumber(value: number): string | null {
@@ -26,35 +26,35 @@ export function problemOfNumber(value: number): string | null {
   // express.
   if (Number.isInteger(value) ? !Number.isSafeInteger(value) : !Number.isFinite(value))
     return 'Numbers beyond 2^53 - 1 lose digits in JSON: send them as text.'
-  return value !== 0 && Math.abs(value) < SMALLEST
-    ? `Numbers closer to zero than ${SMALLEST} are not taken: send them as text.`
+  return value !== 0 && Math.abs(value) < MIN_MAGNITUDE
+    ? `Numbers closer to zero than ${MIN_MAGNITUDE} are not taken: send them as text.`
     : null
 }
 
-const MAX_LEVELS = 100
+const MAX_DEPTH = 100
 
 /**
  * JSON from outside, made fit to be stored: characters that Postgres cannot store are removed (they would fail at
  * every retry), and fields named in `secrets` are redacted. Undefined when it is nested deeper than any genuine
  * notification.
  */
-export function storable(value: unknown, secrets: ReadonlySet<string>): unknown {
-  return fits(value, MAX_LEVELS) ? cleaned(value, secrets) : undefined
+export function toStorableJson(value: unknown, secrets: ReadonlySet<string>): unknown {
+  return isWithinDepth(value, MAX_DEPTH) ? sanitize(value, secrets) : undefined
 }
 
-function fits(value: unknown, levels: number): boolean {
+function isWithinDepth(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null) return true
-  return levels > 0 && Object.values(value).every((each) => fits(each, levels - 1))
+  return depth > 0 && Object.values(value).every((each) => isWithinDepth(each, depth - 1))
 }
 
-function cleaned(value: unknown, secrets: ReadonlySet<string>): unknown {
+function sanitize(value: unknown, secrets: ReadonlySet<string>): unknown {
   if (typeof value === 'string') return value.replaceAll('\u0000', '').toWellFormed()
   if (typeof value !== 'object' || value === null) return value
-  if (Array.isArray(value)) return value.map((each) => cleaned(each, secrets))
+  if (Array.isArray(value)) return value.map((each) => sanitize(each, secrets))
   return Object.fromEntries(
     Object.entries(value).map(([name, each]) => [
-      cleaned(name, secrets),
-      secrets.has(name) && each !== null ? '[redacted]' : cleaned(each, secrets),
+      sanitize(name, secrets),
+      secrets.has(name) && each !== null ? '[redacted]' : sanitize(each, secrets),
     ]),
   )
 }

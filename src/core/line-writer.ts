@@ -2,11 +2,11 @@
 import { constants, fstatSync, openSync, write, writeSync } from 'node:fs'
 
 /** What a writer does with lines that are lost. */
-export type Losses = {
+export type LossHandlers = {
   /** Counts them. `reason`: the code of the error, or `slow` when the reader did not keep up. */
   count: (lines: number, reason: string) => void
   /** The line that tells of them, before the next line that can be written. */
-  noticeOf: (lines: number, reason: string) => string
+  formatNotice: (lines: number, reason: string) => string
 }
 
 export type LineWriter = {
@@ -16,82 +16,87 @@ export type LineWriter = {
 }
 
 /** Lines are written together: one write for each would cost more than the line itself. */
-const WRITTEN_AFTER_MS = 50
-const ENOUGH_CHARACTERS = 4096
+const FLUSH_DELAY_MS = 50
+const FLUSH_CHARACTERS = 4096
 /** What waits for a slow reader; further lines are lost. */
-const MOST_CHARACTERS = 4 * 1024 * 1024
+const MAX_BUFFERED_CHARACTERS = 4 * 1024 * 1024
 /** A reader that takes nothing more for now is tried again so often, and for so long at exit. */
-const AGAIN_MS = 50
-const EXIT_MS = 1_000
+const RETRY_DELAY_MS = 50
+const EXIT_TIMEOUT_MS = 1_000
 const NEWLINE = 10
 
-type Batch = { bytes: Buffer; at: number; characters: number; noted: number }
+type Batch = { bytes: Buffer; at: number; characters: number; noticed_lines: number }
 
-export function createLineWriter(given: number, losses: Losses): LineWriter {
-  const { fd, is_file } = openedWithoutBlocking(given)
+export function createLineWriter(descriptor: number, losses: LossHandlers): LineWriter {
+  const { fd, is_file } = openNonBlocking(descriptor)
   let lines: string[] = []
   let characters = 0
-  const lost = countLosses(losses)
+  const lost = createLossCounter(losses)
   /** Lost lines of which a notice waits. */
-  let noted = 0
+  let noticed_lines = 0
   let batch: Batch | null = null
   let timer: NodeJS.Timeout | undefined
   /** The last line that was written is not whole. */
-  let torn = false
+  let ends_mid_line = false
 
   function add(line: string): void {
     lines.push(line)
     characters += line.length
   }
 
-  function begin(): void {
+  function flush(): void {
     clearTimeout(timer)
     timer = undefined
     if (batch !== null || lines.length === 0) return
     const text = lines.join('')
-    batch = { bytes: Buffer.from(torn ? `\n${text}` : text), at: 0, characters: text.length, noted }
+    batch = {
+      bytes: Buffer.from(ends_mid_line ? `\n${text}` : text),
+      at: 0,
+      characters: text.length,
+      noticed_lines,
+    }
     lines = []
-    noted = 0
-    go(batch)
+    noticed_lines = 0
+    writeBatch(batch)
   }
 
-  function go(one: Batch): void {
-    if (is_file) write(fd, one.bytes, one.at, (error, written) => after(one, error, written))
-    else after(one, ...writeNow(fd, one))
+  function writeBatch(one: Batch): void {
+    if (is_file) write(fd, one.bytes, one.at, (error, written) => onWritten(one, error, written))
+    else onWritten(one, ...writeNow(fd, one))
   }
 
-  function after(one: Batch, error: NodeJS.ErrnoException | null, written: number): void {
+  function onWritten(one: Batch, error: NodeJS.ErrnoException | null, written: number): void {
     one.at += written
-    if (error?.code === 'EAGAIN') return void setTimeout(() => go(one), AGAIN_MS).unref()
-    if (error === null && one.at < one.bytes.length) return go(one)
-    end(one, error)
-    if (characters >= ENOUGH_CHARACTERS) begin()
-    else if (characters > 0) timer ??= setTimeout(begin, WRITTEN_AFTER_MS).unref()
+    if (error?.code === 'EAGAIN') return void setTimeout(() => writeBatch(one), RETRY_DELAY_MS).unref()
+    if (error === null && one.at < one.bytes.length) return writeBatch(one)
+    finishBatch(one, error)
+    if (characters >= FLUSH_CHARACTERS) flush()
+    else if (characters > 0) timer ??= setTimeout(flush, FLUSH_DELAY_MS).unref()
   }
 
-  function end(one: Batch, error: NodeJS.ErrnoException | null): void {
+  function finishBatch(one: Batch, error: NodeJS.ErrnoException | null): void {
     batch = null
     characters -= one.characters
-    if (one.at > 0) torn = one.bytes[one.at - 1] !== NEWLINE
+    if (one.at > 0) ends_mid_line = one.bytes[one.at - 1] !== NEWLINE
     if (error === null) return
     const rest = one.bytes.subarray(one.at).toString('utf8').split('\n').length - 1
-    lost.add(rest - (one.noted > 0 ? 1 : 0), error.code ?? 'unknown', one.noted)
+    lost.add(rest - (one.noticed_lines > 0 ? 1 : 0), error.code ?? 'unknown', one.noticed_lines)
   }
 
   return {
     write(line) {
-      if (characters >= MOST_CHARACTERS) return lost.add(1, 'slow')
+      if (characters >= MAX_BUFFERED_CHARACTERS) return lost.add(1, 'slow')
       const notice = lost.takeNotice()
       if (notice !== null) {
         add(notice.line)
-        noted += notice.lines
+        noticed_lines += notice.lines
       }
       add(line)
-      if (characters >= ENOUGH_CHARACTERS) begin()
-      else timer ??= setTimeout(begin, WRITTEN_AFTER_MS).unref()
+      if (characters >= FLUSH_CHARACTERS) flush()
+      else timer ??= setTimeout(flush, FLUSH_DELAY_MS).unref()
     },
     flushSync() {
-      const until = performance.now() + EXIT_MS
+      const until = performance.now() + EXIT_TIMEOUT_MS
       // What is being written to a file is written by another thread, which ends before the process does.
       const left = Buffer.concat([
         ...(batch === null || is_file ? [] : [batch.bytes.subarray(batch.at)]),
@@ -104,12 +109,12 @@ export function createLineWriter(given: number, losses: Losses): LineWriter {
 }
 
 /** Counts the lines that are lost until a notice tells of them. */
-function countLosses({ count, noticeOf }: Losses) {
+function createLossCounter({ count, formatNotice }: LossHandlers) {
   let lost = { lines: 0, reason: '' }
   return {
-    /** `again`: lines that were counted before, and whose notice is lost too. */
-    add(more: number, reason: string, again = 0): void {
-      lost = { lines: lost.lines + more + again, reason }
+    /** `from_lost_notice`: lines that were counted before, and whose notice is lost too. */
+    add(more: number, reason: string, from_lost_notice = 0): void {
+      lost = { lines: lost.lines + more + from_lost_notice, reason }
       count(more, reason)
     },
     /** Null if no line was lost since the last notice. */
@@ -117,7 +122,7 @@ function countLosses({ count, noticeOf }: Losses) {
       const { lines, reason } = lost
       if (lines === 0) return null
       lost = { lines: 0, reason: '' }
-      return { line: noticeOf(lines, reason), lines }
+      return { line: formatNotice(lines, reason), lines }
     },
   }
 }
@@ -141,7 +146,7 @@ function writeUntil(fd: number, bytes: Buffer, until: number): void {
     at += written
     if (error === null) continue
     if (error.code !== 'EAGAIN' || performance.now() > until) return
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, AGAIN_MS)
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, RETRY_DELAY_MS)
   }
 }
 
@@ -149,7 +154,7 @@ function writeUntil(fd: number, bytes: Buffer, until: number): void {
  * A write to a pipe or a terminal that nobody reads would wait for ever, and the process could not even end. So it is opened
  * once more, for us alone: how a file is open is shared by all processes that have it.
  */
-function openedWithoutBlocking(fd: number): { fd: number; is_file: boolean } {
+function openNonBlocking(fd: number): { fd: number; is_file: boolean } {
   try {
     if (fstatSync(fd).isFile()) return { fd, is_file: true }
     const { O_WRONLY, O_NONBLOCK, O_NOCTTY } = constants

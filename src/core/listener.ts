@@ -1,6 +1,5 @@
 // The part of a Fastify application that the API and the webhooks host have in common.
 import type { IncomingMessage, Server } from 'node:http'
-import type { Socket } from 'node:net'
 import Fastify, {
   LogController,
   type FastifyBaseLogger,
@@ -9,55 +8,50 @@ import Fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
-import { boundConnections, refuseUnread, type ErrorBody } from './connections.ts'
-import { AppError, ERRORS, type ErrorCode } from './errors.ts'
+import { limitConnections, refuseUnreadable, type ErrorBody } from './connections.ts'
+import { AppError } from './errors.ts'
 import { newId } from './ids.ts'
 import { createSampler, withoutRedaction, type Log } from './log.ts'
 import { metrics } from './metrics.ts'
-import { seldom } from './seldom.ts'
+import { throttle } from './seldom.ts'
 
 /** The form of a request id that a caller may choose. */
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
 
 /** For load balancers, which may share an address with callers: no budget holds for it. */
-export const PROBE = '/healthz'
+export const HEALTH_PATH = '/healthz'
 
 /** Requests for the head of an answer alone. */
-const heads = new WeakSet<IncomingMessage>()
+const head_requests = new WeakSet<IncomingMessage>()
 
-const TELL_OF_PROXIES_MS = 600_000
+const PROXY_WARNING_INTERVAL_MS = 600_000
 /** How long requests under way may take when the process is told to stop. */
-const CLOSING_MS = 12_000
+const CLOSE_TIMEOUT_MS = 12_000
 /** How often we look for requests that have taken too long, and for callers who left. */
-const LOOK_FOR_LATE_MS = 500
+const TIMEOUT_CHECK_INTERVAL_MS = 500
 
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** The most time that an answer of this route may take, where it is not that of the listener. */
-    answer_ms?: number
+    response_timeout_ms?: number
   }
   interface FastifyRequest {
     /** Whether another listener answers it. */
-    passed_on?: boolean
+    is_forwarded?: boolean
   }
 }
 
 /** Connections of a listener. */
-const MOST_CONNECTIONS = 10_000
-
-const UNREADABLE: Record<string, ErrorCode> = {
-  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
-  HPE_HEADER_OVERFLOW: 'headers_too_large',
-}
+const MAX_CONNECTIONS = 10_000
 
 /**
  * Creates a Fastify application that gives each request an id, measures and logs its answers, closes silent
  * connections, reads `X-Forwarded-For` only from `trusted_proxies`, accepts only content types that the caller adds,
- * answers unreadable requests with `errorBody`, and ends its connections when it is closed. `logged_part`: the
+ * answers unreadable requests with `errorBody`, and ends its connections when it is closed. `log_sample_rate`: the
  * share of requests that are logged (0 to 1); failures always are. `about`: further fields for the log line of a
- * request. A request that is `passed_on` to another listener is measured and logged there. One that has not arrived whole within `request_timeout_ms` is refused with `request_timeout`; one that
- * takes longer than `answer_ms` from then on, with `timeout`. `HEAD` is answered where `GET` is, and `GET /healthz` says that the process runs. Requests that are under way when it is closed
- * get `closing_ms`. Of `most_connections` one network has half at most, unless proxies are trusted.
+ * request. A request that is `is_forwarded` to another listener is measured and logged there. One that has not arrived whole within `request_timeout_ms` is refused with `request_timeout`; one that
+ * takes longer than `response_timeout_ms` from then on, with `timeout`. `HEAD` is answered where `GET` is, and `GET /healthz` says that the process runs. Requests that are under way when it is closed
+ * get `closing_ms`. Of `max_connections` one network has half at most, unless proxies are trusted.
  */
 export function createListener(
   name: string,
@@ -65,10 +59,10 @@ export function createListener(
     log,
     request_timeout_ms,
     trusted_proxies,
-    logged_part,
-    answer_ms,
-    closing_ms = CLOSING_MS,
-    most_connections = MOST_CONNECTIONS,
+    log_sample_rate,
+    response_timeout_ms,
+    closing_ms = CLOSE_TIMEOUT_MS,
+    max_connections = MAX_CONNECTIONS,
     about = () => ({}),
     errorBody,
     ...options
@@ -76,10 +70,10 @@ export function createListener(
     log: Log
     request_timeout_ms: number
     trusted_proxies: string[]
-    logged_part: number
-    answer_ms?: number
+    log_sample_rate: number
+    response_timeout_ms?: number
     closing_ms?: number
-    most_connections?: number
+    max_connections?: number
     about?: (request: FastifyRequest) => Record<string, unknown>
     errorBody: ErrorBody
   } & Omit<FastifyHttpOptions<Server>, 'loggerInstance'>,
@@ -90,9 +84,9 @@ export function createListener(
   })
   app.removeAllContentTypeParsers()
   // A trusted proxy has the connections of all its callers.
-  const of_a_network = trusted_proxies.length > 0 ? most_connections : Math.ceil(most_connections / 2)
-  boundConnections(app.server, { all: most_connections, of_a_network }, errorBody)
-  app.get(PROBE, () => ({ status: 'ok' }))
+  const per_network = trusted_proxies.length > 0 ? max_connections : Math.ceil(max_connections / 2)
+  limitConnections(app.server, { total: max_connections, per_network }, errorBody)
+  app.get(HEALTH_PATH, () => ({ status: 'ok' }))
   // By default Node answers 417 without a body or our headers. We ignore an unknown `Expect` instead.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 
@@ -102,10 +96,10 @@ export function createListener(
     warnOfProxy(request)
     done()
   })
-  app.decorateRequest('on_left')
-  if (answer_ms !== undefined) refuseLate(app, answer_ms)
+  app.decorateRequest('disconnect_listeners')
+  if (response_timeout_ms !== undefined) enforceResponseTimeout(app, response_timeout_ms)
   endConnectionsOnClose(app, closing_ms)
-  reportAnswers(app, name, { log, logged_part, about })
+  reportAnswers(app, name, { log, log_sample_rate, about })
   return app
 }
 
@@ -135,7 +129,7 @@ function listenerOptions(
     keepAliveTimeout: 72_000,
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
-    clientErrorHandler: (error, socket) => unreadable(error, socket, errorBody),
+    clientErrorHandler: (error, socket) => refuseUnreadable(error, socket, errorBody),
     genReqId: ({ headers: { 'x-request-id': given } }) =>
       typeof given === 'string' && REQUEST_ID.test(given) ? given : newId(),
   }
@@ -143,13 +137,13 @@ function listenerOptions(
 
 /** Returns what warns of a proxy that is not trusted: all its callers count as one. */
 function proxyWarning(log: Log): (request: FastifyRequest) => void {
-  const warn = seldom(
+  const warn = throttle(
     (suppressed, peer: string | undefined) =>
       log.warn(
         { suppressed },
         `X-Forwarded-For from ${peer} is ignored: all requests through it count as one caller. If it is your proxy, add it to TRUSTED_PROXIES, e.g. TRUSTED_PROXIES=${peer}`,
       ),
-    TELL_OF_PROXIES_MS,
+    PROXY_WARNING_INTERVAL_MS,
   )
   return (request) => {
     if (request.headers['x-forwarded-for'] !== undefined && (request.ips?.length ?? 1) === 1)
@@ -180,14 +174,14 @@ function reportAnswers(
   listener: string,
   {
     log,
-    logged_part,
+    log_sample_rate,
     about,
-  }: { log: Log; logged_part: number; about: (request: FastifyRequest) => Record<string, unknown> },
+  }: { log: Log; log_sample_rate: number; about: (request: FastifyRequest) => Record<string, unknown> },
 ): void {
-  const sampled = createSampler(logged_part)
+  const sampled = createSampler(log_sample_rate)
   const lines = withoutRedaction(log)
   app.addHook('onResponse', (request, reply, done) => {
-    if (request.passed_on === true) return done()
+    if (request.is_forwarded === true) return done()
     const route = request.routeOptions.url ?? 'none'
     const { method } = request
     const { statusCode: status, elapsedTime: ms } = reply
@@ -212,27 +206,27 @@ function reportAnswers(
 }
 
 /** Whether only the head of the answer is wanted: its body is dropped, and a stream would never end. */
-export function wantsHead({ raw }: FastifyRequest): boolean {
-  return heads.has(raw)
+export function isHeadRequest({ raw }: FastifyRequest): boolean {
+  return head_requests.has(raw)
 }
 
 // `HEAD` is `GET` to every route, hook and rule; Node has noted by now that no body follows.
 function rewriteUrl(request: IncomingMessage): string {
   if (request.method === 'HEAD') {
-    heads.add(request)
+    head_requests.add(request)
     request.method = 'GET'
   }
   return request.url ?? '/'
 }
 
 /**
- * Refuses requests that take longer than `standard_ms`, or the `answer_ms` of their route, from when they are there.
+ * Refuses requests that take longer than `default_ms`, or the `response_timeout_ms` of their route, from when they are there.
  * Fastify's `handlerTimeout` does the same with a timer and an `AbortController` of each request, which cost a twentieth
  * of one.
  */
-function refuseLate(app: FastifyInstance, standard_ms: number): void {
+function enforceResponseTimeout(app: FastifyInstance, default_ms: number): void {
   const open = new Map<FastifyReply, number>()
-  const limitOf = ({ routeOptions }: FastifyRequest) => routeOptions.config.answer_ms ?? standard_ms
+  const limitOf = ({ routeOptions }: FastifyRequest) => routeOptions.config.response_timeout_ms ?? default_ms
   app.addHook('onRequest', (request, reply, done) => {
     open.set(reply, performance.now() + limitOf(request))
     done()
@@ -241,19 +235,19 @@ function refuseLate(app: FastifyInstance, standard_ms: number): void {
     open.delete(reply)
     done()
   })
-  const look = setInterval(
+  const timer = setInterval(
     () => {
       const now = performance.now()
       for (const [reply, until] of open) {
         const { complete, socket } = reply.request.raw
         if (!socket.destroyed) {
           // Node limits how long a request may take to arrive. Its answer is timed from when it is first seen whole.
-          const late_at = !complete ? Infinity : until === Infinity ? now + limitOf(reply.request) : until
-          open.set(reply, late_at)
-          if (late_at > now) continue
+          const deadline = !complete ? Infinity : until === Infinity ? now + limitOf(reply.request) : until
+          open.set(reply, deadline)
+          if (deadline > now) continue
         }
         open.delete(reply)
-        reply.request.on_left?.forEach((left) => left())
+        reply.request.disconnect_listeners?.forEach((left) => left())
         // Whoever left gets no answer, and `onResponse` does not come.
         if (reply.sent || socket.destroyed) continue
         // What has begun to be answered cannot be refused any more.
@@ -261,10 +255,10 @@ function refuseLate(app: FastifyInstance, standard_ms: number): void {
         else reply.send(new AppError('timeout'))
       }
     },
-    Math.min(LOOK_FOR_LATE_MS, standard_ms),
+    Math.min(TIMEOUT_CHECK_INTERVAL_MS, default_ms),
   )
-  look.unref()
-  app.addHook('onClose', () => clearInterval(look))
+  timer.unref()
+  app.addHook('onClose', () => clearInterval(timer))
 }
 
 /**
@@ -272,30 +266,22 @@ function refuseLate(app: FastifyInstance, standard_ms: number): void {
  * out causes one.
  */
 function frameworkLog(log: Log): FastifyBaseLogger {
-  const say = (level: 'warn' | 'error' | 'fatal') =>
-    seldom((suppressed, of: object, facts: unknown, message?: string) =>
+  const throttled = (level: 'warn' | 'error' | 'fatal') =>
+    throttle((suppressed, of: object, facts: unknown, message?: string) =>
       log.child({ ...of, suppressed })[level](facts, message),
     )
-  const [warn, error, fatal] = [say('warn'), say('error'), say('fatal')]
-  const nothing = () => {}
+  const [warn, error, fatal] = [throttled('warn'), throttled('error'), throttled('fatal')]
+  const ignore = () => {}
   const about = (of: object): FastifyBaseLogger => ({
     level: 'warn',
     warn: (facts: unknown, message?: string) => warn(of, facts, message),
     error: (facts: unknown, message?: string) => error(of, facts, message),
     fatal: (facts: unknown, message?: string) => fatal(of, facts, message),
-    info: nothing,
-    debug: nothing,
-    trace: nothing,
-    silent: nothing,
+    info: ignore,
+    debug: ignore,
+    trace: ignore,
+    silent: ignore,
     child: (more) => about({ ...of, ...more }),
   })
   return about({})
-}
-
-/** Answers a request that cannot be parsed and so reaches no route; Node's own answer would have no body. */
-function unreadable(error: NodeJS.ErrnoException, socket: Socket, errorBody: ErrorBody): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) return
-  const code = UNREADABLE[error.code ?? ''] ?? 'invalid_request'
-  const message = code === 'invalid_request' ? 'The request could not be read.' : ERRORS[code][1]
-  refuseUnread(socket, code, message, errorBody)
 }

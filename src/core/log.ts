@@ -8,7 +8,7 @@ export type Log = Logger
 
 const STANDARD_OUTPUT = 1
 /** The message of an error can be a list as long as an answer. */
-const LONGEST_MESSAGE = 2_000
+const MAX_MESSAGE_LENGTH = 2_000
 
 /**
  * A logger that writes JSON lines to standard output. With `file`, the descriptor of an open file, all lines go there,
@@ -41,7 +41,7 @@ export function createLog(level: string, name: string, file?: number): Log {
         ],
         censor: '[redacted]',
       },
-      serializers: { err: plainError },
+      serializers: { err: serializeError },
     },
     destination,
   )
@@ -55,19 +55,19 @@ export function withoutRedaction(log: Log): Log {
 }
 
 /**
- * Decides by its id whether a request is logged: a `part` of all ids is, and one id always alike, so that its lines
+ * Decides by its id whether a request is logged: a `rate` of all ids is, and one id always alike, so that its lines
  * stay together.
  */
-export function createSampler(part: number): (id: string) => boolean {
-  const limit = part * 2 ** 32
-  return (id) => part === 1 || crc32(id) < limit
+export function createSampler(rate: number): (id: string) => boolean {
+  const limit = rate * 2 ** 32
+  return (id) => rate === 1 || crc32(id) < limit
 }
 
 /** What may end a line or steer a terminal, and JSON leaves as it is. */
-const STEERING = /[\u007f-\u009f\u2028\u2029]/g
+const TERMINAL_CONTROL = /[\u007f-\u009f\u2028\u2029]/g
 
-function escaped(line: string): string {
-  return line.replace(STEERING, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`)
+function escapeControls(line: string): string {
+  return line.replace(TERMINAL_CONTROL, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
 const writers = new Map<number, LineWriter>()
@@ -78,28 +78,31 @@ function writerOf(fd: number, name: string): LineWriter {
   if (known !== undefined) return known
   const lines = createLineWriter(fd, {
     count: (lines, reason) => metrics.logLinesLost.inc({ reason }, lines),
-    noticeOf(lines, reason) {
+    formatNotice(lines, reason) {
       const facts = { level: 40, time: new Date().toISOString(), pid: process.pid, name, lines, reason }
       return `${JSON.stringify({ ...facts, msg: 'log lines were lost' })}\n`
     },
   })
-  const writer = { ...lines, write: (line: string) => lines.write(escaped(line)) }
+  const writer = { ...lines, write: (line: string) => lines.write(escapeControls(line)) }
   writers.set(fd, writer)
   process.once('exit', () => writer.flushSync())
   return writer
 }
 
 // Errors of the database and the processor carry query parameters or the request, so only these fields are logged.
-function plainError(error: unknown): unknown {
+function serializeError(error: unknown): unknown {
   if (!(error instanceof Error)) return error
   const code = 'code' in error ? error.code : undefined
-  const { message: whole, stack } = error
-  const message = whole.length > LONGEST_MESSAGE ? `${whole.slice(0, LONGEST_MESSAGE)}...` : whole
+  const { message: full_message, stack } = error
+  const message =
+    full_message.length > MAX_MESSAGE_LENGTH
+      ? `${full_message.slice(0, MAX_MESSAGE_LENGTH)}...`
+      : full_message
   return {
     type: error.name,
     message,
     code,
-    stack: stack?.replace(whole, () => message),
-    cause: plainError(error.cause),
+    stack: stack?.replace(full_message, () => message),
+    cause: serializeError(error.cause),
   }
 }

@@ -7,9 +7,9 @@ import { createGate } from './gate.ts'
 export type Lookup = (name: string) => Promise<string[]>
 
 /** Of each question to a name server: twice, the second time for twice as long. */
-const PATIENCE_MS = 1_000
+const DNS_TIMEOUT_MS = 1_000
 /** Names that are looked up at once. */
-const MOST_NAMES = 5_000
+const MAX_CONCURRENT_NAMES = 5_000
 const LOCALHOST = /^(?:.+\.)?localhost\.?$/i
 const LOOPBACK = ['127.0.0.1', '::1']
 
@@ -31,7 +31,7 @@ const systemGate = createGate({
 export function createLookup({
   hosts,
   servers,
-  system = askSystem,
+  system = lookupInSystem,
 }: {
   hosts: boolean
   /** Name servers, `address:port`, instead of those of this machine. */
@@ -39,49 +39,49 @@ export function createLookup({
   /** Instead of `getaddrinfo`. */
   system?: Lookup
 }): Lookup {
-  const resolver = new Resolver({ timeout: PATIENCE_MS, tries: 2 })
+  const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: 2 })
   if (servers !== undefined) resolver.setServers(servers)
-  const asked = new Map<string, Promise<string[]>>()
+  const pending_lookups = new Map<string, Promise<string[]>>()
 
-  async function ask(name: string): Promise<string[]> {
+  async function resolveName(name: string): Promise<string[]> {
     // They are loopback whatever a name server says (RFC 6761).
     if (LOCALHOST.test(name)) return LOOPBACK
     const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)])
     const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
     if (addresses.length > 0) return addresses
-    if (hosts && answers.every(isUnknown)) return await systemGate(() => system(name))
+    if (hosts && answers.every(isNotFound)) return await systemGate(() => system(name))
     throw new Error(`no address of ${name}`)
   }
 
   // Many connections to one name that begin together take one question.
   return (name) => {
-    const under_way = asked.get(name)
-    if (under_way === undefined && asked.size >= MOST_NAMES)
+    const pending_lookup = pending_lookups.get(name)
+    if (pending_lookup === undefined && pending_lookups.size >= MAX_CONCURRENT_NAMES)
       return Promise.reject(new Error('too many names are looked up at once'))
-    const pending = under_way ?? ask(name).finally(() => asked.delete(name))
-    asked.set(name, pending)
+    const pending = pending_lookup ?? resolveName(name).finally(() => pending_lookups.delete(name))
+    pending_lookups.set(name, pending)
     return pending
   }
 }
 
 /** The same, or a rejection after `limit_ms`. */
 export async function lookupWithin(lookup: Lookup, name: string, limit_ms: number): Promise<string[]> {
-  const over = new AbortController()
-  const late = sleep(limit_ms, undefined, { signal: over.signal }).then(() => {
+  const finished = new AbortController()
+  const late = sleep(limit_ms, undefined, { signal: finished.signal }).then(() => {
     throw new Error(`no answer about ${name} within ${limit_ms} ms`)
   })
   try {
     return await Promise.race([lookup(name), late])
   } finally {
-    over.abort()
+    finished.abort()
   }
 }
 
-async function askSystem(name: string): Promise<string[]> {
+async function lookupInSystem(name: string): Promise<string[]> {
   return (await lookup(name, { all: true, order: 'ipv4first' })).map(({ address }) => address)
 }
 
-function isUnknown(answer: PromiseSettledResult<string[]>): boolean {
+function isNotFound(answer: PromiseSettledResult<string[]>): boolean {
   const codes: unknown[] = [NOTFOUND, NODATA, CONNREFUSED]
   return answer.status === 'rejected' && codes.includes((answer.reason as NodeJS.ErrnoException).code)
 }

@@ -11,16 +11,16 @@ export function isOneLine(text: string): boolean {
   return !CONTROL.test(text)
 }
 
-/** Whether more than `most` visible characters stand together, without a blank at which a header can be folded. */
-export function hasLongWord(text: string, most: number): boolean {
-  return text.split(/[^\x21-\x7e]/).some(({ length }) => length > most)
+/** Whether more than `max_length` visible characters stand together, without a blank at which a header can be folded. */
+export function hasLongWord(text: string, max_length: number): boolean {
+  return text.split(/[^\x21-\x7e]/).some(({ length }) => length > max_length)
 }
 
-const MOST_NAME = 256
-const MOST_LOCAL_PART = 64
-const MOST_DOMAIN = 253
+const MAX_NAME_LENGTH = 256
+const MAX_LOCAL_PART_LENGTH = 64
+const MAX_DOMAIN_LENGTH = 253
 /** An address with its name has at most so many characters. */
-export const MOST_OF_MAIL_ADDRESS = MOST_NAME + MOST_LOCAL_PART + MOST_DOMAIN + 4
+export const MAX_MAIL_ADDRESS_LENGTH = MAX_NAME_LENGTH + MAX_LOCAL_PART_LENGTH + MAX_DOMAIN_LENGTH + 4
 
 const LOCAL_PART = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
 const DOMAIN = /^[\p{L}\p{M}\p{N}.-]+$/u
@@ -31,14 +31,14 @@ const QUOTED_NAME = /^"[^"\\]*"$/
 
 /** Whether this is an address, or a name and an address, that an email can go to as far as its form shows. */
 export function isMailAddress(text: string): boolean {
-  if (text.length > MOST_OF_MAIL_ADDRESS || !isOneLine(text)) return false
+  if (text.length > MAX_MAIL_ADDRESS_LENGTH || !isOneLine(text)) return false
   const bare = bareAddress(text)
   const name = text === bare ? '' : text.slice(0, -bare.length - 2).trim()
   if (text !== bare && !text.endsWith(`<${bare}>`)) return false
-  if (name.length > MOST_NAME || !(NAME.test(name) || QUOTED_NAME.test(name))) return false
+  if (name.length > MAX_NAME_LENGTH || !(NAME.test(name) || QUOTED_NAME.test(name))) return false
   const at = bare.lastIndexOf('@')
   const local = bare.slice(0, at)
-  return local.length <= MOST_LOCAL_PART && LOCAL_PART.test(local) && isMailDomain(bare.slice(at + 1))
+  return local.length <= MAX_LOCAL_PART_LENGTH && LOCAL_PART.test(local) && isMailDomain(bare.slice(at + 1))
 }
 
 /** Whether this is a domain that an email can go to as far as its form shows. */
@@ -47,7 +47,7 @@ export function isMailDomain(domain: string): boolean {
   const ascii = asciiDomain(domain)
   const labels = ascii.split('.')
   return (
-    ascii.length <= MOST_DOMAIN &&
+    ascii.length <= MAX_DOMAIN_LENGTH &&
     labels.length >= 2 &&
     labels.every((label) => LABEL.test(label)) &&
     !/^\d+$/.test(labels.at(-1)!)
@@ -58,16 +58,16 @@ export function isMailDomain(domain: string): boolean {
  * Whether an address is of this mailbox, by itself or by a subaddress (`system+x@...`), or would be taken for it because its
  * name shows the mailbox.
  */
-export function passesFor(address: string, mailbox: string): boolean {
-  const [bare, other] = [bareAddress(address), bareAddress(mailbox)]
-  const main = `${localPart(bare).slice(0, localPart(other).length)}@${domainOf(bare)}`
-  const is_subaddress = localPart(bare)[localPart(other).length] === '+'
-  if (isSameMailAddress(is_subaddress ? main : bare, other)) return true
+export function impersonates(address: string, mailbox: string): boolean {
+  const [bare, mailbox_address] = [bareAddress(address), bareAddress(mailbox)]
+  const main = `${localPart(bare).slice(0, localPart(mailbox_address).length)}@${domainOf(bare)}`
+  const is_subaddress = localPart(bare)[localPart(mailbox_address).length] === '+'
+  if (isSameMailAddress(is_subaddress ? main : bare, mailbox_address)) return true
   const name = address.slice(0, -bare.length - 1)
-  const shown = withoutInvisible(name.normalize('NFKC')).toLowerCase()
-  const domain = asciiDomain(domainOf(other))
+  const visible_name = withoutInvisible(name.normalize('NFKC')).toLowerCase()
+  const domain = asciiDomain(domainOf(mailbox_address))
   return [domain, domainToUnicode(domain)].some((each) =>
-    shown.includes(`${localPart(other).toLowerCase()}@${each}`),
+    visible_name.includes(`${localPart(mailbox_address).toLowerCase()}@${each}`),
   )
 }
 
@@ -77,7 +77,7 @@ export function hasEncodedName(address: string): boolean {
 }
 
 /** The mailbox beside an address that the system writes from when none is named for it: with the same name. */
-export function systemAddressBeside(address: string): string {
+export function defaultSystemAddress(address: string): string {
   const bare = bareAddress(address)
   const at = address.lastIndexOf(bare)
   return `${address.slice(0, at)}system@${domainOf(bare)}${address.slice(at + bare.length)}`

@@ -9,15 +9,17 @@ for (const statistic of ['min', 'max', 'mean', 'stddev', 'p50', 'p90', 'p99'])
   registry.removeSingleMetric(`nodejs_eventloop_lag_${statistic}_seconds`)
 
 const registers = [registry]
-const quick = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
-const long = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200]
+const short_buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+const long_buckets = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200,
+]
 
 export const metrics = {
   request: new Histogram({
     name: 'sluice_http_request_seconds',
     help: 'Time to answer a request',
     labelNames: ['listener', 'method', 'route', 'status'],
-    buckets: quick,
+    buckets: short_buckets,
     registers,
   }),
   areas: new Gauge({
@@ -30,35 +32,35 @@ export const metrics = {
     name: 'sluice_job_wait_seconds',
     help: 'From due to claimed',
     labelNames: ['queue', 'job'],
-    buckets: long,
+    buckets: long_buckets,
     registers,
   }),
   jobRun: new Histogram({
     name: 'sluice_job_run_seconds',
     help: 'From claimed to settled',
     labelNames: ['queue', 'job', 'outcome'],
-    buckets: long,
+    buckets: long_buckets,
     registers,
   }),
   jobTotal: new Histogram({
     name: 'sluice_job_end_to_end_seconds',
     help: 'From asked for to finished',
     labelNames: ['queue', 'job', 'state'],
-    buckets: long,
+    buckets: long_buckets,
     registers,
   }),
   providerCall: new Histogram({
     name: 'sluice_provider_call_seconds',
     help: 'Time of a call to a provider',
     labelNames: ['provider', 'operation', 'outcome'],
-    buckets: quick,
+    buckets: short_buckets,
     registers,
   }),
   statement: new Histogram({
     name: 'sluice_statement_seconds',
     help: 'Time of an atomic step in the database, by the step',
     labelNames: ['step'],
-    buckets: quick,
+    buckets: short_buckets,
     registers,
   }),
   fenced: new Counter({
@@ -90,8 +92,8 @@ export const metrics = {
     labelNames: ['reason'],
     registers,
   }),
-  ringsDropped: new Counter({
-    name: 'sluice_rings_dropped_total',
+  wakeupsDropped: new Counter({
+    name: 'sluice_wakeups_dropped_total',
     help: 'Bells that could not be put into the queue in time; their jobs are claimed directly',
     registers,
   }),
@@ -136,7 +138,7 @@ export const metrics = {
     labelNames: ['reason'],
     registers,
   }),
-  parkedGone: new Counter({
+  notificationsIgnored: new Counter({
     name: 'sluice_notifications_ignored_total',
     help: 'Notifications ignored in the end because what they name never became known',
     labelNames: ['reason'],

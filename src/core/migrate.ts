@@ -8,17 +8,17 @@ import { databaseCode, type Sql } from './db.ts'
 
 const FOLDER = new URL('../../migrations/', import.meta.url)
 /** While a statement waits for a lock on a table, later users of the table wait behind it: so the wait is limited. */
-const LOCK_LIMIT_MS = 30_000
+const LOCK_TIMEOUT_MS = 30_000
 
 /** The statement that limits how long locks are waited for, unless the user or the database has a limit already. */
-export const limitLocks = ({ in_transaction }: { in_transaction: boolean }) =>
-  `select set_config('lock_timeout', '${LOCK_LIMIT_MS}', ${in_transaction}) where current_setting('lock_timeout') = '0'`
+export const setLockTimeout = ({ in_transaction }: { in_transaction: boolean }) =>
+  `select set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', ${in_transaction}) where current_setting('lock_timeout') = '0'`
 
 /**
  * Due jobs are found in an index that begins with their priority. PostgreSQL 18 can skip it; older versions read the
  * whole index.
  */
-const OLDEST_SERVER = 18
+const MIN_POSTGRES_VERSION = 18
 
 /** Several processes may create the table at once: one succeeds, and the others ignore their error. */
 const MIGRATIONS = `
@@ -57,13 +57,13 @@ export async function migrate(
       await tx.unsafe(MIGRATIONS)
       // One migration at a time. Not with an advisory lock, which anybody who can connect may take.
       await tx`lock table schema_migrations in share row exclusive mode`
-      await tx.unsafe(limitLocks({ in_transaction: true }))
+      await tx.unsafe(setLockTimeout({ in_transaction: true }))
       const applied = new Map(
         (await tx<{ name: string; checksum: string }[]>`select name, checksum from schema_migrations`).map(
           (row) => [row.name, row.checksum],
         ),
       )
-      const fresh: string[] = []
+      const newly_applied: string[] = []
       for (const name of await migrationNames()) {
         const text = await readFile(new URL(name, FOLDER), 'utf8')
         const checksum = createHash('sha256').update(text).digest('hex')
@@ -73,10 +73,10 @@ export async function migrate(
           throw new ConfigError(`The migration ${name} was changed after it was applied to this database.`)
         await tx.unsafe(text)
         await tx`insert into schema_migrations (name, checksum) values (${name}, ${checksum})`
-        fresh.push(name)
+        newly_applied.push(name)
       }
       await tx.unsafe(await readFile(new URL(ROLES, FOLDER), 'utf8'))
-      return fresh
+      return newly_applied
     })
   } catch (error) {
     throw lockError(error)
@@ -88,8 +88,8 @@ export async function migrate(
 // Why a server with this `server_version_num` cannot be used; undefined when it can.
 function serverProblem(version_num: number): string | undefined {
   const major = Math.floor(version_num / 10_000)
-  if (major >= OLDEST_SERVER) return undefined
-  return `DATABASE_URL: PostgreSQL ${OLDEST_SERVER} or newer is needed, and the server is ${major}.${version_num % 10_000}.`
+  if (major >= MIN_POSTGRES_VERSION) return undefined
+  return `DATABASE_URL: PostgreSQL ${MIN_POSTGRES_VERSION} or newer is needed, and the server is ${major}.${version_num % 10_000}.`
 }
 
 /** Turns a lock timeout into a message for the operator. Other errors are returned unchanged. */
@@ -124,12 +124,12 @@ export async function migrationProblem(
       return 'The database is not migrated for this version, or its user may not read schema_migrations. Run: npm run migrate'
     throw error
   }
-  const known = await migrationNames()
-  const [missing, ...more] = known.filter((name) => !applied.has(name))
+  const local_names = await migrationNames()
+  const [missing, ...more] = local_names.filter((name) => !applied.has(name))
   if (missing !== undefined)
     return `The database is not migrated: ${missing}${more.length > 0 ? ` and ${more.length} more` : ''} missing. Run: npm run migrate`
   const newer = [...applied]
-    .filter((name) => !known.includes(name))
+    .filter((name) => !local_names.includes(name))
     .sort()
     .at(-1)
   if (newer !== undefined && !allow_newer)

@@ -2,16 +2,17 @@
 import { z } from 'zod'
 
 /** In which the processor takes payments and pays out: its presentment currencies. */
-export const TAKEN_CURRENCIES = (
+export const SUPPORTED_CURRENCIES = (
   'AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BWP BYN BZD CAD CDF CHF CLP CNY ' +
   'COP CRC CVE CZK DJF DKK DOP DZD EGP ETB EUR FJD FKP GBP GEL GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR ILS INR ISK ' +
   'JMD JOD JPY KES KGS KHR KMF KRW KWD KYD KZT LAK LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP MUR MVR MWK MXN MYR ' +
   'MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF SAR SBD SCR SEK SGD SHP SLE SOS ' +
   'SRD SZL THB TJS TND TOP TRY TTD TWD TZS UAH UGX USD UYU UZS VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW'
 ).split(' ')
-const NOT_TAKEN = 'BTN CUP ERN GHS IQD IRR KPW LYD MRU SDG SSP STN SVC SYP TMT VED VES ZWG'.split(' ')
-const TAKEN = new Set(TAKEN_CURRENCIES)
-const CODES = new Set([...TAKEN, ...NOT_TAKEN].toSorted())
+const UNSUPPORTED_CURRENCIES =
+  'BTN CUP ERN GHS IQD IRR KPW LYD MRU SDG SSP STN SVC SYP TMT VED VES ZWG'.split(' ')
+const SUPPORTED = new Set(SUPPORTED_CURRENCIES)
+const CODES = new Set([...SUPPORTED, ...UNSUPPORTED_CURRENCIES].toSorted())
 const ZERO_DECIMALS = new Set('BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF VND VUV XAF XOF XPF'.split(' '))
 const THREE_DECIMALS = new Set('BHD IQD JOD KWD LYD OMR TND'.split(' '))
 
@@ -53,12 +54,12 @@ export function settlesExactly(amount_minor: number, currency: string, use: Amou
 }
 
 /** With the currencies, in upper case, in which the processor cannot settle its amount to the last digit. Null, all of it, it can. */
-export function withTooCoarse<T extends { amount_minor: number | null }>(
+export function withInexactCurrencies<T extends { amount_minor: number | null }>(
   request: T,
-): T & { too_coarse: string[] } {
+): T & { inexact_currencies: string[] } {
   const amount_minor = request.amount_minor ?? 0
-  const too_coarse = Object.keys(STEPS.payment).filter((code) => !settlesExactly(amount_minor, code))
-  return { ...request, too_coarse }
+  const inexact_currencies = Object.keys(STEPS.payment).filter((code) => !settlesExactly(amount_minor, code))
+  return { ...request, inexact_currencies }
 }
 
 /** An amount as a text has it: `710000, usd` is `USD 7,100.00`. */
@@ -88,13 +89,13 @@ export const MAX_AMOUNT_MINOR = 999_999_999_999
  * The largest payment that the processor takes, in the smallest unit: eight digits, twelve of IDR (docs: "Minimum and
  * maximum charge amounts"). `currency`: in any case.
  */
-export function largestPayment(currency: string): number {
+export function maxPaymentMinor(currency: string): number {
   return currency.toUpperCase() === 'IDR' ? MAX_AMOUNT_MINOR : 99_999_999
 }
 
 /** Whether the processor takes payments and pays out in it. `currency`: in any case. */
-export function isTaken(currency: string): boolean {
-  return TAKEN.has(currency.toUpperCase())
+export function isSupportedCurrency(currency: string): boolean {
+  return SUPPORTED.has(currency.toUpperCase())
 }
 
 /** A positive safe integer in the currency's smallest unit. */
@@ -118,14 +119,14 @@ export const currencyCode = z
   })
 
 /** Which currencies the processor takes, for descriptions. */
-export const TAKEN_TEXT = `ISO 4217 currency code. The processor takes all but ${NOT_TAKEN.join(', ')}.`
+export const SUPPORTED_CURRENCIES_TEXT = `ISO 4217 currency code. The processor takes all but ${UNSUPPORTED_CURRENCIES.join(', ')}.`
 
 /** One in which money can be asked for or sent: for bodies. What is stored, listed or filtered by may be of any other. */
-export const takenCurrency = currencyCode
-  .refine(isTaken, { error: 'must be a currency that the processor takes' })
+export const supportedCurrency = currencyCode
+  .refine(isSupportedCurrency, { error: 'must be a currency that the processor takes' })
   .meta({
     id: undefined,
-    description: TAKEN_TEXT,
+    description: SUPPORTED_CURRENCIES_TEXT,
     minLength: 3,
     maxLength: 3,
     example: 'USD',

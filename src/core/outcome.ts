@@ -65,7 +65,7 @@ export type Outcome<T, F = Failure> =
   | { kind: 'misconfigured'; reason: string }
 
 /** All but `done`. */
-export type Undone<F = Failure> = Exclude<Outcome<unknown, F>, { kind: 'done' }>
+export type UnsuccessfulOutcome<F = Failure> = Exclude<Outcome<unknown, F>, { kind: 'done' }>
 
 /** How an attempt at a job ended. */
 export type AttemptOutcome =

@@ -1,22 +1,22 @@
 // Connection pools to Postgres. What heals the faults of the driver stands in `postgres/`, a file for each fault.
-import { need, type Config } from './config.ts'
+import { requireVariable, type Config } from './config.ts'
 import type { Sql } from './db.ts'
 import type { Log } from './log.ts'
 import { openDriver, type DriverOptions } from './postgres/driver.ts'
-import { RENEW_AFTER } from './postgres/growing-queues.ts'
-import { endReplaced } from './postgres/lost-connections.ts'
+import { MAX_POOL_STATEMENTS } from './postgres/growing-queues.ts'
+import { endReplacedPool } from './postgres/lost-connections.ts'
 import { dropHoles } from './postgres/row-holes.ts'
-import { ANSWER_LIMIT_MS, CHECK_MS, GREETING_MS, greetingsFor, isSilent } from './postgres/silence.ts'
-import { replaceAfterClose } from './postgres/stuck-writes.ts'
-import { follow, noTraffic } from './postgres/traffic.ts'
+import { ANSWER_LIMIT_MS, CHECK_MS, PING_INTERVAL_MS, countPings, isSilent } from './postgres/silence.ts'
+import { debounceReplace } from './postgres/stuck-writes.ts'
+import { trackStatement, createTraffic } from './postgres/traffic.ts'
 
 type PoolOptions = DriverOptions & {
   /** After this many statements the pool is replaced; default 50,000. */
-  renew_after?: number
+  max_statements?: number
 }
 
 /** How long a pool that failed may finish its statements. */
-const FINISH_S = 2
+const DRAIN_TIMEOUT_S = 2
 /** The most statements of listeners that may run or wait for each connection; further requests are refused. */
 export const STATEMENTS_PER_CONNECTION = 500
 
@@ -30,10 +30,10 @@ const pending = new WeakMap<Sql, () => number>()
  * statements. A replaced pool finishes its statements first.
  */
 export function connectDatabase(url: string, options: PoolOptions): Sql {
-  const { renew_after = RENEW_AFTER } = options
-  const closing = replaceAfterClose(() => replace())
+  const { max_statements = MAX_POOL_STATEMENTS } = options
+  const closing = debounceReplace(() => replace())
   let pool = open()
-  let traffic = noTraffic()
+  let traffic = createTraffic()
   let ended = false
 
   function open(): Sql {
@@ -43,28 +43,28 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     return opened
   }
 
-  function replace(finish_s = FINISH_S): void {
+  function replace(drain_timeout_s = DRAIN_TIMEOUT_S): void {
     closing.cancel()
     if (ended) return
-    endReplaced(pool, finish_s)
+    endReplacedPool(pool, drain_timeout_s)
     pool = open()
-    traffic = noTraffic()
+    traffic = createTraffic()
   }
 
-  function greet(): void {
-    for (let left = greetingsFor(traffic, options.max); left > 0; left--) {
-      const greeting = pool`select 1`
-      follow(greeting, traffic, GREETING_MS, dropHoles)
-      greeting.catch(() => {})
+  function sendPings(): void {
+    for (let left = countPings(traffic, options.max); left > 0; left--) {
+      const ping = pool`select 1`
+      trackStatement(ping, traffic, PING_INTERVAL_MS, dropHoles)
+      ping.catch(() => {})
     }
   }
 
   function check(): void {
     if (isSilent(traffic)) replace()
-    else if (traffic.sent >= renew_after) replace(ANSWER_LIMIT_MS / 1000)
+    else if (traffic.sent >= max_statements) replace(ANSWER_LIMIT_MS / 1000)
   }
 
-  const timers = [setInterval(greet, GREETING_MS).unref(), setInterval(check, CHECK_MS).unref()]
+  const timers = [setInterval(sendPings, PING_INTERVAL_MS).unref(), setInterval(check, CHECK_MS).unref()]
 
   async function end(limit?: { timeout?: number }): Promise<void> {
     ended = true
@@ -74,10 +74,10 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   }
 
   const proxy = new Proxy(pool, {
-    apply(_target, _this, given: unknown[]) {
-      const made: unknown = Reflect.apply(pool, undefined, given)
-      if (made instanceof Promise) follow(made, traffic, ANSWER_LIMIT_MS, dropHoles)
-      return made
+    apply(_target, _this, args: unknown[]) {
+      const result: unknown = Reflect.apply(pool, undefined, args)
+      if (result instanceof Promise) trackStatement(result, traffic, ANSWER_LIMIT_MS, dropHoles)
+      return result
     },
     get: (_target, name) => (name === 'end' ? end : Reflect.get(pool, name)),
   })
@@ -86,13 +86,16 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
 }
 
 /** How many statements of this pool run or wait. */
-export function statementsUnderWay(sql: Sql): number {
+export function countPendingStatements(sql: Sql): number {
   return pending.get(sql)?.() ?? 0
 }
 
 /** Opens the pool of a process. In production it warns when the user has more rights than a process needs. */
 export function connectConfiguredDatabase(config: Config, application_name: string, log: Log): Sql {
-  const sql = connectDatabase(need(config, 'DATABASE_URL'), { max: config.DATABASE_POOL, application_name })
+  const sql = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
+    max: config.DATABASE_POOL,
+    application_name,
+  })
   if (config.NODE_ENV === 'production') void warnOfRights(sql, log)
   return sql
 }

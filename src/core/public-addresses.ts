@@ -33,9 +33,9 @@ const LINK_LOCAL = ['169.254.0.0/16', 'fe80::/10']
 /** Where clouds give out credentials: of AWS, Google and most others, Alibaba, Oracle, Azure. */
 const CREDENTIALS_V4 = ['169.254.0.0/16', '100.100.100.200/32', '192.0.0.192/32', '168.63.129.16/32']
 const CREDENTIALS_V6 = ['fd00:ec2::254/128', 'fd20:ce::254/128']
-const CREDENTIALS = [...CREDENTIALS_V4, ...CREDENTIALS_V4.flatMap(translated), ...CREDENTIALS_V6]
-const LEAST_PREFIX_V4 = 8
-const LEAST_PREFIX_V6 = 16
+const CREDENTIALS = [...CREDENTIALS_V4, ...CREDENTIALS_V4.flatMap(translatedNetworks), ...CREDENTIALS_V6]
+const MIN_PREFIX_V4 = 8
+const MIN_PREFIX_V6 = 16
 
 const notPublic4 = networksOf(NOT_PUBLIC_V4)
 const notPublic6 = networksOf(NOT_PUBLIC_V6)
@@ -61,31 +61,31 @@ export function problemOfNetwork(cidr: string): string | null {
   const [address = '', bits, ...more] = cidr.split('/')
   const family = address.includes('%') ? 0 : isIP(address)
   if (family === 0 || more.length > 0) return `${cidr} is not a network, such as 10.0.0.0/8 or fd00::/8`
-  const most = family === 4 ? 32 : 128
-  if (bits === undefined) return `${cidr} has no prefix length: for one address write ${cidr}/${most}`
-  return /^(0|[1-9]\d{0,2})$/.test(bits) && Number(bits) <= most
+  const max_prefix = family === 4 ? 32 : 128
+  if (bits === undefined) return `${cidr} has no prefix length: for one address write ${cidr}/${max_prefix}`
+  return /^(0|[1-9]\d{0,2})$/.test(bits) && Number(bits) <= max_prefix
     ? null
-    : `${cidr} has a wrong prefix length: it must be 0 to ${most}`
+    : `${cidr} has a wrong prefix length: it must be 0 to ${max_prefix}`
 }
 
 /** Why no process in production may allow this valid network besides the public ones, naming it; or null. */
-export function problemOfAllowed(cidr: string): string | null {
+export function problemOfAllowedNetwork(cidr: string): string | null {
   const network = networksOf([cidr])
   const [address = '', bits] = cidr.split('/')
   const family = isIP(address) === 4 ? 'ipv4' : 'ipv6'
   const of_v4 = Number(bits) - (mapped4.check(address, family) && Number(bits) >= 96 ? 96 : 0)
-  const [given, least] =
-    family === 'ipv4' || of_v4 < Number(bits) ? [of_v4, LEAST_PREFIX_V4] : [Number(bits), LEAST_PREFIX_V6]
-  if (given < least)
-    return `in production ${cidr} is too wide: the shortest prefix is /${LEAST_PREFIX_V4} of IPv4, /${LEAST_PREFIX_V6} of IPv6`
-  const holds =
+  const [prefix, min_prefix] =
+    family === 'ipv4' || of_v4 < Number(bits) ? [of_v4, MIN_PREFIX_V4] : [Number(bits), MIN_PREFIX_V6]
+  if (prefix < min_prefix)
+    return `in production ${cidr} is too wide: the shortest prefix is /${MIN_PREFIX_V4} of IPv4, /${MIN_PREFIX_V6} of IPv6`
+  const has_link_local =
     family === 'ipv4'
       ? network.check('169.254.0.0', 'ipv4')
       : network.check('::ffff:169.254.0.0', 'ipv6') || network.check('fe80::', 'ipv6')
-  if (holds || linkLocal.check(address, family))
+  if (has_link_local || linkLocal.check(address, family))
     return `in production ${cidr} may not be allowed: it holds link-local addresses, at which clouds give out credentials`
   const only_credentials = CREDENTIALS.some(
-    (one) => networksOf([one]).check(address, family) && given >= Number(one.split('/')[1]),
+    (one) => networksOf([one]).check(address, family) && prefix >= Number(one.split('/')[1]),
   )
   return only_credentials
     ? `in production ${cidr} may not be allowed: at this address clouds give out credentials`
@@ -111,7 +111,7 @@ function givesCredentials(address: string, family: number): boolean {
 }
 
 /** The networks of IPv6 that lead to one of IPv4: by NAT64 (RFC 6052) and by 6to4 (RFC 3056). */
-function translated(cidr: string): string[] {
+function translatedNetworks(cidr: string): string[] {
   const [address = '', bits] = cidr.split('/')
   const [a = 0, b = 0, c = 0, d = 0] = address.split('.').map(Number)
   const halves = [a * 256 + b, c * 256 + d].map((half) => half.toString(16)).join(':')

@@ -1,6 +1,6 @@
 // Parses REDIS_URL: one server, the primary behind Sentinels, or a Cluster.
 
-export type RedisPlace = {
+export type RedisAddress = {
   nodes: { host: string; port: number }[]
   username?: string
   password?: string
@@ -17,31 +17,31 @@ const PORTS = { single: 6379, cluster: 6379, sentinel: 26379 }
  * `redis+cluster://host:port,host:port`, each with `user:password@` (percent-encoded) before the hosts and with
  * `rediss` for TLS. Undefined when it has none of these forms.
  */
-export function parseRedisUrl(text: string): RedisPlace | undefined {
-  const found = FORM.exec(text)?.groups
-  if (found === undefined) return undefined
-  const kind = (found['kind'] ?? 'single') as RedisPlace['kind']
-  const path = found['path'] ?? ''
-  const nodes = found['nodes']!.split(',').flatMap((node) => {
-    const parts = NODE.exec(node)?.groups
-    const port = Number(parts?.['port'] ?? PORTS[kind])
-    return parts === undefined || port < 1 || port > 65_535
+export function parseRedisUrl(text: string): RedisAddress | undefined {
+  const groups = FORM.exec(text)?.groups
+  if (groups === undefined) return undefined
+  const kind = (groups['kind'] ?? 'single') as RedisAddress['kind']
+  const path = groups['path'] ?? ''
+  const nodes = groups['nodes']!.split(',').flatMap((node) => {
+    const node_groups = NODE.exec(node)?.groups
+    const port = Number(node_groups?.['port'] ?? PORTS[kind])
+    return node_groups === undefined || port < 1 || port > 65_535
       ? []
-      : [{ host: parts['host']!.replaceAll(/[[\]]/g, ''), port }]
+      : [{ host: node_groups['host']!.replaceAll(/[[\]]/g, ''), port }]
   })
-  if (nodes.length !== found['nodes']!.split(',').length) return undefined
-  const credentials = decoded({ username: found['username'], password: found['password'] })
+  if (nodes.length !== groups['nodes']!.split(',').length) return undefined
+  const credentials = decodeAll({ username: groups['username'], password: groups['password'] })
   if (credentials === undefined) return undefined
-  const common = { nodes, tls: found['tls'] !== undefined, ...credentials }
+  const common = { nodes, tls: groups['tls'] !== undefined, ...credentials }
   if (kind === 'cluster') return path === '' ? { ...common, kind } : undefined
   if (kind === 'sentinel') return path === '' ? undefined : { ...common, kind, primary: path }
   return nodes.length === 1 && /^\d{0,4}$/.test(path) ? { ...common, kind, db: Number(path) } : undefined
 }
 
-function decoded(given: Record<string, string | undefined>): Record<string, string> | undefined {
+function decodeAll(encoded: Record<string, string | undefined>): Record<string, string> | undefined {
   try {
     return Object.fromEntries(
-      Object.entries(given).flatMap(([name, value]) => (value ? [[name, decodeURIComponent(value)]] : [])),
+      Object.entries(encoded).flatMap(([name, value]) => (value ? [[name, decodeURIComponent(value)]] : [])),
     )
   } catch {
     return undefined

@@ -1,25 +1,25 @@
 // Runs a process: from its start to an orderly stop on a signal, or when its supervisor is gone.
 import { parseArgs } from 'node:util'
 import type { Log } from './log.ts'
-import { isLateWrite } from './postgres/late-writes.ts'
-import { isUnheardLoss } from './postgres/unheard-losses.ts'
+import { isWriteAfterClose } from './postgres/late-writes.ts'
+import { isUnhandledConnectionLoss } from './postgres/unheard-losses.ts'
 import { errorText } from './startup.ts'
 import { isSupervised, onSupervisorGone, reportStart, type Addresses } from './supervised.ts'
 
 /** A part of a process that can be stopped; it finishes what is in flight. */
-export type Part = { close(): Promise<void> }
+export type Stoppable = { close(): Promise<void> }
 
 /** What a process runs. `addresses`: what its supervisor is told. */
-export type Started = Part & { log?: Log; addresses?: Addresses }
+export type StartedProcess = Stoppable & { log?: Log; addresses?: Addresses }
 
-const SHUTDOWN_MS = 25_000
+const SHUTDOWN_TIMEOUT_MS = 25_000
 /** Ctrl-C arrives twice within moments: from the terminal, and again from npm, which passes it on. */
 const SAME_SIGNAL_MS = 1_000
 /** Characters that were written for people and nobody has read. */
-const MOST_UNREAD = 1024 * 1024
+const MAX_UNREAD_CHARACTERS = 1024 * 1024
 
 /** Runs a process that takes no options but `--help`, which prints `help`: see `runUntilStopped`. */
-export async function run(help: string, start: () => Promise<Started>): Promise<void> {
+export async function run(help: string, start: () => Promise<StartedProcess>): Promise<void> {
   try {
     const { values } = parseArgs({ options: { help: { type: 'boolean', short: 'h' } } })
     if (values.help === true) {
@@ -27,7 +27,7 @@ export async function run(help: string, start: () => Promise<Started>): Promise<
       return
     }
   } catch (error) {
-    tellPeople(errorText(error))
+    printStatus(errorText(error))
     process.exitCode = 1
     return
   }
@@ -38,25 +38,25 @@ export async function run(help: string, start: () => Promise<Started>): Promise<
  * Starts a process, stops it on SIGINT, SIGTERM or the end of its supervisor, and says why when it cannot start: to its
  * supervisor, or else on standard error. A second signal ends it at once.
  */
-export async function runUntilStopped(start: () => Promise<Started>): Promise<void> {
+export async function runUntilStopped(start: () => Promise<StartedProcess>): Promise<void> {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   const starting = Promise.resolve().then(start)
   let has_started = false
   let stopped_at: number | undefined
   // A signal during the start waits until the start is finished, so that nothing half started is left behind.
-  const stop = (why: string) => {
+  const stop = (reason: string) => {
     if (stopped_at !== undefined && performance.now() - stopped_at < SAME_SIGNAL_MS) return
     if (stopped_at !== undefined) process.exit(130)
     stopped_at = performance.now()
-    setTimeout(() => process.exit(1), SHUTDOWN_MS).unref()
+    setTimeout(() => process.exit(1), SHUTDOWN_TIMEOUT_MS).unref()
     void starting
-      .then(async (part) => {
-        part.log?.info({ signal: why }, 'stopping: what is in flight is finished first')
-        await part.close()
+      .then(async (started) => {
+        started.log?.info({ signal: reason }, 'stopping: what is in flight is finished first')
+        await started.close()
         process.exit(0)
       })
       .catch((error: unknown) => {
-        tellPeople(errorText(error))
+        printStatus(errorText(error))
         process.exit(1)
       })
   }
@@ -67,8 +67,8 @@ export async function runUntilStopped(start: () => Promise<Started>): Promise<vo
     if (stopped_at === undefined) stop('the supervisor is gone')
   })
   process.on('uncaughtException', (error) => {
-    if (isLateWrite(error) || isUnheardLoss(error)) return
-    tellPeople(errorText(error))
+    if (isWriteAfterClose(error) || isUnhandledConnectionLoss(error)) return
+    printStatus(errorText(error))
     process.exit(1)
   })
   try {
@@ -78,22 +78,22 @@ export async function runUntilStopped(start: () => Promise<Started>): Promise<vo
   } catch (error) {
     if (stopped_at !== undefined) return
     if (isSupervised()) await reportStart({ refused: errorText(error) })
-    else tellPeople(errorText(error))
+    else printStatus(errorText(error))
     process.exit(1)
   }
 }
 
-/** Writes a line for people: see `writeForPeople`. */
-export function tellPeople(line: string, stream?: NodeJS.WriteStream): void {
-  writeForPeople(`${line}\n`, stream)
+/** Writes a line for people: see `writeToConsole`. */
+export function printStatus(line: string, stream?: NodeJS.WriteStream): void {
+  writeToConsole(`${line}\n`, stream)
 }
 
 /**
  * Writes a text for people, by default on standard error. It fails silently: the disk may be full, or the reader gone or not reading, and the
  * work goes on.
  */
-export function writeForPeople(text: string, stream: NodeJS.WriteStream = process.stderr): void {
-  if (stream.writableLength > MOST_UNREAD) return
+export function writeToConsole(text: string, stream: NodeJS.WriteStream = process.stderr): void {
+  if (stream.writableLength > MAX_UNREAD_CHARACTERS) return
   try {
     stream.write(text)
   } catch {

@@ -5,14 +5,14 @@ import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:
  * The column and row that a sealed text is bound to. It opens nowhere else, so that nobody can copy it into another
  * row.
  */
-export type SealedPlace = { tenant_id: string; table: string; row: string; column: string }
+export type SealingContext = { tenant_id: string; table: string; row: string; column: string }
 
 export type Vault = {
-  seal(text: string, place: SealedPlace): string
+  seal(text: string, context: SealingContext): string
   /**
    * Throws `SealError` when its key is not configured, when it was changed, and when it was sealed for another place.
    */
-  open(sealed: string, place: SealedPlace): string
+  open(sealed: string, context: SealingContext): string
 }
 
 /** A sealed text cannot be opened. The message says why and reveals nothing of the text. */
@@ -29,17 +29,17 @@ const TAG_BYTES = 16
  * it any more.
  */
 export function createVault(keys: string): Vault {
-  const byName = new Map(keys.split(',').map((key) => named(key.trim())))
+  const byName = new Map(keys.split(',').map((key) => namedKey(key.trim())))
   const [newest] = byName.entries()
   return {
-    seal(text, place) {
+    seal(text, context) {
       const [name, key] = newest!
       const nonce = randomBytes(NONCE_BYTES)
-      const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(boundTo(place))
+      const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(additionalData(context))
       const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
       return `${FORMAT}.${name}.${Buffer.concat([nonce, cipher.getAuthTag(), body]).toString('base64')}`
     },
-    open(sealed, place) {
+    open(sealed, context) {
       const [format, name = '', body = ''] = sealed.split('.')
       if (format !== FORMAT) throw new SealError('it is not a sealed text')
       const key = byName.get(name)
@@ -50,7 +50,7 @@ export function createVault(keys: string): Vault {
         const decipher = createDecipheriv('aes-256-gcm', key, raw.subarray(0, NONCE_BYTES), {
           authTagLength: TAG_BYTES,
         })
-        decipher.setAAD(boundTo(place))
+        decipher.setAAD(additionalData(context))
         decipher.setAuthTag(raw.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES))
         const text = decipher.update(raw.subarray(NONCE_BYTES + TAG_BYTES))
         return Buffer.concat([text, decipher.final()]).toString('utf8')
@@ -61,11 +61,11 @@ export function createVault(keys: string): Vault {
   }
 }
 
-function boundTo({ tenant_id, table, row, column }: SealedPlace): Buffer {
+function additionalData({ tenant_id, table, row, column }: SealingContext): Buffer {
   return Buffer.from(JSON.stringify([tenant_id, table, row, column]))
 }
 
-function named(key: string): [name: string, bytes: Buffer] {
+function namedKey(key: string): [name: string, bytes: Buffer] {
   const bytes = Buffer.from(key, 'base64')
   if (bytes.length !== 32) throw new Error('ENCRYPTION_KEY must be 32 bytes, base64')
   return [createHash('sha256').update(bytes).digest('hex').slice(0, 8), bytes]

@@ -7,9 +7,9 @@ const BASIC = new Set(
 const EXTENDED = new Set('\f^{}\\[~]|€')
 
 /** What fits into a message of one part, and into each of several, in units: septets, or sixteen bits. */
-const ROOM = { 'GSM-7': { one: 160, each: 153 }, 'UCS-2': { one: 70, each: 67 } } as const
+const SEGMENT_UNITS = { 'GSM-7': { one: 160, each: 153 }, 'UCS-2': { one: 70, each: 67 } } as const
 
-export type SmsEncoding = keyof typeof ROOM
+export type SmsEncoding = keyof typeof SEGMENT_UNITS
 
 /** How a text is written as an SMS, and in how many parts. No part ends within a character. */
 export function segmentsOf(text: string): { encoding: SmsEncoding; segments: number } {
@@ -18,12 +18,12 @@ export function segmentsOf(text: string): { encoding: SmsEncoding; segments: num
   const units = characters.map((each) =>
     encoding === 'GSM-7' ? 1 + Number(EXTENDED.has(each)) : each.length,
   )
-  const { one, each: most } = ROOM[encoding]
+  const { one, each: max_units } = SEGMENT_UNITS[encoding]
   if (units.reduce((sum, each) => sum + each, 0) <= one) return { encoding, segments: 1 }
   let segments = 1
   let used = 0
   for (const unit of units) {
-    if (used + unit > most) {
+    if (used + unit > max_units) {
       segments += 1
       used = 0
     }

@@ -1,19 +1,19 @@
 // Limits how often something is logged, and counts how often it was not.
 
-/** Calls `say` at most once in `every_ms`; `suppressed`: how many calls were left out since the last one. */
-export function seldom<Given extends unknown[]>(
-  say: (suppressed: number, ...given: Given) => void,
+/** Calls `report` at most once in `every_ms`; `suppressed`: how many calls were left out since the last one. */
+export function throttle<Args extends unknown[]>(
+  report: (suppressed: number, ...args: Args) => void,
   every_ms = 1_000,
-): (...given: Given) => void {
-  let told_at = -Infinity
+): (...args: Args) => void {
+  let reported_at = -Infinity
   let suppressed = 0
-  return (...given) => {
-    if (performance.now() - told_at < every_ms) {
+  return (...args) => {
+    if (performance.now() - reported_at < every_ms) {
       suppressed += 1
       return
     }
-    told_at = performance.now()
-    say(suppressed, ...given)
+    reported_at = performance.now()
+    report(suppressed, ...args)
     suppressed = 0
   }
 }

@@ -2,34 +2,34 @@
 import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { loadConfig, needAll, queueConfig, type Config } from './config.ts'
+import { loadConfig, requireVariables, queueConfig, type Config } from './config.ts'
 import { describeVariables } from './config/help.ts'
 import type { ProcessName } from './config/row.ts'
 import { unavailability, type Sql } from './db.ts'
 import { startHeartbeat, type ProcessFacts } from './heartbeat.ts'
-import { PROBE } from './listener.ts'
+import { HEALTH_PATH } from './listener.ts'
 import { assertMigrated } from './migrate.ts'
 import { registry } from './metrics.ts'
 import { createLog, type Log } from './log.ts'
-import { run, type Part } from './run.ts'
+import { run, type Stoppable } from './run.ts'
 import { checkDatabase, checkAddresses, listenAddresses, portError, type ListenAddress } from './startup.ts'
-import { commonLog, isSupervised } from './supervised.ts'
+import { sharedLogDescriptor, isSupervised } from './supervised.ts'
 
 /** Returns what `/readyz` says of a process that can work; rejects while it cannot. */
-export type Ready = () => Promise<Record<string, unknown>>
+export type ReadinessCheck = () => Promise<Record<string, unknown>>
 
 /** A part that runs as its own process. `url`: where it listens. */
-export type Service = Part & { ready: Ready; url?: string }
+export type Service = Stoppable & { ready: ReadinessCheck; url?: string }
 
 /**
  * Serves `/metrics`, those of this process unless `readMetrics` says otherwise, `/readyz` and `/healthz` on an address of their
  * own. Throws ConfigError when the address cannot be used.
  */
 export async function serveOperations(
-  place: ListenAddress,
-  ready: Ready,
+  address: ListenAddress,
+  ready: ReadinessCheck,
   readMetrics: () => Promise<string> = () => registry.metrics(),
-): Promise<Part & { url: string }> {
+): Promise<Stoppable & { url: string }> {
   const server = createServer((request, response) => {
     void answer(request.url ?? '/').then(({ status, type, body }) =>
       response.writeHead(status, { 'content-type': type }).end(body),
@@ -38,7 +38,7 @@ export async function serveOperations(
 
   async function answer(url: string): Promise<{ status: number; type: string; body: string }> {
     if (url === '/metrics') return { status: 200, type: registry.contentType, body: await readMetrics() }
-    if (url === PROBE) return json(200, { status: 'ok' })
+    if (url === HEALTH_PATH) return json(200, { status: 'ok' })
     if (url !== '/readyz') return { status: 404, type: 'text/plain', body: 'not found\n' }
     try {
       return json(200, { status: 'ready', ...(await ready()) })
@@ -47,7 +47,7 @@ export async function serveOperations(
     }
   }
 
-  const url = await listen(server, place)
+  const url = await listen(server, address)
   return {
     url,
     async close() {
@@ -62,13 +62,13 @@ function json(status: number, body: unknown): { status: number; type: string; bo
   return { status, type: 'application/json', body: `${JSON.stringify(body)}\n` }
 }
 
-async function listen(server: Server, place: ListenAddress): Promise<string> {
-  const { host, port } = place
+async function listen(server: Server, address: ListenAddress): Promise<string> {
+  const { host, port } = address
   server.listen(port, host)
   try {
     await once(server, 'listening')
   } catch (error) {
-    throw portError(error, place)
+    throw portError(error, address)
   }
   const { port: bound } = server.address() as AddressInfo
   return `http://${host.includes(':') ? `[${host}]` : host}:${bound}`
@@ -83,11 +83,11 @@ export async function runService(
   await run(helpOf(`sluice ${name}: ${about}`, name), async () => {
     // The supervisor has already warned of what is strange in `.env`.
     const config = loadConfig(process.env, isSupervised() ? () => {} : undefined)
-    needAll(config, name)
+    requireVariables(config, name)
     queueConfig(config)
     const { metrics, ...own } = listenAddresses(config, name)
     await checkAddresses(name === 'worker' ? [metrics] : [own[name], metrics])
-    const log = createLog(config.LOG_LEVEL, name, commonLog())
+    const log = createLog(config.LOG_LEVEL, name, sharedLogDescriptor())
     await checkDatabase(config, { warn: (text) => log.warn(text) })
     const service = await start(config, log)
     const operations = await serveOperations(metrics, service.ready)
@@ -107,8 +107,8 @@ export async function runService(
  * A service that has started. It is ready while its database is, and `/readyz` shows `facts`. Operators see it among the
  * processes. Closing it disposes of `ends`, the last added first.
  */
-export function serviceOf(
-  ends: AsyncDisposableStack,
+export function createService(
+  cleanup: AsyncDisposableStack,
   sql: Sql,
   process: ProcessFacts,
   facts: Record<string, unknown> = {},
@@ -121,7 +121,7 @@ export function serviceOf(
     },
     async close() {
       await heartbeat.stop()
-      await ends.disposeAsync()
+      await cleanup.disposeAsync()
     },
   }
 }

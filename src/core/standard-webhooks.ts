@@ -2,7 +2,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 
 const PREFIX = 'whsec_'
-const SECRET_BYTES = { least: 24, new: 32, most: 64 } as const
+const SECRET_BYTES = { min: 24, new: 32, max: 64 } as const
 
 /** What is sent with the body of a signed webhook. */
 export type StandardSignatureHeaders = {
@@ -25,9 +25,7 @@ export function webhookSecretOf(key: Buffer): string {
 export function isWebhookSecret(secret: string): boolean {
   const key = webhookKey(secret)
   // Buffer.from passes over what is no base64.
-  return (
-    key.length >= SECRET_BYTES.least && key.length <= SECRET_BYTES.most && webhookSecretOf(key) === secret
-  )
+  return key.length >= SECRET_BYTES.min && key.length <= SECRET_BYTES.max && webhookSecretOf(key) === secret
 }
 
 /** The bytes that a secret stands for; the prefix may be missing. */

@@ -2,7 +2,7 @@
 import { createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import postgres from 'postgres'
-import { ConfigError, need, type Config } from './config.ts'
+import { ConfigError, requireVariable, type Config } from './config.ts'
 import { METRICS_PORTS } from './config/variables.ts'
 import { connectDatabase } from './pool.ts'
 import { databaseCode, databaseError, isUnavailable } from './db.ts'
@@ -37,11 +37,11 @@ export function listenAddresses(
   { HOST, METRICS_HOST, ...ports }: Config,
   process: keyof typeof METRICS_PORTS = 'start',
 ): Record<'api' | 'webhooks' | 'dashboard' | 'metrics', ListenAddress> {
-  const ours = { host_variable: 'HOST', host: HOST } as const
+  const common = { host_variable: 'HOST', host: HOST } as const
   return {
-    api: { variable: 'API_PORT', port: ports.API_PORT, ...ours },
-    webhooks: { variable: 'WEBHOOKS_PORT', port: ports.WEBHOOKS_PORT, ...ours },
-    dashboard: { variable: 'DASHBOARD_PORT', port: ports.DASHBOARD_PORT, ...ours },
+    api: { variable: 'API_PORT', port: ports.API_PORT, ...common },
+    webhooks: { variable: 'WEBHOOKS_PORT', port: ports.WEBHOOKS_PORT, ...common },
+    dashboard: { variable: 'DASHBOARD_PORT', port: ports.DASHBOARD_PORT, ...common },
     metrics: {
       variable: 'METRICS_PORT',
       port: ports.METRICS_PORT ?? METRICS_PORTS[process],
@@ -57,15 +57,15 @@ export function webhooksUrl({ WEBHOOKS_URL, HOST, WEBHOOKS_PORT }: Config): stri
 }
 
 /** Throws one ConfigError that names every address on which nothing can listen. */
-export async function checkAddresses(wanted: ListenAddress[]): Promise<void> {
+export async function checkAddresses(addresses: ListenAddress[]): Promise<void> {
   const problems: string[] = []
-  for (const [index, place] of wanted.entries()) {
-    const same = wanted.slice(0, index).find((other) => overlaps(place, other))
-    const error = same === undefined ? await tryListening(place) : undefined
-    const problem = error && portError(error, place)
-    if (same !== undefined)
+  for (const [index, address] of addresses.entries()) {
+    const conflict = addresses.slice(0, index).find((other) => overlaps(address, other))
+    const error = conflict === undefined ? await tryListening(address) : undefined
+    const problem = error && portError(error, address)
+    if (conflict !== undefined)
       problems.push(
-        `${place.variable}: port ${place.port} is also that of ${same.variable}. ${choose(place)}`,
+        `${address.variable}: port ${address.port} is also that of ${conflict.variable}. ${chooseAnotherPort(address)}`,
       )
     else if (problem instanceof ConfigError) problems.push(problem.message)
   }
@@ -83,10 +83,11 @@ export function originOfLinks(host: string, listening: string): string {
 /**
  * Turns the error of a port that cannot be used into a message for the operator. Other errors are returned unchanged.
  */
-export function portError(error: unknown, place: ListenAddress): unknown {
-  const { variable, port, host_variable, host } = place
+export function portError(error: unknown, address: ListenAddress): unknown {
+  const { variable, port, host_variable, host } = address
   const code = databaseCode(error)
-  if (code === 'EADDRINUSE') return new ConfigError(`${variable}: port ${port} is in use. ${choose(place)}`)
+  if (code === 'EADDRINUSE')
+    return new ConfigError(`${variable}: port ${port} is in use. ${chooseAnotherPort(address)}`)
   if (code === 'EACCES')
     return new ConfigError(`${variable}: port ${port} may not be used by this user. Choose one above 1023.`)
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN' || code === 'EINVAL') {
@@ -101,12 +102,12 @@ export function portError(error: unknown, place: ListenAddress): unknown {
 /** Listens at an address and returns its URL. Throws ConfigError when the address cannot be used. */
 export async function listenAt(
   app: { listen: (at: { host: string; port: number }) => Promise<string> },
-  place: ListenAddress,
+  address: ListenAddress,
 ): Promise<string> {
   try {
-    return await app.listen({ host: place.host, port: place.port })
+    return await app.listen({ host: address.host, port: address.port })
   } catch (error) {
-    throw portError(error, place)
+    throw portError(error, address)
   }
 }
 
@@ -116,7 +117,7 @@ export async function listenAt(
  * database answers.
  */
 export async function checkDatabase(config: Config, log: { warn: (message: string) => void }): Promise<void> {
-  const url = need(config, 'DATABASE_URL')
+  const url = requireVariable(config, 'DATABASE_URL')
   const sql = connectDatabase(url, { max: 1, application_name: 'sluice-start' })
   try {
     const problem = await migrationProblem(sql, { allow_newer: config.ALLOW_NEWER_DATABASE })
@@ -149,10 +150,12 @@ export function errorText(error: unknown): string {
 }
 
 /** What is wrong with the value of an option, by what the parser says of it. */
-function valueProblem(said: string): string {
-  const option = /'(?:-\w, )?(-[^' ]+)/.exec(said)?.[1] ?? 'An option'
-  if (said.includes('does not take')) return `${option} takes no value.`
-  const hint = said.includes('ambiguous') ? ` One that begins with a dash is written ${option}=-x.` : ''
+function valueProblem(parser_message: string): string {
+  const option = /'(?:-\w, )?(-[^' ]+)/.exec(parser_message)?.[1] ?? 'An option'
+  if (parser_message.includes('does not take')) return `${option} takes no value.`
+  const hint = parser_message.includes('ambiguous')
+    ? ` One that begins with a dash is written ${option}=-x.`
+    : ''
   return `${option} needs a value.${hint}`
 }
 
@@ -173,6 +176,6 @@ async function tryListening({ host, port }: ListenAddress): Promise<unknown> {
   })
 }
 
-function choose({ variable }: ListenAddress): string {
+function chooseAnotherPort({ variable }: ListenAddress): string {
   return `Choose another, or 0 for a free one: ${variable}=0`
 }

@@ -14,13 +14,13 @@ export type Addresses = { url?: string | undefined; operations_url?: string | un
 export type StartReport = { ready: Addresses } | { refused: string }
 
 /** The descriptor of the common log; undefined when this process is not supervised. */
-export function commonLog(): number | undefined {
+export function sharedLogDescriptor(): number | undefined {
   const descriptor = process.env[LOG_DESCRIPTOR]
   return descriptor === undefined || process.channel === undefined ? undefined : Number(descriptor)
 }
 
 export function isSupervised(): boolean {
-  return commonLog() !== undefined
+  return sharedLogDescriptor() !== undefined
 }
 
 /** Reports to the supervisor; resolves when that is on its way. Nothing happens when there is none. */

@@ -1,11 +1,11 @@
 // Headers that tenants add to the requests that are sent to them.
 import { z } from 'zod'
 
-const MOST_HEADERS = 20
-const LONGEST_NAME = 100
-const LONGEST_VALUE = 1000
+const MAX_HEADERS = 20
+const MAX_NAME_LENGTH = 100
+const MAX_VALUE_LENGTH = 1000
 /** Those of the message, of the connection, and those that are ours. */
-const TAKEN = new Set([
+const RESERVED_HEADERS = new Set([
   'host',
   'content-length',
   'content-type',
@@ -20,7 +20,7 @@ const TAKEN = new Set([
   'user-agent',
   'accept-encoding',
 ])
-const TAKEN_PREFIX = /^(?:webhook|proxy)-/
+const RESERVED_PREFIX = /^(?:webhook|proxy)-/
 /** RFC 9110, section 5.6.2. */
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 /** Visible ASCII, with blanks only inside: a blank at an end does not arrive. */
@@ -29,10 +29,10 @@ const VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
 /** Header names, of which none is ours or the connection's, and their values. */
 export const tenantHeaders = z.record(z.string(), z.string()).superRefine((headers, context) => {
   const names = Object.keys(headers)
-  if (names.length > MOST_HEADERS)
-    context.addIssue({ code: 'custom', message: `must have at most ${MOST_HEADERS} headers` })
+  if (names.length > MAX_HEADERS)
+    context.addIssue({ code: 'custom', message: `must have at most ${MAX_HEADERS} headers` })
   const seen = new Set<string>()
-  for (const name of names.slice(0, MOST_HEADERS)) {
+  for (const name of names.slice(0, MAX_HEADERS)) {
     const message = problemOfHeader(name, headers[name]!, seen)
     if (message !== null) context.addIssue({ code: 'custom', path: [name], message })
     seen.add(name.toLowerCase())
@@ -43,9 +43,9 @@ export const tenantHeaders = z.record(z.string(), z.string()).superRefine((heade
 function problemOfHeader(name: string, value: string, seen: ReadonlySet<string>): string | null {
   const lower = name.toLowerCase()
   if (!TOKEN.test(name)) return 'is not the name of a header'
-  if (name.length > LONGEST_NAME) return `must have a name of at most ${LONGEST_NAME} characters`
-  if (TAKEN.has(lower) || TAKEN_PREFIX.test(lower)) return 'is a header that cannot be set'
+  if (name.length > MAX_NAME_LENGTH) return `must have a name of at most ${MAX_NAME_LENGTH} characters`
+  if (RESERVED_HEADERS.has(lower) || RESERVED_PREFIX.test(lower)) return 'is a header that cannot be set'
   if (seen.has(lower)) return 'is there twice: upper and lower case are the same'
-  if (value.length > LONGEST_VALUE) return `must have at most ${LONGEST_VALUE} characters`
+  if (value.length > MAX_VALUE_LENGTH) return `must have at most ${MAX_VALUE_LENGTH} characters`
   return VALUE.test(value) ? null : 'must be visible ASCII characters, with blanks only between them'
 }

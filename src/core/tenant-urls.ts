@@ -6,8 +6,8 @@ import { hasInvisible } from './invisible.ts'
 import { createLookup, lookupWithin, type Lookup } from './lookup.ts'
 import { isReachable, networksOf } from './public-addresses.ts'
 
-const LONGEST_URL = 2048
-const LOOKUP_MS = 2_000
+const MAX_URL_LENGTH = 2048
+const LOOKUP_TIMEOUT_MS = 2_000
 const PRODUCTION_PORTS = ['', '443', '8443']
 // Never says what a name resolves to, or whether it does: the answers are no map of our network.
 const NOT_PUBLIC = 'must lead to a public address'
@@ -33,7 +33,7 @@ export function tenantUrlRules({
  * or invisible characters, a user or a password.
  */
 export function problemOfUrl(text: string): string | null {
-  if (text.length > LONGEST_URL) return `must have at most ${LONGEST_URL} characters`
+  if (text.length > MAX_URL_LENGTH) return `must have at most ${MAX_URL_LENGTH} characters`
   // URL takes blanks out, and `http:host` for `http://host`: whoever reads the stored text may see another URL.
   if (!/^https?:\/\/[^/?#]/i.test(text) || !URL.canParse(text)) return 'must be an http or https URL'
   if (hasInvisible(text) || text.includes('\\'))
@@ -41,7 +41,9 @@ export function problemOfUrl(text: string): string | null {
   if (/^https?:\/\/[^/?#]*@/i.test(text)) return 'must not have a user or a password'
   const { href, hostname } = new URL(text)
   if (hostname.split('.').some(isBrokenLabel)) return 'must have a host name that can be decoded'
-  return href.length > LONGEST_URL ? `must have at most ${LONGEST_URL} characters when it is encoded` : null
+  return href.length > MAX_URL_LENGTH
+    ? `must have at most ${MAX_URL_LENGTH} characters when it is encoded`
+    : null
 }
 
 /** Whether a label says that it is encoded, and is not: nobody can have registered it. */
@@ -76,7 +78,7 @@ export async function problemOfTenantUrl(
   if (problem !== null) return problem
   const host = hostOf(new URL(text))
   const addresses =
-    isIP(host) === 0 ? await lookupWithin(lookup, host, LOOKUP_MS).catch((): string[] => []) : [host]
+    isIP(host) === 0 ? await lookupWithin(lookup, host, LOOKUP_TIMEOUT_MS).catch((): string[] => []) : [host]
   return addresses.every((address) => isReachable(address, allowed)) ? null : NOT_PUBLIC
 }
 

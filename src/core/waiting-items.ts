@@ -1,9 +1,9 @@
 // The items that wait for a run of a batcher, and which of them may share the next one.
 
 /** A statement carries at most this many items. */
-const MOST_ITEMS = 100
+const MAX_BATCH_ITEMS = 100
 /** And this many bytes, where items have a `size`: whoever shares it waits for all of it. A larger item goes alone. */
-export const MOST_BYTES = 512 * 1024
+export const MAX_BATCH_BYTES = 512 * 1024
 /**
  * With this many items waiting the database cannot keep up: further requests are refused before anything is written.
  */
@@ -40,50 +40,51 @@ export type WaitingItem<I, O> = {
   reject: (error: unknown) => void
 }
 /** What one run carries. */
-export type Run<I, O> = { items: WaitingItem<I, O>[]; keys: string[]; lanes: Set<string> }
+type BatchRun<I, O> = { items: WaitingItem<I, O>[]; keys: string[]; lanes: Set<string> }
 
 export type WaitingItems<I, O> = {
   count(): number
   /** False if there is no room for it. */
   add(item: WaitingItem<I, O>): boolean
   /** Removes and returns those that have waited too long. */
-  takeLate(): WaitingItem<I, O>[]
-  /** Takes the next run. Its keys and lanes are under way until `end`. */
-  take(): Run<I, O>
+  removeExpired(): WaitingItem<I, O>[]
+  /** Takes the next run. Its keys and lanes are under way until `endRun`. */
+  startRun(): BatchRun<I, O>
   /** Ends a run, and begins what waits for its lanes in other batchers. */
-  end(run: Run<I, O>): void
+  endRun(run: BatchRun<I, O>): void
 }
 
-/** `begin`: starts what waits here for a lane of another batcher. */
+/** `wake`: starts what waits here for a lane of another batcher. */
 export function createWaitingItems<I, O>(
-  { key, lane, lanes: lanes_under_way = new Map(), size }: ItemOptions<I>,
-  begin: () => void,
+  { key, lane, lanes: running_lanes = new Map(), size }: ItemOptions<I>,
+  wake: () => void,
 ): WaitingItems<I, O> {
-  const keys_under_way = new Set<string>()
+  const running_keys = new Set<string>()
   let waiting: WaitingItem<I, O>[] = []
   let waiting_bytes = 0
 
-  function next(): Run<I, O> {
-    const run: Run<I, O> = { items: [], keys: [], lanes: new Set() }
+  function next(): BatchRun<I, O> {
+    const run: BatchRun<I, O> = { items: [], keys: [], lanes: new Set() }
     if (key === undefined && lane === undefined && size === undefined)
-      return { ...run, items: waiting.splice(0, MOST_ITEMS) }
-    const seen = new Set(keys_under_way)
+      return { ...run, items: waiting.splice(0, MAX_BATCH_ITEMS) }
+    const seen = new Set(running_keys)
     const rest: WaitingItem<I, O>[] = []
     let bytes = 0
-    for (const one of waiting) {
-      const names = key === undefined ? [] : [key(one.item)].flat()
-      const of_lane = lane?.(one.item)
-      const waits_for = of_lane === undefined ? undefined : lanes_under_way.get(of_lane)
-      waits_for?.add(begin)
-      const of_item = size?.(one.item) ?? 0
+    for (const waiting_item of waiting) {
+      const names = key === undefined ? [] : [key(waiting_item.item)].flat()
+      const lane_name = lane?.(waiting_item.item)
+      const waits_for = lane_name === undefined ? undefined : running_lanes.get(lane_name)
+      waits_for?.add(wake)
+      const item_bytes = size?.(waiting_item.item) ?? 0
       const has_room =
-        run.items.length === 0 || (run.items.length < MOST_ITEMS && bytes + of_item <= MOST_BYTES)
+        run.items.length === 0 ||
+        (run.items.length < MAX_BATCH_ITEMS && bytes + item_bytes <= MAX_BATCH_BYTES)
       if (waits_for === undefined && has_room && !names.some((name) => seen.has(name))) {
-        run.items.push(one)
-        bytes += of_item
+        run.items.push(waiting_item)
+        bytes += item_bytes
         run.keys.push(...names)
-        if (of_lane !== undefined) run.lanes.add(of_lane)
-      } else rest.push(one)
+        if (lane_name !== undefined) run.lanes.add(lane_name)
+      } else rest.push(waiting_item)
       names.forEach((name) => seen.add(name))
     }
     waiting = rest
@@ -100,28 +101,28 @@ export function createWaitingItems<I, O>(
       waiting.push(item)
       return true
     },
-    takeLate() {
+    removeExpired() {
       const too_old = performance.now() - MAX_WAIT_MS
       // Those that came first are the first to be late.
-      const kept = waiting.findIndex(({ at }) => at >= too_old)
-      const late = waiting.splice(0, kept === -1 ? waiting.length : kept)
+      const first_fresh = waiting.findIndex(({ at }) => at >= too_old)
+      const late = waiting.splice(0, first_fresh === -1 ? waiting.length : first_fresh)
       for (const { item } of late) waiting_bytes -= size?.(item) ?? 0
       return late
     },
-    take() {
+    startRun() {
       const run = next()
-      run.keys.forEach((name) => keys_under_way.add(name))
-      run.lanes.forEach((name) => lanes_under_way.set(name, new Set()))
+      run.keys.forEach((name) => running_keys.add(name))
+      run.lanes.forEach((name) => running_lanes.set(name, new Set()))
       return run
     },
-    end({ keys, lanes }) {
-      keys.forEach((name) => keys_under_way.delete(name))
+    endRun({ keys, lanes }) {
+      keys.forEach((name) => running_keys.delete(name))
       const others = new Set<() => void>()
       for (const name of lanes) {
-        lanes_under_way.get(name)!.forEach((other) => others.add(other))
-        lanes_under_way.delete(name)
+        running_lanes.get(name)!.forEach((other) => others.add(other))
+        running_lanes.delete(name)
       }
-      others.delete(begin)
+      others.delete(wake)
       others.forEach((other) => other())
     },
   }

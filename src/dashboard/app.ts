@@ -3,42 +3,42 @@ import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
 import { serializerCompiler } from 'fastify-type-provider-zod'
 import { parseBody } from '#api/body.ts'
 import type { ApiContext } from '#api/context.ts'
-import { stopWaiting } from '#api/open.ts'
+import { endWaits } from '#api/open.ts'
 import { checkPlus, checkQuery, parseQuery } from '#api/query.ts'
 import { createRefusals } from '#api/refusals.ts'
 import { validatorCompiler } from '#api/validate.ts'
 import { createBodyReader } from '#core/bodies.ts'
 import { AppError } from '#core/errors.ts'
-import { createListener, PROBE } from '#core/listener.ts'
-import { createAdmission, V1 } from './admission.ts'
+import { createListener, HEALTH_PATH } from '#core/listener.ts'
+import { createPageAdmission, V1_PREFIX } from './admission.ts'
 import type { DashboardContext } from './context.ts'
 import { recordOutcome } from './on-record.ts'
 import { pageRoutes } from './pages.ts'
 import { DASHBOARD_ROUTES } from './routes/index.ts'
-import { createSessionFinders } from './signed-in.ts'
+import { createSessionLookup } from './signed-in.ts'
 import { createTenantGate } from './tenant-gate.ts'
 import { buildApiForSessions } from './v1.ts'
 
 const BODY_LIMIT_BYTES = 64 * 1024
 
-type Beside = Pick<DashboardContext, 'sessions' | 'operators' | 'emulators' | 'version'>
+type DashboardServices = Pick<DashboardContext, 'sessions' | 'operatorSql' | 'emulators' | 'version'>
 
 /** Builds the dashboard; the caller listens and closes. */
-export async function buildDashboard(api: ApiContext, beside: Beside): Promise<FastifyInstance> {
+export async function buildDashboard(api: ApiContext, services: DashboardServices): Promise<FastifyInstance> {
   const { config, sql, log } = api
   const refusals = createRefusals(() => config.API_URL ?? '', log)
-  const admit = createAdmission(api)
-  const finders = createSessionFinders(api, beside.sessions)
-  const gate = createTenantGate(sql, finders.signedIn)
+  const admit = createPageAdmission(api)
+  const finders = createSessionLookup(api, services.sessions)
+  const gate = createTenantGate(sql, finders.requireSession)
   const { app: v1, operations } = await buildApiForSessions(api, gate)
   const app = createListener('dashboard', {
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
     trusted_proxies: config.TRUSTED_PROXIES,
-    logged_part: config.logged_part,
+    log_sample_rate: config.log_sample_rate,
     about: ({ signed_in }) => ({ user_id: signed_in?.user_id, tenant_id: signed_in?.tenant?.id }),
     bodyLimit: BODY_LIMIT_BYTES,
-    answer_ms: 15_000,
+    response_timeout_ms: 15_000,
     errorBody: refusals.errorBody,
     routerOptions: { querystringParser: parseQuery },
     frameworkErrors: (error, request, reply) => {
@@ -58,17 +58,17 @@ export async function buildDashboard(api: ApiContext, beside: Beside): Promise<F
   )
   app.decorateRequest('signed_in')
   app.decorateRequest('set_cookies')
-  app.decorateRequest('on_record')
+  app.decorateRequest('open_audit_entry')
   app.decorateRequest('sql')
-  app.decorateRequest('passed_on')
+  app.decorateRequest('is_forwarded')
 
   app.addHook('onRequest', async (request, reply) => {
     // A probe comes by whatever address its sender knows.
-    if (request.routeOptions.url === PROBE) return
+    if (request.routeOptions.url === HEALTH_PATH) return
     admit(request, reply)
     const { url } = request
-    if (url.startsWith(V1)) {
-      request.passed_on = true
+    if (url.startsWith(V1_PREFIX)) {
+      request.is_forwarded = true
       reply.hijack()
       request.raw.url = url.slice('/api'.length)
       v1.routing(request.raw, reply.raw)
@@ -80,13 +80,13 @@ export async function buildDashboard(api: ApiContext, beside: Beside): Promise<F
   })
   app.addHook('onSend', async (request, reply) => await recordOutcome(api, request, reply))
   app.addHook('preClose', async () => {
-    stopWaiting(api)
+    endWaits(api)
     await v1.close()
   })
   app.setErrorHandler((error: FastifyError, request, reply) => refusals.refuse(error, request, reply))
   app.setNotFoundHandler((request, reply) => refusals.refuse(new AppError('route_not_found'), request, reply))
 
-  for (const add of DASHBOARD_ROUTES) add(app, { ...api, ...beside, ...finders, gate, operations })
+  for (const add of DASHBOARD_ROUTES) add(app, { ...api, ...services, ...finders, gate, operations })
   pageRoutes(app)
   await app.ready()
   return app

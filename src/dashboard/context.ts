@@ -22,22 +22,22 @@ export type DashboardContext = ApiContext & {
   /** The operations of /v1 that change something, by name. */
   operations: readonly string[]
   /** Connections that tenants cannot fill. */
-  operators: Sql
+  operatorSql: Sql
   /** Who a request is by. Throws `rate_limited` when too many cookies without a session came from its address. */
-  findSession: (request: FastifyRequest, options?: { prolong: boolean }) => Promise<FoundSession | undefined>
+  findSession: (request: FastifyRequest, options?: { refresh: boolean }) => Promise<ActiveSession | undefined>
   /** Who is signed in by cookies that we have given. */
-  findGivenSession: (cookies: string[]) => Promise<FoundSession | undefined>
+  findIssuedSession: (cookies: string[]) => Promise<ActiveSession | undefined>
   /**
-   * Throws `unauthorized` unless somebody is signed in, who is then the request's `signed_in`. `prolong`: `set_cookies` of the
+   * Throws `unauthorized` unless somebody is signed in, who is then the request's `signed_in`. `refresh`: `set_cookies` of the
    * request is answered.
    */
-  signedIn: (request: FastifyRequest, options?: { prolong: boolean }) => Promise<SignedIn>
+  requireSession: (request: FastifyRequest, options?: { refresh: boolean }) => Promise<SignedIn>
   /** Lets requests in for a tenant. */
   gate: {
     /** Who is signed in, in the tenant that the request is for. Throws `conflict` when the session shows another one. */
-    enter(request: FastifyRequest): Promise<InTenant>
+    enter(request: FastifyRequest): Promise<TenantUser>
     /** Operators read in the open: each page of a tenant that they look at is on record, once a minute. */
-    recordLook(request: FastifyRequest, tenant_id: string, act: AuditAct): Promise<void>
+    recordAccess(request: FastifyRequest, tenant_id: string, act: AuditAct): Promise<void>
   }
   /** Providers that are emulated here. */
   emulators: string[]
@@ -45,14 +45,14 @@ export type DashboardContext = ApiContext & {
 }
 
 /** Who is signed in, and what becomes of their cookies. */
-export type FoundSession = { signed_in: SignedIn; set_cookies: string[] }
+export type ActiveSession = { signed_in: SignedIn; set_cookies: string[] }
 
 /** Somebody who is signed in, with the tenant whose pages they see. */
-export type InTenant = SignedIn & { tenant: NonNullable<SignedIn['tenant']> }
+export type TenantUser = SignedIn & { tenant: NonNullable<SignedIn['tenant']> }
 
 /** Throws `unauthorized` unless somebody is signed in, and `forbidden` when they see no tenant. */
-export function inTenant(request: FastifyRequest): InTenant {
-  const signed_in = somebody(request)
+export function requireTenant(request: FastifyRequest): TenantUser {
+  const signed_in = requireUser(request)
   const { tenant } = signed_in
   if (tenant === null)
     throw new AppError('forbidden', {
@@ -62,8 +62,8 @@ export function inTenant(request: FastifyRequest): InTenant {
 }
 
 /** A member of the tenant, not an operator who looks at it. */
-export function asMember(request: FastifyRequest): InTenant & { role: MemberRole } {
-  const signed_in = inTenant(request)
+export function requireMember(request: FastifyRequest): TenantUser & { role: MemberRole } {
+  const signed_in = requireTenant(request)
   const { role } = signed_in.tenant
   if (role === 'operator')
     throw new AppError('forbidden', {
@@ -73,8 +73,8 @@ export function asMember(request: FastifyRequest): InTenant & { role: MemberRole
 }
 
 /** Throws `forbidden` unless they are an operator of the installation. */
-export function asOperator(request: FastifyRequest): SignedIn {
-  const signed_in = somebody(request)
+export function requireOperator(request: FastifyRequest): SignedIn {
+  const signed_in = requireUser(request)
   if (!signed_in.is_operator)
     throw new AppError('forbidden', {
       message: 'Only operators of this installation may see this.',
@@ -87,18 +87,20 @@ export function asOperator(request: FastifyRequest): SignedIn {
  * Whether people can be invited by email; else they are given a link. Without DASHBOARD_URL only a request says where a
  * link would lead, and who makes it would choose: so none is mailed, unless nobody else reaches this machine.
  */
-export function mailsInvitations({ config, areas }: ApiContext): boolean {
+export function canEmailInvitations({ config, areas }: ApiContext): boolean {
   const { DASHBOARD_URL, HOST, EMAIL_FROM } = config
-  const leads_here = DASHBOARD_URL !== undefined || /^(localhost|127\..*|::1)$/.test(HOST)
-  return leads_here && EMAIL_FROM !== undefined && !areas.channels_without_credentials.includes('email')
+  const has_trusted_origin = DASHBOARD_URL !== undefined || /^(localhost|127\..*|::1)$/.test(HOST)
+  return (
+    has_trusted_origin && EMAIL_FROM !== undefined && !areas.channels_without_credentials.includes('email')
+  )
 }
 
 /** Who acts, for the audit log; `tenant_id`: whose pages they act on. */
 export function actorOf(request: FastifyRequest, tenant_id: string | null): Actor {
-  return { tenant_id, actor_id: somebody(request).user_id, request_id: request.id, address: request.ip }
+  return { tenant_id, actor_id: requireUser(request).user_id, request_id: request.id, address: request.ip }
 }
 
-function somebody({ signed_in }: FastifyRequest): SignedIn {
+function requireUser({ signed_in }: FastifyRequest): SignedIn {
   if (signed_in === undefined) throw new AppError('unauthorized', { message: 'Sign in first.' })
   return signed_in
 }

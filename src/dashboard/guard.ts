@@ -6,7 +6,7 @@ import type { Config } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
 
 /** Whether a request changes something, by its method. */
-export function changes({ method }: { method: string }): boolean {
+export function isMutating({ method }: { method: string }): boolean {
   return method !== 'GET' && method !== 'HEAD' && method !== 'OPTIONS'
 }
 
@@ -16,28 +16,28 @@ export function changes({ method }: { method: string }): boolean {
  */
 export function createGuard(config: Config): (request: FastifyRequest) => void {
   const { DASHBOARD_URL, HOST } = config
-  const ours = DASHBOARD_URL === undefined ? undefined : new URL(DASHBOARD_URL)
+  const own_url = DASHBOARD_URL === undefined ? undefined : new URL(DASHBOARD_URL)
 
-  function isOurHost(host: string): boolean {
-    if (ours !== undefined) return host === ours.host
+  function isOwnHost(host: string): boolean {
+    if (own_url !== undefined) return host === own_url.host
     const name = URL.parse(`http://${host}`)?.hostname ?? ''
     // A name can be made to lead here by whoever owns it, a number cannot.
     return name === 'localhost' || name === HOST || isIP(name.replaceAll(/[[\]]/g, '')) !== 0
   }
   // The whole of it: what was read over another scheme is another site.
-  const isOurOrigin = (request: FastifyRequest) => request.headers.origin === originOf(config, request)
+  const isOwnOrigin = (request: FastifyRequest) => request.headers.origin === originOf(config, request)
 
   return (request) => {
     const { headers } = request
     const { host = '', origin, 'sec-fetch-site': site } = headers
     checkHost(request)
-    if (!isOurHost(host))
+    if (!isOwnHost(host))
       throw new AppError('forbidden', {
         message: 'This host is not the dashboard. If it should be, set DASHBOARD_URL to its address.',
       })
-    if (!changes(request)) return
-    const from_elsewhere = origin !== undefined && !isOurOrigin(request)
-    if (from_elsewhere || (site !== undefined && site !== 'same-origin'))
+    if (!isMutating(request)) return
+    const is_cross_origin = origin !== undefined && !isOwnOrigin(request)
+    if (is_cross_origin || (site !== undefined && site !== 'same-origin'))
       throw new AppError('forbidden', { message: 'The request comes from another site.' })
   }
 }

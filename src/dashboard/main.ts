@@ -1,47 +1,47 @@
 // The `dashboard` process: sign-in, the tenants' pages, and operations.
-import { openApi } from '#api/open.ts'
+import { openApiContext } from '#api/open.ts'
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
-import { runService, serviceOf, type Service } from '#core/service.ts'
+import { runService, createService, type Service } from '#core/service.ts'
 import { listenAddresses, listenAt } from '#core/startup.ts'
 import { VERSION } from '#core/version.ts'
-import { forgetOldSessions } from '#domain/people/retention.ts'
+import { deleteExpiredSessions } from '#domain/people/retention.ts'
 import { buildDashboard } from './app.ts'
-import { connectOperators } from './reads.ts'
+import { connectOperatorSql } from './reads.ts'
 import { openSessions } from './sessions.ts'
 
-const FORGET_EVERY_MS = 300_000
+const CLEANUP_INTERVAL_MS = 300_000
 
 /** Starts the dashboard against the servers that `config` names. */
 export async function startDashboard(config: Config, log: Log): Promise<Service & { url: string }> {
   await using ends = new AsyncDisposableStack()
-  const context = await openApi(config, log, 'sluice-dashboard', ends)
+  const context = await openApiContext(config, log, 'sluice-dashboard', ends)
   const sessions = await openSessions(config, log, ends)
-  const operators = connectOperators(config, ends)
+  const operatorSql = connectOperatorSql(config, ends)
   const app = await buildDashboard(context, {
     sessions,
-    operators,
+    operatorSql,
     emulators: config.EMULATED,
     version: VERSION,
   })
   ends.defer(() => app.close())
   const url = await listenAt(app, listenAddresses(config).dashboard)
-  ends.defer(forgetNowAndThen(context.sql, log))
+  ends.defer(startSessionCleanup(context.sql, log))
   log.info({ url: config.DASHBOARD_URL ?? url }, 'the dashboard listens')
-  return { url, ...serviceOf(ends.move(), context.sql, { name: 'dashboard' }) }
+  return { url, ...createService(ends.move(), context.sql, { name: 'dashboard' }) }
 }
 
 /** Returns what ends it. */
-function forgetNowAndThen(sql: Sql, log: Log): () => Promise<void> {
+function startSessionCleanup(sql: Sql, log: Log): () => Promise<void> {
   let running = Promise.resolve()
-  const forget = () => {
-    running = forgetOldSessions(sql).catch((err: unknown) =>
+  const cleanUp = () => {
+    running = deleteExpiredSessions(sql).catch((err: unknown) =>
       log.warn({ err }, 'expired sessions were not removed; it is tried again'),
     )
   }
-  forget()
-  const timer = setInterval(forget, FORGET_EVERY_MS)
+  cleanUp()
+  const timer = setInterval(cleanUp, CLEANUP_INTERVAL_MS)
   return async () => {
     clearInterval(timer)
     await running

@@ -7,7 +7,7 @@ import { actorOf } from './context.ts'
 declare module 'fastify' {
   interface FastifyRequest {
     /** What is on record of this request, until its outcome is too. */
-    on_record?: { seq: number; by: Actor; action: string } | undefined
+    open_audit_entry?: { seq: number; by: Actor; action: string } | undefined
   }
 }
 
@@ -24,7 +24,7 @@ export async function recordAct(
 ): Promise<void> {
   const by = actorOf(request, tenant_id)
   const seq = await appendAuditEntry(sql, by, { ...act, expects_outcome: true })
-  request.on_record = { seq, by, action: act.action }
+  request.open_audit_entry = { seq, by, action: act.action }
   reply.header(AUDIT_HEADER, seq)
 }
 
@@ -34,10 +34,10 @@ export async function recordOutcome(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  const { on_record, subject_id } = request
-  if (on_record === undefined) return
-  request.on_record = undefined
-  const { seq: answers, by, action } = on_record
+  const { open_audit_entry, subject_id } = request
+  if (open_audit_entry === undefined) return
+  request.open_audit_entry = undefined
+  const { seq: answers, by, action } = open_audit_entry
   const details = { status: reply.statusCode, ...(subject_id !== undefined && { id: subject_id }) }
   // What was asked for is on record; that its outcome is not keeps nobody from their answer.
   await appendAuditEntry(sql, by, { action, answers, details }).catch((err: unknown) =>

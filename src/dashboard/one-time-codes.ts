@@ -4,10 +4,10 @@ import { createHmac } from 'node:crypto'
 const STEP_MS = 30_000
 
 /** The latest step at which the code is right, of those around `now` in milliseconds; undefined when there is none. */
-export function stepOf(secret: string, code: string, now: number): number | undefined {
+export function timeStepOf(secret: string, code: string, now: number): number | undefined {
   const current = Math.floor(now / STEP_MS)
   // One more into the past: the clock may have gone on since the code was accepted.
-  return [1, 0, -1, -2].map((away) => current + away).find((step) => codeAt(secret, step) === code)
+  return [1, 0, -1, -2].map((steps) => current + steps).find((step) => codeAt(secret, step) === code)
 }
 
 function codeAt(secret: string, step: number): string {

@@ -8,15 +8,15 @@ import files from '@fastify/static'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { AppError } from '#core/errors.ts'
 
-const BUILT = fileURLToPath(new URL('../../dist/dashboard', import.meta.url))
+const BUILD_DIRECTORY = fileURLToPath(new URL('../../dist/dashboard', import.meta.url))
 /** What the built page has where the nonce of this answer belongs. */
-const NONCE = '__CSP_NONCE__'
+const NONCE_PLACEHOLDER = '__CSP_NONCE__'
 const NOT_BUILT =
   'The pages of the dashboard are not built yet, or are being built. If this does not change, run: npm run build\n'
 
 /** Every path without a file is the page, which finds out itself what it shows. */
 export function pageRoutes(app: FastifyInstance): void {
-  const assets = join(BUILT, 'assets')
+  const assets = join(BUILD_DIRECTORY, 'assets')
   // They may be built while we run.
   if (!existsSync(assets)) mkdirSync(assets, { recursive: true })
   app.register(files, {
@@ -30,8 +30,8 @@ export function pageRoutes(app: FastifyInstance): void {
     decorateReply: false,
   })
 
-  async function show(reply: FastifyReply): Promise<FastifyReply> {
-    const text = await readFile(join(BUILT, 'index.html'), 'utf8').catch(() => undefined)
+  async function sendPage(reply: FastifyReply): Promise<FastifyReply> {
+    const text = await readFile(join(BUILD_DIRECTORY, 'index.html'), 'utf8').catch(() => undefined)
     if (text === undefined)
       return await reply
         .code(503)
@@ -40,19 +40,19 @@ export function pageRoutes(app: FastifyInstance): void {
         .send(NOT_BUILT)
     const nonce = randomBytes(16).toString('base64')
     return await reply
-      .headers({ 'content-security-policy': policy(nonce), 'cache-control': 'no-store' })
+      .headers({ 'content-security-policy': contentSecurityPolicy(nonce), 'cache-control': 'no-store' })
       .type('text/html; charset=utf-8')
-      .send(text.replaceAll(NONCE, nonce))
+      .send(text.replaceAll(NONCE_PLACEHOLDER, nonce))
   }
 
   app.get('/favicon.ico', (_request, reply) => reply.code(204).send())
   app.get('/*', async (request, reply) => {
     if (/^\/(api|assets)(\/|$)/.test(request.url.split('?', 1)[0]!)) throw new AppError('route_not_found')
-    return await show(reply)
+    return await sendPage(reply)
   })
 }
 
-function policy(nonce: string): string {
+function contentSecurityPolicy(nonce: string): string {
   return [
     "default-src 'none'",
     "script-src 'self'",

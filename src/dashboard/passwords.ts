@@ -4,7 +4,7 @@ import { networkOf } from '#core/network.ts'
 import { createLimit } from '#api/limit.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate } from '#core/gate.ts'
-import { countSignIn, forgetSignIn } from '#domain/people/sign-in-limit.ts'
+import { countSignInFailure, undoSignInFailure } from '#domain/people/sign-in-limit.ts'
 import type { DashboardContext } from './context.ts'
 
 /** Hashing a password takes 32 MB and a tenth of a second of a processor. */
@@ -14,15 +14,15 @@ export function createHashingGate({ running, waiting }: { running: number; waiti
 }
 
 /** Passwords that are hashed, right or wrong. Behind one address there may be an office. */
-const OF_ACCOUNT = { rps: 0.5, burst: 20, most: 100_000 }
-const OF_ADDRESS = { rps: 1, burst: 60, most: 100_000 }
+const ACCOUNT_LIMIT = { rps: 0.5, burst: 20, max_buckets: 100_000 }
+const ADDRESS_LIMIT = { rps: 1, burst: 60, max_buckets: 100_000 }
 
-/** Runs `work`, which looks at a password given for the account of this email address and answers whether it was right. */
+/** Runs `verify`, which looks at a password given for the account of this email address and answers whether it was right. */
 export type PasswordGuard = (
   request: FastifyRequest,
   reply: FastifyReply,
   email: string,
-  work: () => Promise<Response>,
+  verify: () => Promise<Response>,
 ) => Promise<Response>
 
 /**
@@ -31,20 +31,20 @@ export type PasswordGuard = (
  */
 export function createPasswordGuard({ sql, hashOf }: DashboardContext): PasswordGuard {
   const hashing = createHashingGate({ running: 4, waiting: 64 })
-  const [ofAccount, ofAddress] = [createLimit(OF_ACCOUNT), createLimit(OF_ADDRESS)]
-  return async (request, reply, email, work) => {
+  const [limitAccount, limitAddress] = [createLimit(ACCOUNT_LIMIT), createLimit(ADDRESS_LIMIT)]
+  return async (request, reply, email, verify) => {
     const address = networkOf(request.ip)
     const attempt = { account: hashOf('email', email.slice(0, 320).toLowerCase()), address }
-    ofAddress(address, reply)
-    ofAccount(attempt.account, reply)
-    const retry_after_s = await countSignIn(sql, attempt)
+    limitAddress(address, reply)
+    limitAccount(attempt.account, reply)
+    const retry_after_s = await countSignInFailure(sql, attempt)
     if (retry_after_s !== null)
       throw new AppError('rate_limited', {
         message: 'Too many wrong passwords: wait before you try again.',
         retry_after_s,
       })
-    const answer = await hashing(work)
-    if (answer.ok) await forgetSignIn(sql, attempt)
-    return answer
+    const response = await hashing(verify)
+    if (response.ok) await undoSignInFailure(sql, attempt)
+    return response
   }
 }

@@ -1,7 +1,7 @@
 // How the dashboard's own routes read: by the gate of lists, with shares of users and tenants, and time that is charged.
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { ListRequest, Lists } from '#api/lists.ts'
-import { need, type Config } from '#core/config.ts'
+import type { ListRequest, RunList } from '#api/lists.ts'
+import { requireVariable, type Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { connectDatabase } from '#core/pool.ts'
 
@@ -13,35 +13,35 @@ declare module 'fastify' {
 }
 
 /** The connections of operators. One of them does not get all. */
-export const OPERATORS_CONNECTIONS = 3
-const OPERATORS_STATEMENT_MS = 2_000
+export const OPERATOR_CONNECTIONS = 3
+const OPERATOR_STATEMENT_TIMEOUT_MS = 2_000
 
 /** Opens the connections of operators, which tenants cannot fill; they end with `ends`. */
-export function connectOperators(config: Config, ends: AsyncDisposableStack): Sql {
-  const sql = connectDatabase(need(config, 'DATABASE_URL'), {
-    max: OPERATORS_CONNECTIONS,
+export function connectOperatorSql(config: Config, ends: AsyncDisposableStack): Sql {
+  const sql = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
+    max: OPERATOR_CONNECTIONS,
     application_name: 'sluice-dashboard-operators',
-    statement_timeout_ms: OPERATORS_STATEMENT_MS,
+    statement_timeout_ms: OPERATOR_STATEMENT_TIMEOUT_MS,
   })
   ends.defer(() => sql.end({ timeout: 5 }))
   return sql
 }
 
 /**
- * Each route of `app` that reads waits for its turn among `lists`, and reads over `request.sql`. `askedBy`: who is let in
+ * Each route of `app` that reads waits for its turn among `lists`, and reads over `request.sql`. `credentialsOf`: who is let in
  * already. A read that takes too long for the quick lane begins again in the long one.
  */
-export function readInTurn(
+export function limitReads(
   app: FastifyInstance,
-  lists: Lists,
-  askedBy: (request: FastifyRequest) => ListRequest['credentials'],
+  runList: RunList,
+  credentialsOf: (request: FastifyRequest) => ListRequest['credentials'],
 ): void {
   app.addHook('onRoute', (route) => {
     if (route.method !== 'GET' && route.method !== 'HEAD') return
     const { handler } = route
     route.handler = async function (request, reply) {
       const { raw } = request
-      return await lists({ raw, credentials: askedBy(request) }, reply, async (sql) => {
+      return await runList({ raw, credentials: credentialsOf(request) }, reply, async (sql) => {
         request.sql = sql
         return await handler.call(this, request, reply)
       })

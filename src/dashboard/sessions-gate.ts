@@ -1,17 +1,17 @@
 // Limits how many look-ups of sessions an address and a user may cause: they have few connections, which all share.
 import { createHash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import { createFailures } from '#api/failures.ts'
+import { createFailureLimit } from '#api/failures.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate, createGates } from '#core/gate.ts'
 
 /** The cookie of a session; others, as in the middle of signing in, lead to no look-up. */
 const SESSION_COOKIE = /\bsluice\.session_token=/
-const MOST_KNOWN = 10_000
+const MAX_CACHED_COOKIES = 10_000
 /** Of one user. Whoever adds something to a valid cookie again and again has as many as they like. */
-const MOST_OF_A_USER = 20
+const MAX_COOKIES_PER_USER = 20
 /** Limits the look-ups of cookies that are known to be of one user. */
-const OF_A_USER = {
+const USER_GATE = {
   running: 4,
   queue: {
     waiting: 100,
@@ -24,7 +24,7 @@ const OF_A_USER = {
   },
 }
 /** Limits the look-ups of cookies that this process has not seen as valid. */
-const UNKNOWN = {
+const NEW_COOKIE_GATE = {
   running: 8,
   queue: {
     waiting: 256,
@@ -38,67 +38,67 @@ const UNKNOWN = {
  * address, or too many look-ups of one user are under way. A cookie that was valid last time is looked up whatever else
  * its address has sent.
  */
-export function createSessionsGate(): <T extends { signed_in: { user_id: string } }>(
+export function createSessionGate(): <T extends { signed_in: { user_id: string } }>(
   request: FastifyRequest,
   find: () => Promise<T | undefined>,
 ) => Promise<T | undefined> {
-  const failures = createFailures('sessions that have ended')
+  const failures = createFailureLimit('sessions that have ended')
   /** Whose each cookie is, and the cookies of each user; the oldest first. */
-  const known = new Map<string, string>()
-  const of_users = new Map<string, Set<string>>()
-  const gate = createGate(UNKNOWN)
-  const of_a_user = createGates(OF_A_USER)
+  const user_by_cookie = new Map<string, string>()
+  const cookies_by_user = new Map<string, Set<string>>()
+  const gateNewCookie = createGate(NEW_COOKIE_GATE)
+  const gateUser = createGates(USER_GATE)
 
-  function forget(cookie: string): void {
-    const user_id = known.get(cookie)
+  function evict(cookie: string): void {
+    const user_id = user_by_cookie.get(cookie)
     if (user_id === undefined) return
-    known.delete(cookie)
-    const cookies = of_users.get(user_id)
+    user_by_cookie.delete(cookie)
+    const cookies = cookies_by_user.get(user_id)
     cookies?.delete(cookie)
-    if (cookies?.size === 0) of_users.delete(user_id)
+    if (cookies?.size === 0) cookies_by_user.delete(user_id)
   }
 
-  function remember(cookie: string, user_id: string, ip: string): void {
-    if (known.get(cookie) === user_id) return
-    forget(cookie)
-    known.set(cookie, user_id)
-    const cookies = of_users.get(user_id) ?? new Set()
-    of_users.set(user_id, cookies.add(cookie))
-    if (cookies.size > MOST_OF_A_USER) {
+  function cache(cookie: string, user_id: string, ip: string): void {
+    if (user_by_cookie.get(cookie) === user_id) return
+    evict(cookie)
+    user_by_cookie.set(cookie, user_id)
+    const cookies = cookies_by_user.get(user_id) ?? new Set()
+    cookies_by_user.set(user_id, cookies.add(cookie))
+    if (cookies.size > MAX_COOKIES_PER_USER) {
       const [oldest] = cookies
-      forget(oldest!)
+      evict(oldest!)
       failures.count(ip)
     }
-    if (known.size > MOST_KNOWN) {
-      const [oldest] = known.keys()
-      forget(oldest!)
+    if (user_by_cookie.size > MAX_CACHED_COOKIES) {
+      const [oldest] = user_by_cookie.keys()
+      evict(oldest!)
     }
   }
 
   return async ({ ip, headers }, find) => {
     if (headers.cookie === undefined || !SESSION_COOKIE.test(headers.cookie)) return undefined
     const cookie = createHash('sha256').update(headers.cookie).digest('base64')
-    const look = async () => {
+    const lookUp = async () => {
       const found = await find()
       if (found === undefined) {
-        forget(cookie)
+        evict(cookie)
         failures.count(ip)
         return undefined
       }
-      remember(cookie, found.signed_in.user_id, ip)
+      cache(cookie, found.signed_in.user_id, ip)
       return found
     }
-    const assertFew = () => {
+    const assertFewFailures = () => {
       const refusal = failures.refusal(ip)
       if (refusal !== undefined) throw refusal
     }
-    const user_id = known.get(cookie)
-    if (user_id !== undefined) return await of_a_user(user_id, look)
-    assertFew()
-    return await gate(async () => {
+    const user_id = user_by_cookie.get(cookie)
+    if (user_id !== undefined) return await gateUser(user_id, lookUp)
+    assertFewFailures()
+    return await gateNewCookie(async () => {
       // Others may have used up the budget while this one waited.
-      assertFew()
-      return await look()
+      assertFewFailures()
+      return await lookUp()
     })
   }
 }

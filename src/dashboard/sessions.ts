@@ -7,7 +7,7 @@ import { symmetricDecrypt } from 'better-auth/crypto'
 import { twoFactor } from 'better-auth/plugins/two-factor'
 import { CamelCasePlugin, Kysely } from 'kysely'
 import { PostgresJSDialect } from 'kysely-postgres-js'
-import { need, type Config } from '#core/config.ts'
+import { requireVariable, type Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import type { Log } from '#core/log.ts'
@@ -16,16 +16,16 @@ import { withoutReserving } from '#core/postgres/reserve.ts'
 import { PASSWORD_LENGTH } from '#domain/people/password.ts'
 
 /** The header in which it gets the address of the caller, which we have found out. */
-export const ADDRESS_HEADER = 'x-sluice-address'
+export const CLIENT_ADDRESS_HEADER = 'x-sluice-address'
 export const AUTH_PATH = '/api/auth'
-const NAME = 'Sluice'
+const APP_NAME = 'Sluice'
 const CONNECTIONS = 2
 
 export type Sessions = Awaited<ReturnType<typeof openSessions>>
 
 /** Opens it over connections of its own, because it reads times as `Date`; they end with `ends`. */
 export async function openSessions(config: Config, log: Log, ends: AsyncDisposableStack) {
-  const pool = connectDatabase(need(config, 'DATABASE_URL'), {
+  const pool = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
     max: CONNECTIONS,
     application_name: 'sluice-sign-in',
     dates: true,
@@ -37,28 +37,29 @@ export async function openSessions(config: Config, log: Log, ends: AsyncDisposab
     /** Answers a request under `AUTH_PATH`. */
     handle: (request: Request): Promise<Response> => auth.handler(request),
     /**
-     * The id of the session that these headers belong to; undefined when there is none. `prolong`: it lasts longer when
+     * The id of the session that these headers belong to; undefined when there is none. `refresh`: it lasts longer when
      * the last time was a day ago, and its cookie with it: `set_cookies` must be answered then.
      */
     async find(
       headers: Headers,
-      { prolong = false } = {},
+      { refresh = false } = {},
     ): Promise<{ session_id: string; set_cookies: string[] } | undefined> {
-      const query = { disableRefresh: !prolong }
-      const { headers: answered, response } = await auth.api.getSession({
+      const query = { disableRefresh: !refresh }
+      const { headers: response_headers, response } = await auth.api.getSession({
         headers,
         query,
         returnHeaders: true,
       })
       return response === null
         ? undefined
-        : { session_id: response.session.id, set_cookies: answered.getSetCookie() }
+        : { session_id: response.session.id, set_cookies: response_headers.getSetCookie() }
     },
     hashPassword: (password: string): Promise<string> => context.password.hash(password),
     verifyPassword: (hash: string, password: string): Promise<boolean> =>
       context.password.verify({ hash, password }),
     /** Opens what it has sealed, such as the secret of one-time codes. */
-    open: (sealed: string): Promise<string> => symmetricDecrypt({ key: context.secretConfig, data: sealed }),
+    decrypt: (sealed: string): Promise<string> =>
+      symmetricDecrypt({ key: context.secretConfig, data: sealed }),
   }
 }
 
@@ -73,10 +74,10 @@ function openKysely(pool: Sql): Kysely<unknown> {
 function createAuth(config: Config, log: Log, db: Kysely<unknown>) {
   const { DASHBOARD_URL } = config
   return betterAuth({
-    appName: NAME,
+    appName: APP_NAME,
     basePath: AUTH_PATH,
     ...(DASHBOARD_URL !== undefined && { baseURL: DASHBOARD_URL }),
-    secrets: secretsOf(need(config, 'ENCRYPTION_KEY')),
+    secrets: secretsOf(requireVariable(config, 'ENCRYPTION_KEY')),
     database: { db, type: 'postgres', transaction: false },
     // Users are created by invitations.
     emailAndPassword: {
@@ -93,17 +94,19 @@ function createAuth(config: Config, log: Log, db: Kysely<unknown>) {
     rateLimit: { enabled: false },
     telemetry: { enabled: false },
     plugins: [
-      twoFactor({ issuer: NAME, schema: { twoFactor: { modelName: 'userTwoFactors' } } }),
+      twoFactor({ issuer: APP_NAME, schema: { twoFactor: { modelName: 'userTwoFactors' } } }),
       passkey({
-        rpName: NAME,
+        rpName: APP_NAME,
         rpID: DASHBOARD_URL === undefined ? 'localhost' : new URL(DASHBOARD_URL).hostname,
         // A passkey replaces both password and code, so it must verify the user itself.
         authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
         registration: {
-          afterVerification: ({ verification }) => mustVerify(verification.registrationInfo?.userVerified),
+          afterVerification: ({ verification }) =>
+            assertUserVerified(verification.registrationInfo?.userVerified),
         },
         authentication: {
-          afterVerification: ({ verification }) => mustVerify(verification.authenticationInfo.userVerified),
+          afterVerification: ({ verification }) =>
+            assertUserVerified(verification.authenticationInfo.userVerified),
         },
         schema: { passkey: { modelName: 'userPasskeys', fields: { credentialID: 'credentialId' } } },
       }),
@@ -113,7 +116,7 @@ function createAuth(config: Config, log: Log, db: Kysely<unknown>) {
       useSecureCookies: DASHBOARD_URL?.startsWith('https:') === true,
       defaultCookieAttributes: { sameSite: 'strict', httpOnly: true },
       database: { generateId: () => newId() },
-      ipAddress: { ipAddressHeaders: [ADDRESS_HEADER] },
+      ipAddress: { ipAddressHeaders: [CLIENT_ADDRESS_HEADER] },
       // The guard has checked the request already.
       disableCSRFCheck: true,
     },
@@ -124,7 +127,7 @@ function createAuth(config: Config, log: Log, db: Kysely<unknown>) {
   })
 }
 
-function mustVerify(user_verified: boolean | undefined): void {
+function assertUserVerified(user_verified: boolean | undefined): void {
   if (user_verified !== true) throw new APIError('BAD_REQUEST', { code: 'PASSKEY_UNVERIFIED' })
 }
 

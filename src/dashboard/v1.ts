@@ -4,11 +4,11 @@ import { buildApi } from '#api/app.ts'
 import type { ApiContext } from '#api/context.ts'
 import { SCOPES } from '#domain/areas.ts'
 import type { AuditAct } from '#domain/people/audit-log.ts'
-import { inTenant, type DashboardContext } from './context.ts'
-import { changes } from './guard.ts'
+import { requireTenant, type DashboardContext } from './context.ts'
+import { isMutating } from './guard.ts'
 import { recordAct, recordOutcome } from './on-record.ts'
-import { assertMay, READS } from './roles.ts'
-import { askedOf } from './told.ts'
+import { assertAllowed, READ_ONLY_ACTS } from './roles.ts'
+import { auditedParameters } from './audited-parameters.ts'
 
 const ALL_SCOPES = new Set(SCOPES)
 
@@ -24,20 +24,20 @@ export async function buildApiForSessions(
 
   const app = await buildApi(context, {
     onOperation({ method, name }) {
-      if (changes({ method })) operations.push(name)
+      if (isMutating({ method })) operations.push(name)
     },
     async authenticate(request) {
       const { user_id, tenant } = await gate.enter(request)
-      if (changes(request) && !request.is404) assertMay(tenant.role, operationOf(request))
+      if (isMutating(request) && !request.is404) assertAllowed(tenant.role, operationName(request))
       return { key_id: user_id, tenant_id: tenant.id, scopes: ALL_SCOPES }
     },
     callerOf: ({ signed_in }) => ({ user_id: signed_in?.user_id }),
     async before(request, reply) {
       if (request.is404) return
-      const act: AuditAct = { action: operationOf(request), ...askedOf(request) }
-      const { tenant } = inTenant(request)
-      if (!isAct(request)) {
-        if (tenant.role === 'operator') await gate.recordLook(request, tenant.id, act)
+      const act: AuditAct = { action: operationName(request), ...auditedParameters(request) }
+      const { tenant } = requireTenant(request)
+      if (!isAuditedAct(request)) {
+        if (tenant.role === 'operator') await gate.recordAccess(request, tenant.id, act)
         return
       }
       await recordAct(context, request, reply, tenant.id, act)
@@ -48,11 +48,11 @@ export async function buildApiForSessions(
 }
 
 /** Whether a request changes something, so that it is put on record as an act. */
-export function isAct(request: FastifyRequest): boolean {
-  return changes(request) && !request.is404 && !READS.has(operationOf(request))
+export function isAuditedAct(request: FastifyRequest): boolean {
+  return isMutating(request) && !request.is404 && !READ_ONLY_ACTS.has(operationName(request))
 }
 
 /** Its name in the document, or what was asked for. */
-function operationOf({ method, routeOptions: { config, url } }: FastifyRequest): string {
-  return config.literal?.operation_id ?? `${method} ${url ?? ''}`
+function operationName({ method, routeOptions: { config, url } }: FastifyRequest): string {
+  return config.definition?.operation_id ?? `${method} ${url ?? ''}`
 }

@@ -20,14 +20,14 @@ export type ApiKey = {
 /** The tenant and scopes of a valid key. */
 export type Credentials = { key_id: string; tenant_id: string; scopes: Set<Scope> }
 
-const SHAPE = /^sk_live_[a-z0-9-]{1,40}_[0-9A-Za-z]{32}$/
+const KEY_PATTERN = /^sk_live_[a-z0-9-]{1,40}_[0-9A-Za-z]{32}$/
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
 /** Whose keys they are. */
 type KeyTenant = Pick<Tenant, 'id' | 'slug'>
 
 /** A key that was just made. `secret` is the whole key; it is not kept and cannot be shown again. */
-type NewKey = ApiKey & { secret: string; audit_entry: number }
+type CreatedApiKey = ApiKey & { secret: string; audit_entry: number }
 
 /** Makes a key, on record. */
 export async function createApiKey(
@@ -35,7 +35,7 @@ export async function createApiKey(
   tenant: KeyTenant,
   key: { name: string; scopes: Scope[]; expires_at: string | null },
   by: Actor,
-): Promise<NewKey> {
+): Promise<CreatedApiKey> {
   const [id, secret] = [newId(), newSecret(tenant)]
   const last_four = secret.slice(-4)
   const entry = {
@@ -44,24 +44,24 @@ export async function createApiKey(
     subject_id: id,
     details: { ...key, last_four },
   } as const
-  const [row] = await sql<Omit<NewKey, 'secret'>[]>`
-    with made as (
+  const [row] = await sql<Omit<CreatedApiKey, 'secret'>[]>`
+    with created as (
       insert into api_keys (tenant_id, id, name, hash, last_four, scopes, expires_at)
       values (${tenant.id}, ${id}, ${key.name}, ${hashOf(secret)}, ${last_four}, ${key.scopes}, ${key.expires_at})
       returning ${keyColumns(sql)}
     )
-    select made.*, ${appending(sql, by, entry)} as audit_entry from made`
+    select created.*, ${appending(sql, by, entry)} as audit_entry from created`
   return { ...row!, secret }
 }
 
-/** The keys of a tenant, newest first: the valid ones and, up to `most` in all, those that are over. */
-export async function listApiKeys(sql: Sql, tenant_id: string, most = Infinity): Promise<ApiKey[]> {
+/** The keys of a tenant, newest first: the valid ones and, up to `limit` in all, those that are over. */
+export async function listApiKeys(sql: Sql, tenant_id: string, limit = Infinity): Promise<ApiKey[]> {
   return await sql<ApiKey[]>`
     select * from (
       select ${keyColumns(sql)} from api_keys k
       where k.tenant_id = ${tenant_id} order by (${isValid(sql)}) desc, created_at desc
-      limit ${most === Infinity ? null : most}::integer
-    ) shown
+      limit ${limit === Infinity ? null : limit}::integer
+    ) listed
     order by created_at desc`
 }
 
@@ -82,7 +82,7 @@ export async function rotateApiKey(
   id: string,
   grace_s: number,
   by: Actor,
-): Promise<NewKey | undefined> {
+): Promise<CreatedApiKey | undefined> {
   const [new_key, secret] = [newId(), newSecret(tenant)]
   const entry = {
     action: 'keys.rotate',
@@ -90,21 +90,21 @@ export async function rotateApiKey(
     subject_id: id,
     details: { grace_s, new_key },
   } as const
-  const [row] = await sql<Omit<NewKey, 'secret'>[]>`
+  const [row] = await sql<Omit<CreatedApiKey, 'secret'>[]>`
     with old as (
       select tenant_id, id, name, scopes, expires_at from api_keys
       where tenant_id = ${tenant.id} and id = ${id} and revoked_at is null
         and (expires_at is null or expires_at > now())
       for update
-    ), ending as (
+    ), expiring as (
       update api_keys k set expires_at = least(old.expires_at, now() + ${grace_s} * interval '1 second')
       from old where k.tenant_id = old.tenant_id and k.id = old.id
-    ), made as (
+    ), created as (
       insert into api_keys (tenant_id, id, name, hash, last_four, scopes, expires_at)
       select tenant_id, ${new_key}, name, ${hashOf(secret)}, ${secret.slice(-4)}, scopes, expires_at from old
       returning ${keyColumns(sql)}
     )
-    select made.*, ${appending(sql, by, entry)} as audit_entry from made`
+    select created.*, ${appending(sql, by, entry)} as audit_entry from created`
   return row && { ...row, secret }
 }
 
@@ -134,22 +134,22 @@ function isValid(sql: Sql): Fragment {
 }
 
 /** Whether this has the form of a key; anything else need not be looked up. */
-export function isKeyShaped(secret: string): boolean {
-  return SHAPE.test(secret)
+export function hasKeyFormat(secret: string): boolean {
+  return KEY_PATTERN.test(secret)
 }
 
-type FoundCredentials = Credentials & { expires_in_ms: number | null }
+type ExpiringCredentials = Credentials & { expires_in_ms: number | null }
 
 /** The credentials of a key, or undefined when it is unknown, revoked or expired. */
-export async function findCredentials(sql: Sql, secret: string): Promise<FoundCredentials | undefined> {
-  return (await findEachCredentials(sql, [secret]))[0]
+export async function findCredentials(sql: Sql, secret: string): Promise<ExpiringCredentials | undefined> {
+  return (await findManyCredentials(sql, [secret]))[0]
 }
 
 /** The same for several keys at once, in their order. */
-export async function findEachCredentials(
+export async function findManyCredentials(
   sql: Sql,
   secrets: string[],
-): Promise<(FoundCredentials | undefined)[]> {
+): Promise<(ExpiringCredentials | undefined)[]> {
   const hashes = secrets.map((secret) => hashOf(secret).toString('hex'))
   const rows = await sql<
     { hash: string; id: string; tenant_id: string; scopes: Scope[]; expires_in_ms: number | null }[]
@@ -174,7 +174,7 @@ export async function findEachCredentials(
 }
 
 /** Records that a key was used, at most once a minute. */
-export async function touchApiKey(sql: Sql, tenant_id: string, id: string): Promise<void> {
+export async function recordKeyUse(sql: Sql, tenant_id: string, id: string): Promise<void> {
   await sql`
     update api_keys set last_used_at = now()
     where tenant_id = ${tenant_id} and id = ${id}

@@ -5,7 +5,7 @@ import { ConfigError, type Config } from '#core/config.ts'
 import { AI, EMAIL, IDENTITY, PAYMENTS, PAYOUTS, SMS, TOP_UPS } from '#core/config/providers.ts'
 import type { VariableName } from '#core/config/variables.ts'
 
-type AreaFacts<Scope extends string> = {
+type AreaDefinition<Scope extends string> = {
   /** Every path that begins with one of these belongs to the area. */
   paths: readonly string[]
   /** Who does for us what is asked for there; left out where nobody has to, or nobody does yet. */
@@ -17,10 +17,10 @@ type AreaFacts<Scope extends string> = {
   /** Its headings in the documentation with their descriptions. An area without headings is not built yet. */
   tags?: Readonly<Record<string, string>>
   /** For an area that is not built yet: paths with a POST, and the scope that it will need. */
-  posts?: Readonly<Record<string, Scope>>
+  planned_posts?: Readonly<Record<string, Scope>>
 }
 
-const TABLE = {
+const DEFINITIONS = {
   customers: {
     paths: ['/v1/customers'],
     tags: { customers: 'The people and companies that pay.' },
@@ -134,13 +134,13 @@ const TABLE = {
         'keep webhook endpoints and rotate their secrets, test them, replay deliveries, recover',
     },
   },
-} as const satisfies Record<string, AreaFacts<string>>
+} as const satisfies Record<string, AreaDefinition<string>>
 
-export type Area = keyof typeof TABLE
+export type Area = keyof typeof DEFINITIONS
 /** A permission of an API key; each belongs to an area. */
-export type Scope = { [Name in Area]: keyof (typeof TABLE)[Name]['scopes'] }[Area]
+export type Scope = { [Name in Area]: keyof (typeof DEFINITIONS)[Name]['scopes'] }[Area]
 
-export const AREAS: typeof TABLE & Readonly<Record<Area, AreaFacts<Scope>>> = TABLE
+export const AREAS: typeof DEFINITIONS & Readonly<Record<Area, AreaDefinition<Scope>>> = DEFINITIONS
 export const AREA_NAMES = Object.keys(AREAS) as readonly Area[]
 export const SCOPES = Object.values(AREAS).flatMap(({ scopes }) => Object.keys(scopes)) as readonly Scope[]
 
@@ -179,19 +179,19 @@ export function areaStates(
   disabled: readonly string[],
   is_missing: (credential: VariableName) => boolean = () => false,
 ): AreaStates {
-  const strange = disabled.find((name) => !Object.hasOwn(AREAS, name))
-  if (strange !== undefined)
+  const unknown_name = disabled.find((name) => !Object.hasOwn(AREAS, name))
+  if (unknown_name !== undefined)
     throw new ConfigError(
-      `DISABLED_AREAS: no area is called "${strange}"; there are ${AREA_NAMES.join(', ')}`,
+      `DISABLED_AREAS: no area is called "${unknown_name}"; there are ${AREA_NAMES.join(', ')}`,
     )
-  const left = AREA_NAMES.filter((area) => !disabled.includes(area))
-  const built = left.filter((area) => AREAS[area].tags !== undefined)
-  const lacks = (area: Area) => AREAS[area].credentials?.some(is_missing) === true
+  const enabled = AREA_NAMES.filter((area) => !disabled.includes(area))
+  const built = enabled.filter((area) => AREAS[area].tags !== undefined)
+  const lacksCredentials = (area: Area) => AREAS[area].credentials?.some(is_missing) === true
   return {
-    deployed: built.filter((area) => !lacks(area)),
+    deployed: built.filter((area) => !lacksCredentials(area)),
     switched_off: AREA_NAMES.filter((area) => disabled.includes(area)),
-    not_deployed: left.filter((area) => !built.includes(area)),
-    without_credentials: built.filter(lacks),
+    not_deployed: enabled.filter((area) => !built.includes(area)),
+    without_credentials: built.filter(lacksCredentials),
     channels_without_credentials: [],
   }
 }

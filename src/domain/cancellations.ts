@@ -1,15 +1,15 @@
 // Cancellations that were only recorded, because a call was under way: whether something is still to come of them.
 import type { Sql } from '#core/db.ts'
-import { subjectOf } from './subjects.ts'
+import { resourceOf } from './resources.ts'
 
 /** Whether a cancellation that was recorded for a row is no longer asked for, and the row is not canceled. */
 export async function isCancelDropped(
   sql: Sql,
-  noun: 'payment' | 'payout',
+  resource: 'payment' | 'payout',
   { tenant_id, id }: { tenant_id: string; id: string },
 ): Promise<boolean> {
   const [row] = await sql<{ dropped: boolean }[]>`
     select status <> 'canceled' and (not open or cancel_requested_at is null) as dropped
-    from ${sql(subjectOf(noun).table)} where tenant_id = ${tenant_id} and id = ${id}`
+    from ${sql(resourceOf(resource).table)} where tenant_id = ${tenant_id} and id = ${id}`
   return row?.dropped === true
 }

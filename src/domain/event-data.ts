@@ -2,44 +2,44 @@
 import { z } from 'zod'
 import type { Json, Sql } from '#core/db.ts'
 import { SealError, type Vault } from '#core/secrets.ts'
-import type { CompletingRow } from './subject.ts'
-import { nounOf, subjectOf, type Noun } from './subjects.ts'
+import type { CompletionRow } from './resource.ts'
+import { resourceNameOf, resourceOf, type ResourceName } from './resources.ts'
 
 /** An event with the data that it stores. */
 export type StoredEvent = { tenant_id: string; type: string; stored: Json }
 
 /** Completes the data of an event by the row that was found for it. */
-export type CompleteData = (event: StoredEvent, row: CompletingRow | null) => Json
+export type EventCompleter = (event: StoredEvent, row: CompletionRow | null) => Json
 
 /** Where many events are read, a longer value is left out of their data. */
-export const MOST_BYTES_OF_MANY = 20_000
+export const MAX_LISTED_VALUE_BYTES = 20_000
 
-const named = z.object({ id: z.uuid() })
+const identifiedData = z.object({ id: z.uuid() })
 
 /**
  * The rows that complete events, in their order: one statement for each noun of which there are any. Null for an event that needs
  * none, and for one whose row is gone.
  */
-export async function findCompletingRows(
+export async function findCompletionRows(
   sql: Sql,
   events: StoredEvent[],
-  most_bytes: number | null,
-): Promise<(CompletingRow | null)[]> {
+  max_bytes: number | null,
+): Promise<(CompletionRow | null)[]> {
   const wanted = events.flatMap((event, nth) => {
     const key = keyOf(event)
     return key === undefined ? [] : [{ ...key, nth }]
   })
-  const found: (CompletingRow | null)[] = events.map(() => null)
-  for (const [noun, asked] of Map.groupBy(wanted, (each) => each.noun)) {
-    const { table, completes } = subjectOf(noun)
-    const rows = await sql<(CompletingRow & { nth: number[] })[]>`
-      select asked.nth, p.tenant_id, p.id, ${completes!.columns(sql, most_bytes)}
+  const found: (CompletionRow | null)[] = events.map(() => null)
+  for (const [resource, requested] of Map.groupBy(wanted, (each) => each.resource)) {
+    const { table, completion } = resourceOf(resource)
+    const rows = await sql<(CompletionRow & { nth: number[] })[]>`
+      select requested.nth, p.tenant_id, p.id, ${completion!.columns(sql, max_bytes)}
       from (
         select a.tenant_id, a.id, jsonb_agg(a.nth) as nth
-        from jsonb_to_recordset(${sql.json(asked)}) as a(tenant_id uuid, id uuid, nth integer) group by 1, 2
-      ) asked
+        from jsonb_to_recordset(${sql.json(requested)}) as a(tenant_id uuid, id uuid, nth integer) group by 1, 2
+      ) requested
       cross join lateral (
-        select * from ${sql(table)} p where p.tenant_id = asked.tenant_id and p.id = asked.id offset 0) p`
+        select * from ${sql(table)} p where p.tenant_id = requested.tenant_id and p.id = requested.id offset 0) p`
     for (const { nth: places, ...row } of rows) for (const nth of places) found[nth] = row
   }
   return found
@@ -49,15 +49,19 @@ export async function findCompletingRows(
  * The data of an event, with what `row` adds. Null stands for what is not there: it was erased, or the event has none of it.
  * Throws SealError when the keys of this process do not open it.
  */
-export function completedData({ type, stored }: StoredEvent, row: CompletingRow | null, vault: Vault): Json {
-  const noun = nounOf(type)
-  const completion = noun && subjectOf(noun).completes
+export function completeEventData(
+  { type, stored }: StoredEvent,
+  row: CompletionRow | null,
+  vault: Vault,
+): Json {
+  const resource = resourceNameOf(type)
+  const completion = resource && resourceOf(resource).completion
   if (completion === undefined) return stored
-  const nothing = Object.fromEntries(completion.fields.map((field) => [field, null]))
+  const empty = Object.fromEntries(completion.fields.map((field) => [field, null]))
   return Object.assign(
     {},
     stored,
-    nothing,
+    empty,
     row === null ? {} : opened(() => completion.open(row, stored, vault)),
   )
 }
@@ -76,12 +80,12 @@ function keyOf({
   tenant_id,
   type,
   stored,
-}: StoredEvent): { noun: Noun; tenant_id: string; id: string } | undefined {
-  const noun = nounOf(type)
-  if (noun === undefined) return undefined
-  const { completes } = subjectOf(noun)
-  if (completes === undefined || completes.words?.every((word) => type !== `${noun}.${word}`))
+}: StoredEvent): { resource: ResourceName; tenant_id: string; id: string } | undefined {
+  const resource = resourceNameOf(type)
+  if (resource === undefined) return undefined
+  const { completion } = resourceOf(resource)
+  if (completion === undefined || completion.event_names?.every((word) => type !== `${resource}.${word}`))
     return undefined
-  const about = named.safeParse(stored).data
-  return about && { noun, tenant_id, id: about.id }
+  const identified = identifiedData.safeParse(stored).data
+  return identified && { resource, tenant_id, id: identified.id }
 }

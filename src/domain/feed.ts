@@ -4,8 +4,8 @@ import { isRolledBack, unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { anyJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
 import type { StoredEvent } from './event-data.ts'
-import { EVENTS, typesMatching } from './events.ts'
-import { filedBy, NOUNS, rootOf, subjectOf } from './subjects.ts'
+import { EVENTS, matchEventTypes } from './events.ts'
+import { rootIdColumn, RESOURCE_NAMES, rootOf, resourceOf } from './resources.ts'
 
 /** An event in answers. */
 export const eventSchema = z
@@ -42,13 +42,13 @@ export type FeedRow = Omit<FeedEvent, 'data'> & StoredEvent
  * By so much the order of the sequences may differ from that of time: an event gets its sequence when it is committed, and
  * no transaction of ours lasts that long.
  */
-const DISORDER = '5 minutes'
+const MAX_SEQUENCE_DISORDER = '5 minutes'
 
 export type FeedQuery = {
   /** Only those with a higher sequence. */
   after: number
   limit: number
-  /** A type, `<noun>.*` or `*`. */
+  /** A type, `<resource>.*` or `*`. */
   type?: string
   /** Only those of this resource. */
   subject_id?: string
@@ -57,7 +57,7 @@ export type FeedQuery = {
   /** Created before. */
   created_to?: string | undefined
   /** Few have a higher sequence, so they are read by that, whatever is asked for. */
-  few?: boolean
+  near_end?: boolean
 }
 
 /**
@@ -66,11 +66,11 @@ export type FeedQuery = {
  */
 export async function sequenceEvents(
   sql: Sql,
-  most: number,
+  limit: number,
 ): Promise<{ tenant_id: string; events: number; deliveries: number; more: boolean }[]> {
   try {
     return await sql<{ tenant_id: string; events: number; deliveries: number; more: boolean }[]>`
-      select tenant_id, events, deliveries, more from sequence_events(${most})`
+      select tenant_id, events, deliveries, more from sequence_events(${limit})`
   } catch (error) {
     if (isRolledBack(error)) return []
     throw error
@@ -79,56 +79,58 @@ export async function sequenceEvents(
 
 /** The events of a tenant by their sequences, the lowest first. Events without one are not among them. */
 export async function listFeed(sql: Sql, tenant_id: string, query: FeedQuery): Promise<FeedRow[]> {
-  const { limit, type, subject_id, few = false } = query
-  const types = type === undefined ? null : typesMatching(type)
-  const later = laterIn(sql, tenant_id, query, await rangeOf(sql, tenant_id, query))
-  const next = sql`order by e.sequence limit ${limit}`
-  if (subject_id !== undefined && few)
+  const { limit, type, subject_id, near_end = false } = query
+  const types = type === undefined ? null : matchEventTypes(type)
+  const condition = matchesFeedQuery(sql, tenant_id, query, await sequenceRangeOf(sql, tenant_id, query))
+  const order_and_limit = sql`order by e.sequence limit ${limit}`
+  if (subject_id !== undefined && near_end)
     return await sql<FeedRow[]>`
-      select ${eventColumns(sql)} from (select * from events e where ${later} order by e.sequence offset 0) e
-      where e.subject_id in (select id from (${filedIds(sql, tenant_id, subject_id)}) filed)
-        and ${ownId(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
-      ${next}`
+      select ${eventColumns(sql)} from (select * from events e where ${condition} order by e.sequence offset 0) e
+      where e.subject_id in (select id from (${rootIds(sql, tenant_id, subject_id)}) root)
+        and ${resourceIdOf(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
+      ${order_and_limit}`
   if (subject_id !== undefined)
     return await sql<FeedRow[]>`
-      select ${eventColumns(sql)} from (${filedIds(sql, tenant_id, subject_id)}) filed
-      -- All that is filed there is read: by its sequences the feed would be, which is longer.
-      cross join lateral (select * from events e where ${later} and e.subject_id = filed.id offset 0) e
-      where ${ownId(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
-      ${next}`
+      select ${eventColumns(sql)} from (${rootIds(sql, tenant_id, subject_id)}) root
+      -- All that is root there is read: by its sequences the feed would be, which is longer.
+      cross join lateral (select * from events e where ${condition} and e.subject_id = root.id offset 0) e
+      where ${resourceIdOf(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
+      ${order_and_limit}`
   if (types === null || types.length === EVENTS.length)
-    return await sql<FeedRow[]>`select ${eventColumns(sql)} from events e where ${later} ${next}`
+    return await sql<
+      FeedRow[]
+    >`select ${eventColumns(sql)} from events e where ${condition} ${order_and_limit}`
   // Each type has its own range of an index, so that what is rare is found among millions of others.
   return await sql<FeedRow[]>`
     select ${eventColumns(sql)} from unnest(${types}::text[]) as wanted(type)
-    cross join lateral (select * from events e where ${later} and e.type = wanted.type ${next}) e
-    ${next}`
+    cross join lateral (select * from events e where ${condition} and e.type = wanted.type ${order_and_limit}) e
+    ${order_and_limit}`
 }
 
-type Range = { first: number; last: number | null }
+type SequenceRange = { first: number; last: number | null }
 
 /** The sequences between which all events of these times are: above `first` and, unless more may come, up to `last`. */
-async function rangeOf(
+async function sequenceRangeOf(
   sql: Sql,
   tenant_id: string,
-  { created_from, created_to, few = false }: FeedQuery,
-): Promise<Range> {
-  if (few || (created_from === undefined && created_to === undefined)) return { first: 0, last: null }
-  const from = sql`${created_from ?? null}::timestamptz - ${DISORDER}::interval`
-  const to = sql`${created_to ?? null}::timestamptz + ${DISORDER}::interval`
-  const [range] = await sql<Range[]>`
-    select ${created_from === undefined ? sql`0` : positionAt(sql, from)} as first,
-      ${created_to === undefined ? sql`null` : sql`nullif(${positionAt(sql, to)}, s.last_sequence)`} as last
+  { created_from, created_to, near_end = false }: FeedQuery,
+): Promise<SequenceRange> {
+  if (near_end || (created_from === undefined && created_to === undefined)) return { first: 0, last: null }
+  const from = sql`${created_from ?? null}::timestamptz - ${MAX_SEQUENCE_DISORDER}::interval`
+  const to = sql`${created_to ?? null}::timestamptz + ${MAX_SEQUENCE_DISORDER}::interval`
+  const [range] = await sql<SequenceRange[]>`
+    select ${created_from === undefined ? sql`0` : sequenceAt(sql, from)} as first,
+      ${created_to === undefined ? sql`null` : sql`nullif(${sequenceAt(sql, to)}, s.last_sequence)`} as last
     from event_sequences s where s.tenant_id = ${tenant_id}`
   return range ?? { first: 0, last: null }
 }
 
 /** The condition for what `query` may list of the events `e`, beside their type and subject. */
-function laterIn(
+function matchesFeedQuery(
   sql: Sql,
   tenant_id: string,
   { after, created_from, created_to }: FeedQuery,
-  { first, last }: Range,
+  { first, last }: SequenceRange,
 ): Fragment {
   return sql`e.sequenced and e.tenant_id = ${tenant_id} and e.sequence > ${Math.max(after, first)}
     ${last === null ? sql`` : sql`and e.sequence <= ${last}`}
@@ -140,45 +142,52 @@ function laterIn(
  * Between the sequences of a tenant `s`, where its events begin to be of this time or later: the highest sequence below,
  * found by halves, since no index has the time of events.
  */
-function positionAt(sql: Sql, time: Fragment): Fragment {
+function sequenceAt(sql: Sql, time: Fragment): Fragment {
   return sql`(
-    with recursive halves as (
+    with recursive search as (
       select 0::bigint as low, s.last_sequence as high
       union all
-      select case when next.created_at < ${time} then next.sequence else halves.low end,
-        case when next.created_at < ${time} then halves.high else halves.low + (halves.high - halves.low) / 2 end
-      from halves left join lateral (
+      select case when next.created_at < ${time} then next.sequence else search.low end,
+        case when next.created_at < ${time} then search.high else search.low + (search.high - search.low) / 2 end
+      from search left join lateral (
         select e.sequence, e.created_at from events e
-        where e.sequenced and e.tenant_id = s.tenant_id and e.sequence > halves.low + (halves.high - halves.low) / 2
+        where e.sequenced and e.tenant_id = s.tenant_id and e.sequence > search.low + (search.high - search.low) / 2
         order by e.sequence limit 1
       ) next on true
-      where halves.low < halves.high
+      where search.low < search.high
     )
-    select high from halves where low >= high)`
+    select high from search where low >= high)`
 }
 
 /** The events of a tenant by their sequences, the highest first: those below `before`. Events without one are left out. */
 export async function listLatestEvents(
   sql: Sql,
   tenant_id: string,
-  { before, limit, type, subject_id }: Omit<FeedQuery, 'after' | 'few'> & { before?: number | undefined },
+  {
+    before,
+    limit,
+    type,
+    subject_id,
+  }: Omit<FeedQuery, 'after' | 'near_end'> & { before?: number | undefined },
 ): Promise<FeedRow[]> {
-  const types = type === undefined ? null : typesMatching(type)
-  const earlier = sql`
+  const types = type === undefined ? null : matchEventTypes(type)
+  const condition = sql`
     e.sequenced and e.tenant_id = ${tenant_id} ${before === undefined ? sql`` : sql`and e.sequence < ${before}`}`
-  const next = sql`order by e.sequence desc limit ${limit}`
+  const order_and_limit = sql`order by e.sequence desc limit ${limit}`
   if (subject_id !== undefined)
     return await sql<FeedRow[]>`
-      select ${eventColumns(sql)} from (${filedIds(sql, tenant_id, subject_id)}) filed
-      cross join lateral (select * from events e where ${earlier} and e.subject_id = filed.id offset 0) e
-      where ${ownId(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
-      ${next}`
+      select ${eventColumns(sql)} from (${rootIds(sql, tenant_id, subject_id)}) root
+      cross join lateral (select * from events e where ${condition} and e.subject_id = root.id offset 0) e
+      where ${resourceIdOf(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
+      ${order_and_limit}`
   if (types === null || types.length === EVENTS.length)
-    return await sql<FeedRow[]>`select ${eventColumns(sql)} from events e where ${earlier} ${next}`
+    return await sql<
+      FeedRow[]
+    >`select ${eventColumns(sql)} from events e where ${condition} ${order_and_limit}`
   return await sql<FeedRow[]>`
     select ${eventColumns(sql)} from unnest(${types}::text[]) as wanted(type)
-    cross join lateral (select * from events e where ${earlier} and e.type = wanted.type ${next}) e
-    ${next}`
+    cross join lateral (select * from events e where ${condition} and e.type = wanted.type ${order_and_limit}) e
+    ${order_and_limit}`
 }
 
 /** One event, also one that has no sequence yet; undefined when the tenant has none of this id. */
@@ -192,7 +201,7 @@ export async function findEvent(sql: Sql, tenant_id: string, id: string): Promis
  * The events that are filed under a row, those of its parts too, oldest first, and also those without a sequence. Those of
  * one moment are never parted, so that the moment can be the cursor: there may be a few more than `limit`.
  */
-export async function listFiledEvents(
+export async function listEventsOfRoot(
   sql: Sql,
   tenant_id: string,
   subject_id: string,
@@ -225,20 +234,20 @@ export async function findLastSequences(
 
 function eventColumns(sql: Sql): Fragment {
   return sql`
-    e.id, e.tenant_id, e.sequence, e.type, split_part(e.type, '.', 1) as subject_type, ${ownId(sql)} as subject_id,
+    e.id, e.tenant_id, e.sequence, e.type, split_part(e.type, '.', 1) as subject_type, ${resourceIdOf(sql)} as subject_id,
     e.data as stored, e.created_at`
 }
 
 /** The id of what the event `e` is of: a refund's is filed under its payment. */
-function ownId(sql: Sql): Fragment {
+function resourceIdOf(sql: Sql): Fragment {
   return sql`coalesce(e.data ->> 'id', e.subject_id::text)`
 }
 
 /** The ids under which events of this resource can be filed: its own, or that of what it is a part of. */
-function filedIds(sql: Sql, tenant_id: string, id: string): Fragment {
-  const parts = NOUNS.filter((noun) => rootOf(noun) !== noun).map(
-    (noun) => sql`
-      select ${sql(`r.${filedBy(noun)}`)} from ${sql(subjectOf(noun).table)} r
+function rootIds(sql: Sql, tenant_id: string, id: string): Fragment {
+  const parts = RESOURCE_NAMES.filter((resource) => rootOf(resource) !== resource).map(
+    (resource) => sql`
+      select ${sql(`r.${rootIdColumn(resource)}`)} from ${sql(resourceOf(resource).table)} r
       where r.tenant_id = ${tenant_id} and r.id = ${id}`,
   )
   return unionAll(sql, [sql`select ${id}::uuid as id`, ...parts])

@@ -4,9 +4,9 @@ import { metadataJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
 
 /** The first fields: which row it is, and whose. `example` is an id. */
-export function idFields(noun: string, example: string) {
+export function idFields(resource: string, example: string) {
   return {
-    id: z.uuid().meta({ description: `The id of the ${noun}.`, example }),
+    id: z.uuid().meta({ description: `The id of the ${resource}.`, example }),
     tenant_id: z.uuid().meta({
       description: 'The tenant that it belongs to.',
       example: '0198f6ef-9a00-7000-8000-00000000ac3e',
@@ -19,12 +19,12 @@ export function keyField(example: string) {
   return z.string().meta({ description: 'The idempotency key that it was created with.', example })
 }
 
-/** The last fields: what the caller keeps with it, and when it was written. `nouns` is the plural. */
-export function lastFields(nouns: string) {
+/** The last fields: what the caller keeps with it, and when it was written. `resources` is the plural. */
+export function trailingFields(resources: string) {
   return {
     metadata: metadataJson,
     created_at: timestamp.meta({
-      description: `When it was created. Unique among your ${nouns}, so lists use it as their cursor.`,
+      description: `When it was created. Unique among your ${resources}, so lists use it as their cursor.`,
     }),
     updated_at: timestamp.meta({ description: 'When it last changed.' }),
   }

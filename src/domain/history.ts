@@ -7,43 +7,47 @@ import { LOWEST_ID } from '#core/ids.ts'
 /** How far a move has got: everything before this was looked at. */
 export type MovePosition = { after: string; after_id: string }
 
-type Moved = { moved: number; position: MovePosition; next: MovePosition | null }
+type MoveResult = { moved: number; position: MovePosition; next: MovePosition | null }
 
-export const BEGINNING: MovePosition = {
+export const HISTORY_START: MovePosition = {
   after: '-infinity',
   after_id: LOWEST_ID,
 }
 
 /**
  * Moves jobs that finished more than an hour ago, with their attempts and notification, from the working tables into
- * the history, the oldest first. Looks at `most` jobs at once; `next` is null when there were fewer.
+ * the history, the oldest first. Looks at `limit` jobs at once; `next` is null when there were fewer.
  */
-export async function moveFinished(sql: Sql, position: MovePosition, most: number): Promise<Moved> {
-  return await move(sql, 'move_finished_jobs', position, most)
+export async function moveFinishedJobs(sql: Sql, position: MovePosition, limit: number): Promise<MoveResult> {
+  return await move(sql, 'move_finished_jobs', position, limit)
 }
 
 /** The same for notifications that were over as they came, without a job. */
-export async function moveNotifications(sql: Sql, position: MovePosition, most: number): Promise<Moved> {
-  return await move(sql, 'move_notifications', position, most)
+export async function moveJoblessNotifications(
+  sql: Sql,
+  position: MovePosition,
+  limit: number,
+): Promise<MoveResult> {
+  return await move(sql, 'move_notifications', position, limit)
 }
 
 async function move(
   sql: Sql,
   function_name: string,
   { after, after_id }: MovePosition,
-  most: number,
-): Promise<Moved> {
+  limit: number,
+): Promise<MoveResult> {
   const [row] = await sql<
-    { looked_at: number; moved: number; after: string | null; after_id: string | null }[]
+    { scanned: number; moved: number; after: string | null; after_id: string | null }[]
   >`
-    select looked_at, moved, reached::text as after, reached_id as after_id
-    from ${sql(function_name)}(${after}, ${after_id}, ${most})`
+    select scanned, moved, reached::text as after, reached_id as after_id
+    from ${sql(function_name)}(${after}, ${after_id}, ${limit})`
   const position = row!.after === null ? { after, after_id } : { after: row!.after, after_id: row!.after_id! }
-  return { moved: row!.moved, position, next: row!.looked_at < most ? null : position }
+  return { moved: row!.moved, position, next: row!.scanned < limit ? null : position }
 }
 
 /** Makes a partition for a coming week; null when there are enough, or when its lock was not free at once. */
-export async function makeNextPartition(sql: Sql): Promise<string | null> {
+export async function createNextPartition(sql: Sql): Promise<string | null> {
   const [row] = await sql<{ name: string | null }[]>`select make_next_partition() as name`
   return row!.name
 }

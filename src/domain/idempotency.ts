@@ -2,7 +2,7 @@
 // nothing.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { createdWithin, type ListPage } from './pages.ts'
-import { subjectOf, type Noun } from './subjects.ts'
+import { resourceOf, type ResourceName } from './resources.ts'
 
 /** What is stored of a request with its key. `idempotency_key` null: the caller sent none, and nothing is stored. */
 export type IdempotentRequest = {
@@ -18,12 +18,12 @@ export type IdempotentRequest = {
   request_id: string | null
 }
 
-/** A request that asks for a job. `rung`: this process will ring for the job right after the commit. */
+/** A request that asks for a job. `will_wake`: this process will ring for the job right after the commit. */
 export type JobRequest = IdempotentRequest & {
   tenant_id: string
   job_id: string
   event_id: string
-  rung: boolean
+  will_wake: boolean
 }
 
 /** The columns of an `IdempotentRequest`, as a statement reads it. */
@@ -34,15 +34,15 @@ export function keyColumns(sql: Sql | Tx): Fragment {
 /** The columns of a `JobRequest`, as a statement reads it. */
 export function jobRequestColumns(sql: Sql | Tx): Fragment {
   return sql`
-    tenant_id uuid, job_id uuid, event_id uuid, rung boolean, request_id text, ${keyColumns(sql)}`
+    tenant_id uuid, job_id uuid, event_id uuid, will_wake boolean, request_id text, ${keyColumns(sql)}`
 }
 
-export type Remembered = {
+export type StoredKey = {
   key: string
   route: string
   fingerprint: string
   /** The noun of what the key protects. */
-  resource: Noun
+  resource: ResourceName
   resource_id: string
   job_id: string | null
   created_at: string
@@ -50,18 +50,18 @@ export type Remembered = {
 
 /**
  * Whether the key of the request `a` was used before: it is stored for this route, or in a row of `resource`, which is
- * kept longer than the key; `made_there`: the condition for rows `r` that are made on this route, where several make
+ * kept longer than the key; `route_rows`: the condition for rows `r` that are made on this route, where several make
  * them. The accepting statement leaves such requests out, so that a replay does not undo the batch that it came in. The
  * `offset` keeps this a look-up for each request: an anti-join, planned while the table was empty, would later scan it.
  */
-export function isKnown(sql: Sql | Tx, resource?: Noun, made_there = sql`true`): Fragment {
-  const remembered = sql`exists (
+export function isKeyUsed(sql: Sql | Tx, resource?: ResourceName, route_rows = sql`true`): Fragment {
+  const stored = sql`exists (
     select from idempotency_keys k
     where k.tenant_id = a.tenant_id and k.key = a.idempotency_key and k.scope = a.route offset 0)`
-  if (resource === undefined) return remembered
-  return sql`(${remembered} or exists (
-    select from ${sql(subjectOf(resource).table)} r
-    where r.tenant_id = a.tenant_id and r.idempotency_key = a.idempotency_key and ${made_there} offset 0))`
+  if (resource === undefined) return stored
+  return sql`(${stored} or exists (
+    select from ${sql(resourceOf(resource).table)} r
+    where r.tenant_id = a.tenant_id and r.idempotency_key = a.idempotency_key and ${route_rows} offset 0))`
 }
 
 /**
@@ -69,7 +69,7 @@ export function isKnown(sql: Sql | Tx, resource?: Noun, made_there = sql`true`):
  * fingerprint, resource_id, job_id`. There is no "on conflict": when two requests use one key at the same moment, the
  * second fails, its whole statement is undone, and it becomes a replay.
  */
-export function remember(sql: Sql | Tx, resource: Noun, accepted: Fragment): Fragment {
+export function storeKeys(sql: Sql | Tx, resource: ResourceName, accepted: Fragment): Fragment {
   return sql`
     insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, job_id)
     select tenant_id, idempotency_key, route, fingerprint, ${resource}, resource_id, job_id
@@ -77,46 +77,46 @@ export function remember(sql: Sql | Tx, resource: Noun, accepted: Fragment): Fra
 }
 
 /** A key as it was sent, on its route. */
-export type SentKey = { tenant_id: string; key: string; route: string }
+export type KeyOnRoute = { tenant_id: string; key: string; route: string }
 
 /** What is stored of each key on its route, in the order asked; undefined where that is nothing. */
-export async function findRemembered(sql: Sql, asked: SentKey[]): Promise<(Remembered | undefined)[]> {
-  const rows = await sql<(Remembered & { nth: number })[]>`
+export async function findStoredKeys(sql: Sql, requested: KeyOnRoute[]): Promise<(StoredKey | undefined)[]> {
+  const rows = await sql<(StoredKey & { nth: number })[]>`
     select k.key, k.scope as route, k.fingerprint, k.resource, k.resource_id, k.job_id, k.created_at, nth
-    from ${keysAsked(sql, asked)}`
-  return inOrder(asked, rows, (remembered) => remembered)
+    from ${storedKeys(sql, requested)}`
+  return inOrder(requested, rows, (stored) => stored)
 }
 
 /** What a key protects, with the fingerprint of its request. */
-export type Protected<T> = { fingerprint: string; resource: T }
+export type KeyedResource<T> = { fingerprint: string; resource: T }
 
 /**
  * The resources that the keys protect, in the order asked, in one statement: for requests that are answered without
  * a job. `columns` are those of the resource.
  */
-export async function findProtected<T extends object>(
+export async function findByKeys<T extends object>(
   sql: Sql,
-  noun: Noun,
+  resource: ResourceName,
   columns: Fragment,
-  asked: SentKey[],
-): Promise<(Protected<T> | undefined)[]> {
+  requested: KeyOnRoute[],
+): Promise<(KeyedResource<T> | undefined)[]> {
   const rows = await sql<(T & { nth: number; fingerprint: string })[]>`
     select nth, k.fingerprint, r.*
-    from ${keysAsked(sql, asked)}
+    from ${storedKeys(sql, requested)}
     cross join lateral (
-      select ${columns} from ${sql(subjectOf(noun).table)}
+      select ${columns} from ${sql(resourceOf(resource).table)}
       where tenant_id = k.tenant_id and id = k.resource_id offset 0
     ) r`
-  return inOrder(asked, rows, ({ fingerprint, ...resource }) => ({
+  return inOrder(requested, rows, ({ fingerprint, ...resource }) => ({
     fingerprint,
     resource: resource as unknown as T,
   }))
 }
 
 /** The stored keys `k` of those that are asked for, with their place in the order, `nth`. */
-function keysAsked(sql: Sql, asked: SentKey[]): Fragment {
+function storedKeys(sql: Sql, requested: KeyOnRoute[]): Fragment {
   return sql`
-    jsonb_to_recordset(${sql.json(asked.map((each, nth) => ({ ...each, nth })))}) as a(
+    jsonb_to_recordset(${sql.json(requested.map((each, nth) => ({ ...each, nth })))}) as a(
       nth integer, tenant_id uuid, key text, route text)
     cross join lateral (
       select * from idempotency_keys
@@ -125,12 +125,12 @@ function keysAsked(sql: Sql, asked: SentKey[]): Fragment {
 }
 
 function inOrder<Row extends { nth: number }, T>(
-  asked: SentKey[],
+  requested: KeyOnRoute[],
   rows: Row[],
   valueOf: (row: Omit<Row, 'nth'>) => T,
 ): (T | undefined)[] {
   const found = new Map(rows.map(({ nth, ...row }) => [nth, valueOf(row)]))
-  return asked.map((_each, nth) => found.get(nth))
+  return requested.map((_each, nth) => found.get(nth))
 }
 
 /**
@@ -138,13 +138,13 @@ function inOrder<Row extends { nth: number }, T>(
  * of `limit`. Rows of one moment are never split between pages, so that the moment can be the cursor; there may be a
  * few more rows. The `offset` keeps this a look-up by the key, whatever the order.
  */
-export async function listByKey(
+export async function listKeyUses(
   sql: Sql,
   tenant_id: string,
   key: string,
   page: ListPage,
-): Promise<(Remembered & { job_state: string | null })[]> {
-  return await sql<(Remembered & { job_state: string | null })[]>`
+): Promise<(StoredKey & { job_state: string | null })[]> {
+  return await sql<(StoredKey & { job_state: string | null })[]>`
     select k.key, k.scope as route, k.fingerprint, k.resource, k.resource_id, k.job_id, k.created_at,
       j.state as job_state
     from (
@@ -161,7 +161,7 @@ export async function listByKey(
  * Deletes keys older than 30 days, the oldest first, at most `limit`. The unique key on the resource still prevents a
  * second one.
  */
-export async function forgetOldKeys(sql: Sql, limit: number): Promise<number> {
+export async function deleteOldKeys(sql: Sql, limit: number): Promise<number> {
   const rows = await sql`
     delete from idempotency_keys where ctid = any(array(
       select ctid from idempotency_keys where created_at < now() - interval '30 days'

@@ -12,67 +12,67 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 export function openAccounts(sql: Sql | Tx, accepted: Fragment): Fragment {
   return sql`
     insert into ledger_accounts (tenant_id, currency, name)
-    select fresh.tenant_id, fresh.currency, account.name
+    select missing.tenant_id, missing.currency, account.name
     from (
       select distinct p.tenant_id, p.currency from (${accepted}) p
       where not exists (
         select from ledger_accounts a
         where a.tenant_id = p.tenant_id and a.currency = p.currency and a.name = 'available' offset 0)
-    ) fresh
+    ) missing
     cross join (values ('available'), ('processor_clearing')) account(name)
     order by 1, 2, 3
     on conflict do nothing`
 }
 
 /**
- * The parts of a statement, from `wanted` to `reserved`, that reserve what is available to tenants. `wanted` selects
+ * The parts of a statement, from `requested` to `reserved`, that reserve what is available to tenants. `requested` selects
  * `nth` (in which order), `tenant_id, currency` (lower case), `amount_minor` and whatever else is of use. The part
- * `judged` has all of it again, with whether it is `reserved`, and the `available_minor` that it was judged by.
+ * `decided` has all of it again, with whether it is `reserved`, and the `available_minor` that it was judged by.
  *
  * The rows of the accounts are locked before anything else of the statement, once each and in their own order, and only
  * what is read under that lock decides. Several of one account are judged one after the other: one that is too large
  * takes nothing away from the next. All of this is under the lock, so it looks nothing up among the others: each account
  * walks through an array, and what it decides is found by its place.
  */
-export function reserving(sql: Sql | Tx, wanted: Fragment): Fragment {
+export function reserving(sql: Sql | Tx, requested: Fragment): Fragment {
   return sql`
-    wanted as (
-      select w.*, row_number() over (order by nth) as place from (${wanted}) w
+    requested as (
+      select w.*, row_number() over (order by nth) as row_no from (${requested}) w
     ), account as (
       -- Without an account there has never been any money.
-      select c.places, c.amounts, coalesce(a.balance_minor - a.reserved_minor, 0) as available_minor
+      select c.row_nos, c.amounts, coalesce(a.balance_minor - a.reserved_minor, 0) as available_minor
       from (
-        select tenant_id, currency, array_agg(place order by place) as places,
-          array_agg(amount_minor order by place) as amounts
-        from wanted group by tenant_id, currency order by tenant_id, currency
+        select tenant_id, currency, array_agg(row_no order by row_no) as row_nos,
+          array_agg(amount_minor order by row_no) as amounts
+        from requested group by tenant_id, currency order by tenant_id, currency
       ) c
       left join lateral (
         select a.* from ledger_accounts a
         where a.tenant_id = c.tenant_id and a.currency = upper(c.currency) and a.name = 'available'
         for update
       ) a on true
-    ), walk as (
-      select places, amounts, 0 as step, null::bigint as place, false as reserved, available_minor,
+    ), scan as (
+      select row_nos, amounts, 0 as step, null::bigint as row_no, false as reserved, available_minor,
         available_minor as left_minor
       from account
       union all
-      select places, amounts, step + 1, places[step + 1], amounts[step + 1] <= left_minor, left_minor,
+      select row_nos, amounts, step + 1, row_nos[step + 1], amounts[step + 1] <= left_minor, left_minor,
         left_minor - case when amounts[step + 1] <= left_minor then amounts[step + 1] else 0 end
-      from walk where step < cardinality(places)
-    ), judged as (
-      select w.*, by_place.reserved[w.place] as reserved, by_place.available_minor[w.place] as available_minor
+      from scan where step < cardinality(row_nos)
+    ), decided as (
+      select w.*, by_row_no.reserved[w.row_no] as reserved, by_row_no.available_minor[w.row_no] as available_minor
       from (
-        select array_agg(reserved order by place) as reserved,
-          array_agg(available_minor order by place) as available_minor
-        from walk where place is not null
-      ) by_place
-      cross join wanted w
-    ), taken as (
-      select tenant_id, currency, sum(amount_minor)::bigint as amount_minor from judged where reserved
+        select array_agg(reserved order by row_no) as reserved,
+          array_agg(available_minor order by row_no) as available_minor
+        from scan where row_no is not null
+      ) by_row_no
+      cross join requested w
+    ), reserved_total as (
+      select tenant_id, currency, sum(amount_minor)::bigint as amount_minor from decided where reserved
       group by tenant_id, currency
     ), reserved as (
       update ledger_accounts a set reserved_minor = a.reserved_minor + t.amount_minor
-      from taken t
+      from reserved_total t
       where a.tenant_id = t.tenant_id and a.currency = upper(t.currency) and a.name = 'available'
     )`
 }
@@ -86,7 +86,7 @@ export function freeing(sql: Sql | Tx, freed: Fragment): Fragment {
     freed as (
       select tenant_id, upper(currency) as currency, sum(amount_minor)::bigint as amount_minor
       from (${freed}) f group by 1, 2
-    ), holder as (
+    ), locked_account as (
       select f.* from (select * from freed order by tenant_id, currency) f
       cross join lateral (
         select from ledger_accounts a
@@ -95,7 +95,7 @@ export function freeing(sql: Sql | Tx, freed: Fragment): Fragment {
       ) a
     ), freeing as (
       update ledger_accounts a set reserved_minor = a.reserved_minor - h.amount_minor
-      from holder h where a.tenant_id = h.tenant_id and a.currency = h.currency and a.name = 'available'
+      from locked_account h where a.tenant_id = h.tenant_id and a.currency = h.currency and a.name = 'available'
     )`
 }
 
@@ -121,7 +121,7 @@ export function postings(
 ): Fragment {
   return sql`
     to_post as (${to_post}),
-    ${to_reserve === undefined ? movementsOfLegs(sql) : movementsOfBoth(sql, to_reserve)}, account as (
+    ${to_reserve === undefined ? movementsOfTransfers(sql) : movementsWithReservations(sql, to_reserve)}, account as (
       select m.*, a.name, a.balance_minor, a.last_seq,
         greatest(clock_timestamp(), a.last_at + interval '1 microsecond') as at
       from (select * from movements order by tenant_id, currency, account) m
@@ -162,11 +162,11 @@ export function postings(
         on credit.tenant_id = m.tenant_id and credit.currency = m.currency and credit.account = m.credit_account
       left join account available on available.tenant_id = m.tenant_id and available.currency = m.currency
         and available.account = 'available' and m.to_available is not null
-      ${to_reserve === undefined ? sql`` : refusal(sql)}
+      ${to_reserve === undefined ? sql`` : refuseMissingAccounts(sql)}
     )`
 }
 
-function movementsOfLegs(sql: Sql | Tx): Fragment {
+function movementsOfTransfers(sql: Sql | Tx): Fragment {
   return sql`
     movements as (
       select m.tenant_id, m.currency, leg.account, sum(leg.delta)::bigint as balance_delta, count(*) as transfers
@@ -178,7 +178,7 @@ function movementsOfLegs(sql: Sql | Tx): Fragment {
     )`
 }
 
-function movementsOfBoth(sql: Sql | Tx, to_reserve: Fragment): Fragment {
+function movementsWithReservations(sql: Sql | Tx, to_reserve: Fragment): Fragment {
   return sql`
     to_reserve as (${to_reserve}),
     movements as (
@@ -199,7 +199,7 @@ function movementsOfBoth(sql: Sql | Tx, to_reserve: Fragment): Fragment {
 }
 
 // A reservation on an account that does not exist would be lost in silence: a transfer of nothing is refused instead.
-function refusal(sql: Sql | Tx): Fragment {
+function refuseMissingAccounts(sql: Sql | Tx): Fragment {
   return sql`
     union all
     select m.tenant_id, null, null, null, '', null, null, null, null, null, null, null from account m

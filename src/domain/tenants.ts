@@ -33,7 +33,7 @@ export async function listTenants(
 }
 
 /** A tenant's list of domains has at most so many. */
-export const MOST_EMAIL_DOMAINS = 100
+export const MAX_EMAIL_DOMAINS = 100
 
 /** The domains of which a tenant may be the sender of email; null: those of the installation. */
 export async function findEmailDomains(sql: Sql, id: string): Promise<string[] | null> {
@@ -90,7 +90,7 @@ export async function setEmailDomains(
 export async function changeEmailDomains(
   sql: Sql,
   id: string,
-  next: (was: string[] | null) => string[] | null,
+  next: (current: string[] | null) => string[] | null,
   by: Actor,
 ): Promise<number> {
   return await sql.begin(async (tx) => {

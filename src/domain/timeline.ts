@@ -4,15 +4,15 @@ import { PAYMENTS } from '#core/config/providers.ts'
 import { anyJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
 import { isoText, unionAll, type Fragment, type Sql } from '#core/db.ts'
-import { partsOf, rootOf, type SubjectKey } from './subjects.ts'
+import { childrenOf, rootOf, type ResourceKey } from './resources.ts'
 
-const OUTCOME = `How it ended; null while it has not.
+const OUTCOME_DESCRIPTION = `How it ended; null while it has not.
 - An attempt: \`done\`; \`declined\`: refused for good; \`retry\`: this attempt had no effect, it is tried again; \`ambiguous\`: it may have had an effect, it is sent again with the same key; \`unknown\`: it is looked up, and sent again only if it never took effect; \`misconfigured\`: credentials were refused; \`returned\`: nothing was sent, another attempt follows; \`parked\`: it waits for an operator; \`discarded\`, \`resolved\`: an operator ended it. Also null if the worker was lost.
 - A call: \`done\`, \`declined\`, \`discarded\`, or \`rotated\`: it failed and was replaced by a call with a new key.
 - A notification: \`received\`, \`applied\`, \`parked\` until the object it names exists, \`ignored\`.
 - Postings and events have no outcome.`
 
-const DETAILS = `What else is known.
+const DETAILS_DESCRIPTION = `What else is known.
 - An attempt: \`job_id\`; \`attempt\`, its number; \`ended_at\`; \`error\`, with \`code\` and \`message\`, or null; if a provider refused, also the provider's answer.
 - A call: \`job_id\`; \`generation\`, which rises with each new key; \`last_sent_at\` (\`at\` is when it was first sent); \`provider_reference\`, the provider's id of the object.
 - A notification: \`provider\`; \`event_id\` and \`object_id\`, its ids there; \`applied_at\`.
@@ -40,9 +40,9 @@ export const timelineEntrySchema = z
       description: `For an attempt, the job (\`payment.capture\`); for a call, the operation (\`capture\`); for a notification, its type (\`${PAYMENTS.examples.kind}\`); for a posting, its kind (\`capture\`, \`payout_paid\`); for an event, its type (\`payment.captured\`).`,
       example: 'capture',
     }),
-    outcome: z.string().nullable().meta({ description: OUTCOME, example: 'done' }),
+    outcome: z.string().nullable().meta({ description: OUTCOME_DESCRIPTION, example: 'done' }),
     details: z.record(z.string(), anyJson).meta({
-      description: DETAILS,
+      description: DETAILS_DESCRIPTION,
       example: exampleOfCall(PAYMENTS.examples.payment),
     }),
   })
@@ -62,12 +62,12 @@ const HIDDEN_ERROR = { code: 'processor_error', message: 'The attempt did not co
  */
 export async function listTimeline(
   sql: Sql,
-  { tenant_id, subject, subject_id }: SubjectKey,
+  { tenant_id, subject, subject_id }: ResourceKey,
   { before = 'infinity', limit }: { before?: string; limit: number },
 ): Promise<TimelineEntry[]> {
-  const parts = partsOf(subject).map(
-    ({ table, by }) => sql`
-      select r.id from ${sql(table)} r where r.tenant_id = ${tenant_id} and ${sql(`r.${by}`)} = ${subject_id}`,
+  const parts = childrenOf(subject).map(
+    ({ table, id_column }) => sql`
+      select r.id from ${sql(table)} r where r.tenant_id = ${tenant_id} and ${sql(`r.${id_column}`)} = ${subject_id}`,
   )
   const ids = unionAll(sql, [sql`select ${subject_id}::uuid as id`, ...parts])
   const iso = (at: Fragment) => isoText(sql, at)
@@ -85,7 +85,7 @@ export async function listTimeline(
       select c.* from job cross join lateral (
         select * from all_provider_calls c where c.tenant_id = ${tenant_id} and c.job_id = job.id offset 0) c
     ), entry as (
-      -- Only what the provider said is meant for the tenant: a definitive refusal, or why a message did not go yet.
+      -- Only what the provider reported is meant for the tenant: a definitive refusal, or why a message did not go yet.
       select started_at as at, 1 as rank, 'attempt' as kind, name, outcome, jsonb_build_object(
         'job_id', job_id, 'attempt', attempt, 'ended_at', ${iso(sql`ended_at`)},
         'error', case

@@ -46,7 +46,7 @@ export const runAiTask = defineJob({
       sealed: z.object({ input: z.string() }),
     }),
   },
-  retry: { base_ms: 1_000, cap_ms: 30_000, looks_ms: [30_000] },
+  retry: { base_ms: 1_000, cap_ms: 30_000, lookup_delays_ms: [30_000] },
   max_attempts: 5,
 })
 

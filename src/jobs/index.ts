@@ -26,7 +26,7 @@ const JOBS = {
 export type JobName = (typeof JOBS)[keyof typeof JOBS]['name']
 type CallName = Extract<(typeof JOBS)[keyof typeof JOBS], { call: CallDefinition }>['name']
 /** The nouns with a job that calls a provider. */
-export type CallingNoun = CallName extends `${infer Noun}.${string}` ? Noun : never
+export type CallingResource = CallName extends `${infer ResourceName}.${string}` ? ResourceName : never
 
 /** The jobs that this version can perform. During a deployment another version may ask for others. */
 export const JOB_NAMES: readonly JobName[] = Object.values(JOBS).map(({ name }) => name)

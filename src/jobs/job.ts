@@ -9,7 +9,7 @@ export type JobDefinition<
   Payload extends z.ZodType = z.ZodType,
   Call extends CallDefinition | null = CallDefinition | null,
 > = {
-  /** `<noun>.<verb>`, also the key of its handler. */
+  /** `<resource>.<verb>`, also the key of its handler. */
   name: Name
   queue: QueueName
   /** Ids only: the job reads everything else from the rows that they name. */
@@ -29,10 +29,10 @@ export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
   request: Request
   /**
    * After an attempt whose effect nobody knows: sent again, where the provider does nothing twice under one key; else only
-   * looked up from then on, by a handler that sees `look_only` and decides `unknown` where nothing can be found.
+   * looked up from then on, by a handler that sees `lookup_only` and decides `unknown` where nothing can be found.
    * `repeat`: sent again however old it is, because it does no harm to happen twice.
    */
-  on_ambiguous: 'resend_same_key' | 'look' | 'repeat'
+  on_ambiguous: 'resend_same_key' | 'lookup' | 'repeat'
   /** How long a request may take from its first byte to the end of its answer; at most what the provider's client allows. */
   deadline_ms: number
   /**
@@ -54,16 +54,16 @@ type RetrySchedule = {
    * How long after its effect became unknown the provider is asked about it again; after that, at the last of these
    * intervals.
    */
-  looks_ms: readonly number[]
+  lookup_delays_ms: readonly number[]
 }
 
 export const MAX_ATTEMPTS = 25
 /** How long after it became unknown something at a provider is asked about; later once a day. */
-export const LOOKS_MS = [5_000, 60_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 24 * 3_600_000]
+export const LOOKUP_DELAYS_MS = [5_000, 60_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 24 * 3_600_000]
 const RETRY: RetrySchedule = {
   base_ms: 500,
   cap_ms: 10 * 60_000,
-  looks_ms: LOOKS_MS,
+  lookup_delays_ms: LOOKUP_DELAYS_MS,
 }
 
 /** Declares a job. `max_attempts` defaults to 25; `retry` to 0.5 s, doubled up to 10 minutes. */
@@ -78,18 +78,18 @@ export function defineJob<Name extends string, Payload extends z.ZodType, Call e
 export type ClaimedBy = { worker: string; lease_ms: number }
 
 /**
- * Inserts job rows as a part of the statement that asks for them. `asked` selects one row for each job: `job_id,
+ * Inserts job rows as a part of the statement that asks for them. `requested` selects one row for each job: `job_id,
  * tenant_id, subject_id, payload, rung` (true: this process rings right after the commit; false: a worker's sweep
  * will find the job), `dedupe_key` (null where the statement itself can only happen once) and `request_id`, for the
  * log. A job with a provider call also needs `request`, the exact parameters: neither a retry nor a deployment
- * changes what is sent under a key. `runs_at`: when a job is due, where that is not at once. `claimed_by`: the worker
+ * changes what is sent under a key. `run_at`: when a job is due, where that is not at once. `claimed_by`: the worker
  * that has the job from the beginning.
  */
 export function enqueue(
   sql: Sql | Tx,
   job: JobDefinition,
-  asked: Fragment,
-  runs_at?: Fragment,
+  requested: Fragment,
+  run_at?: Fragment,
   claimed_by?: ClaimedBy,
 ): Fragment {
   const { call } = job
@@ -100,14 +100,14 @@ export function enqueue(
       clock_timestamp() + ${claimed_by.lease_ms} * interval '1 millisecond'`,
   }
   return sql`
-    insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, request_id
-      ${runs_at === undefined ? sql`` : sql`, run_at`}
+    insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, wakeup_sent_at, dedupe_key, request_id
+      ${run_at === undefined ? sql`` : sql`, run_at`}
       ${call === null ? sql`` : sql`, operation, generation, key, request`} ${claimed?.columns ?? sql``})
     select job_id, tenant_id, ${job.queue}, ${job.name}, subject_id, payload, ${job.max_attempts}::integer,
-      case when rung then now() end, dedupe_key, request_id
-      ${runs_at === undefined ? sql`` : sql`, ${runs_at}`}
+      case when will_wake then now() end, dedupe_key, request_id
+      ${run_at === undefined ? sql`` : sql`, ${run_at}`}
       ${call === null ? sql`` : sql`, ${call.operation}, 1, job_id || ':1', request`} ${claimed?.values ?? sql``}
-    from (${asked}) asked`
+    from (${requested}) requested`
 }
 
 /** The SQL expression for each field of a job's request. */

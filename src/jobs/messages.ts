@@ -7,7 +7,7 @@ const payload = z.object({ message_id: z.uuid() })
 const call = {
   status: ['scheduled', 'queued', 'sending', 'unknown'],
   // No provider here recognizes a second request as the same.
-  on_ambiguous: 'look',
+  on_ambiguous: 'lookup',
   // It was canceled, or suppressed, before it left.
   dispensable: true,
   deadline_ms: 60_000,
@@ -30,7 +30,7 @@ export const sendEmail = defineJob({
     makes: { id: EMAIL.reference, example: EMAIL.examples.email },
   },
   // What comes in about it ends its job; there is nobody to ask.
-  retry: { base_ms: 5_000, cap_ms: 10 * 60_000, looks_ms: [30_000, 5 * 60_000, 3_600_000] },
+  retry: { base_ms: 5_000, cap_ms: 10 * 60_000, lookup_delays_ms: [30_000, 5 * 60_000, 3_600_000] },
 })
 
 export const sendSms = defineJob({
@@ -43,7 +43,7 @@ export const sendSms = defineJob({
     operation: 'send_sms',
     makes: { id: SMS.reference, example: SMS.examples.sms },
   },
-  retry: { base_ms: 5_000, cap_ms: 10 * 60_000, looks_ms: [5_000, 30_000, 5 * 60_000, 3_600_000] },
+  retry: { base_ms: 5_000, cap_ms: 10 * 60_000, lookup_delays_ms: [5_000, 30_000, 5 * 60_000, 3_600_000] },
 })
 
 export const messageJobs = { sendEmail, sendSms }

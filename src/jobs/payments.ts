@@ -4,7 +4,7 @@ import { PAYMENTS } from '#core/config/providers.ts'
 import { defineJob } from './job.ts'
 
 /** What all calls to the processor have in common. */
-export const processor = {
+export const processorCall = {
   provider: PAYMENTS.provider,
   on_ambiguous: 'resend_same_key',
   deadline_ms: 15_000,
@@ -17,7 +17,7 @@ export const authorizePayment = defineJob({
   queue: 'payments',
   payload: payment,
   call: {
-    ...processor,
+    ...processorCall,
     operation: 'authorize',
     status: 'pending',
     makes: { id: PAYMENTS.reference, example: PAYMENTS.examples.payment },
@@ -38,7 +38,7 @@ export const capturePayment = defineJob({
   queue: 'payments',
   payload: payment,
   call: {
-    ...processor,
+    ...processorCall,
     operation: 'capture',
     status: 'capturing',
     makes: null,
@@ -51,7 +51,7 @@ export const cancelPayment = defineJob({
   queue: 'payments',
   payload: payment,
   call: {
-    ...processor,
+    ...processorCall,
     operation: 'cancel',
     status: 'canceling',
     makes: null,
@@ -65,7 +65,7 @@ export const cancelDuplicatePayment = defineJob({
   queue: 'payments',
   payload: payment,
   call: {
-    ...processor,
+    ...processorCall,
     operation: 'cancel_duplicate',
     status: null,
     makes: null,

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { PAYOUTS } from '#core/config/providers.ts'
 import { defineJob } from './job.ts'
-import { processor } from './payments.ts'
+import { processorCall } from './payments.ts'
 
 const payout = z.object({ payout_id: z.uuid() })
 
@@ -11,7 +11,7 @@ export const createPayout = defineJob({
   queue: 'payouts',
   payload: payout,
   call: {
-    ...processor,
+    ...processorCall,
     operation: 'payout',
     status: 'pending',
     makes: { id: PAYOUTS.reference, example: PAYOUTS.examples.payout },
@@ -31,7 +31,7 @@ export const cancelPayout = defineJob({
   queue: 'payouts',
   payload: payout,
   call: {
-    ...processor,
+    ...processorCall,
     operation: 'cancel_payout',
     status: 'processing',
     makes: null,

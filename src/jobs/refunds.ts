@@ -2,14 +2,14 @@
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { defineJob } from './job.ts'
-import { processor } from './payments.ts'
+import { processorCall } from './payments.ts'
 
 export const createRefund = defineJob({
   name: 'refund.create',
   queue: 'payments',
   payload: z.object({ payment_id: z.uuid(), refund_id: z.uuid() }),
   call: {
-    ...processor,
+    ...processorCall,
     operation: 'refund',
     status: 'pending',
     makes: { id: PAYMENTS.reference, example: PAYMENTS.examples.refund },

@@ -2,14 +2,14 @@
 import { z } from 'zod'
 import { TOP_UPS } from '#core/config/providers.ts'
 import { defineJob } from './job.ts'
-import { processor } from './payments.ts'
+import { processorCall } from './payments.ts'
 
 export const createTopUp = defineJob({
   name: 'top_up.create',
   queue: 'payments',
   payload: z.object({ top_up_id: z.uuid() }),
   call: {
-    ...processor,
+    ...processorCall,
     operation: 'top_up',
     status: 'pending',
     makes: { id: TOP_UPS.reference, example: TOP_UPS.examples.top_up },

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { IDENTITY } from '#core/config/providers.ts'
 import { defineJob } from './job.ts'
 
-const identity = {
+const identityCall = {
   provider: IDENTITY.provider,
   on_ambiguous: 'resend_same_key',
   deadline_ms: 15_000,
@@ -16,7 +16,7 @@ export const createVerification = defineJob({
   queue: 'compliance',
   payload: verification,
   call: {
-    ...identity,
+    ...identityCall,
     operation: 'verify',
     status: 'pending',
     makes: { id: IDENTITY.reference, example: IDENTITY.examples.session },
@@ -41,7 +41,7 @@ export const cancelVerification = defineJob({
   queue: 'compliance',
   payload: verification,
   call: {
-    ...identity,
+    ...identityCall,
     operation: 'cancel_verification',
     status: null,
     makes: null,
@@ -55,7 +55,7 @@ export const cancelDuplicateVerification = defineJob({
   queue: 'compliance',
   payload: verification,
   call: {
-    ...identity,
+    ...identityCall,
     operation: 'cancel_duplicate_verification',
     status: null,
     makes: null,

@@ -1,23 +1,23 @@
 // The providers as a process is configured to use them: a row each.
 import assert from 'node:assert/strict'
-import { ConfigError, need, type Config } from '#core/config.ts'
+import { ConfigError, requireVariable, type Config } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
 import { AI, EMAIL, IDENTITY, PAYMENTS, PAYOUTS, SMS, TOP_UPS } from '#core/config/providers.ts'
 import type { Json } from '#core/db.ts'
 import type { Outcome } from '#core/outcome.ts'
 import { openAi } from './ai/client.ts'
-import type { EndedCall } from './http.ts'
-import type { News } from './news.ts'
+import type { FinishedCall } from './http.ts'
+import type { ProviderEventTarget } from './events.ts'
 import { openSmtp } from './smtp/client.ts'
 import type { StripeOptions } from './stripe/client.ts'
 import { stripeIdentity } from './stripe/identity.ts'
-import { newsOf } from './stripe/news.ts'
+import { eventTargetOf } from './stripe/events.ts'
 import { stripeProcessor } from './stripe/payments.ts'
 import { stripePayouts } from './stripe/payouts.ts'
 import { stripeTopUps } from './stripe/top-ups.ts'
 import { openTwilio } from './twilio/client.ts'
 
-type OnCall = (call: EndedCall) => void
+type OnCall = (call: FinishedCall) => void
 
 /** By what it is to us: its name, the queues whose jobs ask it, and how it is opened; null where it is not configured. */
 const PROVIDERS = {
@@ -44,7 +44,7 @@ const PROVIDERS = {
 
 function stripeOptions(config: Config, onCall: OnCall): StripeOptions {
   return {
-    secret_key: need(config, 'STRIPE_SECRET_KEY'),
+    secret_key: requireVariable(config, 'STRIPE_SECRET_KEY'),
     api_base: config.STRIPE_API_BASE ?? null,
     onCall,
   }
@@ -53,8 +53,8 @@ function stripeOptions(config: Config, onCall: OnCall): StripeOptions {
 function openConfiguredAi(config: Config, onCall: OnCall) {
   if (AI.credentials.every((name) => config[name] === undefined)) return null
   return openAi({
-    base_url: need(config, 'AI_BASE_URL'),
-    api_key: need(config, 'AI_API_KEY'),
+    base_url: requireVariable(config, 'AI_BASE_URL'),
+    api_key: requireVariable(config, 'AI_API_KEY'),
     model: config.AI_MODEL,
     max_tokens_field: config.AI_MAX_TOKENS_FIELD,
     onCall,
@@ -65,8 +65,8 @@ function openConfiguredEmail(config: Config, onCall: OnCall) {
   if (config.SMTP_URL === undefined) return null
   const { DKIM_DOMAIN: domain, DKIM_SELECTOR: selector, DKIM_PRIVATE_KEY: private_key } = config
   const require_tls = config.NODE_ENV === 'production'
-  const given = [domain, selector, private_key].filter((value) => value !== undefined)
-  if (given.length % 3 !== 0)
+  const set_values = [domain, selector, private_key].filter((value) => value !== undefined)
+  if (set_values.length % 3 !== 0)
     throw new ConfigError('DKIM_DOMAIN, DKIM_SELECTOR and DKIM_PRIVATE_KEY go together: set all, or none.')
   const dkim =
     domain === undefined || selector === undefined || private_key === undefined
@@ -95,10 +95,10 @@ const BY_ROLE: {
 export type ProviderCredentials = Readonly<
   Record<string, { fingerprint: string; findAccount: () => Promise<Outcome<string>> }>
 >
-type Opened<Each extends Role> = { -readonly [One in Each]?: Providers[One] }
+type OpenedProviders<Each extends Role> = { -readonly [One in Each]?: Providers[One] }
 
 /** The roles of the providers that jobs of these queues ask. */
-export function rolesIn(queues: readonly string[]): Role[] {
+export function rolesOfQueues(queues: readonly string[]): Role[] {
   return ROLES.filter((role) => PROVIDERS[role].queues.some((queue) => queues.includes(queue)))
 }
 
@@ -109,17 +109,19 @@ export function rolesIn(queues: readonly string[]): Role[] {
 export function openProviders(
   config: Config,
   queues: readonly string[],
-  onCall: (provider: string, call: EndedCall) => void,
+  onCall: (provider: string, call: FinishedCall) => void,
 ): { providers: Providers; credentials: ProviderCredentials; close(): Promise<void> } {
-  const asked = rolesIn(queues)
-  const providers: Opened<Role> = {}
-  function add<Each extends Role>(role: Each, to: Opened<Each>): void {
+  const roles = rolesOfQueues(queues)
+  const providers: OpenedProviders<Role> = {}
+  function add<Each extends Role>(role: Each, to: OpenedProviders<Each>): void {
     const row = BY_ROLE[role]
-    to[role] = asked.includes(role) ? row.open(config, (call) => onCall(row.provider, call)) : notOpened(role)
+    to[role] = roles.includes(role)
+      ? row.open(config, (call) => onCall(row.provider, call))
+      : unavailableProvider(role)
   }
   ROLES.forEach((role) => add(role, providers))
   assert(isComplete(providers), 'each role was added')
-  const credentials = asked.flatMap((role): [string, ProviderCredentials[string]][] => {
+  const credentials = roles.flatMap((role): [string, ProviderCredentials[string]][] => {
     const opened = providers[role]
     if (opened === null || !('credentials' in opened)) return []
     return [[opened.name, { fingerprint: opened.credentials, findAccount: () => opened.findAccount() }]]
@@ -128,7 +130,7 @@ export function openProviders(
     providers,
     credentials: Object.fromEntries(credentials),
     async close() {
-      for (const role of asked) await providers[role]?.close()
+      for (const role of roles) await providers[role]?.close()
     },
   }
 }
@@ -138,7 +140,7 @@ function isComplete(providers: Partial<Providers>): providers is Providers {
 }
 
 // Stands in for a provider: whatever is read of it, it fails.
-function notOpened<Each extends Role>(role: Each): Providers[Each] {
+function unavailableProvider<Each extends Role>(role: Each): Providers[Each] {
   const fail = () => assert.fail(`no queue of this process asks the provider "${role}"`)
   return new Proxy({}, { get: fail }) as Providers[Each]
 }
@@ -147,4 +149,6 @@ function notOpened<Each extends Role>(role: Each): Providers[Each] {
  * What reads the stored events of each provider that notifies us, by the provider's name: null when an event is about
  * an object that we do not keep.
  */
-export const EVENT_READERS: Readonly<Record<string, (payload: Json) => News | null>> = { stripe: newsOf }
+export const EVENT_READERS: Readonly<Record<string, (payload: Json) => ProviderEventTarget | null>> = {
+  stripe: eventTargetOf,
+}

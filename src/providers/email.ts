@@ -23,19 +23,25 @@ export type OutgoingEmail = {
 export type RefusedRecipient = { address: string; deferred: boolean } & MessageFailure
 
 /**
- * `declined`, `retry` and `misconfigured`: it certainly was not sent. `said`: by the provider, of us and not of the message;
+ * `declined`, `retry` and `misconfigured`: it certainly was not sent. `reported`: by the provider, of us and not of the message;
  * only operators are told.
  */
 export type SendOutcome<Sent> =
-  | { kind: 'done'; value: Sent; said?: string }
+  | { kind: 'done'; value: Sent; reported?: string }
   /** Refused for good. */
-  | { kind: 'declined'; failure: MessageFailure; refused?: RefusedRecipient[]; said?: string }
+  | { kind: 'declined'; failure: MessageFailure; refused?: RefusedRecipient[]; reported?: string }
   /** Not now: another attempt may succeed. */
-  | { kind: 'retry'; failure: MessageFailure; after_ms?: number; refused?: RefusedRecipient[]; said?: string }
+  | {
+      kind: 'retry'
+      failure: MessageFailure
+      after_ms?: number
+      refused?: RefusedRecipient[]
+      reported?: string
+    }
   /** It may have been sent. */
   | { kind: 'ambiguous'; reason: string }
   /** Our credentials or our set-up were refused. */
-  | { kind: 'misconfigured'; failure: MessageFailure; said?: string }
+  | { kind: 'misconfigured'; failure: MessageFailure; reported?: string }
 
 export type EmailProvider = {
   /**
@@ -43,7 +49,7 @@ export type EmailProvider = {
    * email needs is read in its turn, so that a slow server keeps few of them in memory, and few begun. Throws NotStarted when
    * the signal aborts first.
    */
-  inTurn<T>(whose: string, signal: AbortSignal, work: () => Promise<T>): Promise<T>
+  withConnection<T>(fairness_key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T>
   /**
    * Sends an email once. `refused`: recipients for whom the server did not take it, while it did for others. No text that
    * comes back names an address. Throws NotStarted where a pause, or the end of the worker, kept it from leaving.

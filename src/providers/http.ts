@@ -1,13 +1,13 @@
 // The HTTP client of providers: one request per call, one total deadline, only while the permit of its job is valid.
 import { Pool, type Dispatcher } from 'undici'
 import { createGate, type Gate } from '#core/gate.ts'
-import { storable } from '#core/json.ts'
-import type { Outcome, Undone } from '#core/outcome.ts'
+import { toStorableJson } from '#core/json.ts'
+import type { Outcome, UnsuccessfulOutcome } from '#core/outcome.ts'
 import { currentPermit, NotStarted, type Permit } from './permit.ts'
 
 // Answers are a few kB, a page of 100 refunds some 150; what is longer is not from a payment processor.
-const LONGEST_ANSWER_BYTES = 8 * 1024 * 1024
-const PERHAPS_UNSTORABLE = /\\u(?:0000|d[89a-f])/i
+const MAX_RESPONSE_BYTES = 8 * 1024 * 1024
+const MAYBE_UNSTORABLE = /\\u(?:0000|d[89a-f])/i
 const NO_SECRETS: ReadonlySet<string> = new Set()
 /** The sockets of each lane. Calls that wait for one are given back when too many do, or for too long. */
 const CONNECTIONS = 256
@@ -19,7 +19,7 @@ const QUEUE = {
 const CONNECT_TIMEOUT_MS = 5_000
 const KEEP_ALIVE_MS = 15_000
 /** A provider may ask for patience, not for a week of it. */
-const LONGEST_PATIENCE_MS = 60 * 60 * 1000
+const MAX_RETRY_AFTER_MS = 60 * 60 * 1000
 
 /**
  * No trustworthy answer came back. `sent` false: not one byte of the request was sent, so certainly nothing happened.
@@ -50,7 +50,7 @@ export class NoAnswer extends Error {
   }
 
   /** What it means for the work that was asked. */
-  get outcome(): Exclude<Undone, { kind: 'declined' }> {
+  get outcome(): Exclude<UnsuccessfulOutcome, { kind: 'declined' }> {
     const { message: reason, replayed, late } = this
     return this.sent
       ? { kind: 'ambiguous', reason, replayed, ...(late && { late }) }
@@ -59,15 +59,15 @@ export class NoAnswer extends Error {
 }
 
 /**
- * A call to a provider that has ended, as the metrics and the log tell of it. `said`: what only operators are told. `health`:
+ * A call to a provider that has ended, as the metrics and the log tell of it. `reported`: what only operators are told. `health`:
  * what it says about the provider, where its outcome says otherwise; `unknown`: we did not wait for an answer; `late`: it
  * passed its deadline, and its job is not retried for that.
  */
-export type EndedCall = {
+export type FinishedCall = {
   operation: string
   outcome: Outcome<unknown>['kind']
   duration_ms: number
-  said?: string
+  reported?: string
   health?: 'answers' | 'unknown' | 'late'
 }
 
@@ -89,10 +89,10 @@ export type HttpClient = {
 }
 
 /**
- * A client for `base` (scheme, host, port and perhaps a path), and for no other host. An answer longer than `longest_bytes`
+ * A client for `base` (scheme, host, port and perhaps a path), and for no other host. An answer longer than `max_response_bytes`
  * is not read to its end.
  */
-export function openHttp(base: string, { longest_bytes = LONGEST_ANSWER_BYTES } = {}): HttpClient {
+export function openHttp(base: string, { max_response_bytes = MAX_RESPONSE_BYTES } = {}): HttpClient {
   const { origin, pathname } = new URL(base)
   const prefix = pathname.replace(/\/+$/, '')
   const lanes = new Map<string, Lane>()
@@ -103,9 +103,12 @@ export function openHttp(base: string, { longest_bytes = LONGEST_ANSWER_BYTES } 
   }
   return {
     async send(request, deadline_ms, signal) {
-      const permit = narrowed(currentPermit(), signal)
+      const permit = withSignal(currentPermit(), signal)
       const prefixed = { ...request, path: prefix + request.path }
-      const limits = { longest_bytes, deadline_ms: Math.min(deadline_ms, permit.deadline_ms ?? deadline_ms) }
+      const limits = {
+        max_response_bytes,
+        deadline_ms: Math.min(deadline_ms, permit.deadline_ms ?? deadline_ms),
+      }
       const { pool, gate } = laneOf(permit.lane)
       try {
         return await gate(() => send(pool, prefixed, limits, permit), permit)
@@ -120,12 +123,12 @@ export function openHttp(base: string, { longest_bytes = LONGEST_ANSWER_BYTES } 
 }
 
 /** The permit, whose signal aborts with this one too. */
-function narrowed(permit: Permit, signal: AbortSignal | undefined): Permit {
+function withSignal(permit: Permit, signal: AbortSignal | undefined): Permit {
   return signal === undefined ? permit : { ...permit, signal: AbortSignal.any([permit.signal, signal]) }
 }
 
 type Lane = { pool: Pool; gate: Gate }
-type CallLimits = { deadline_ms: number; longest_bytes: number }
+type CallLimits = { deadline_ms: number; max_response_bytes: number }
 
 function openLane(origin: string): Lane {
   const pool = new Pool(origin, {
@@ -154,12 +157,12 @@ async function send(pool: Pool, request: HttpRequest, limits: CallLimits, permit
 function exchange(
   pool: Pool,
   request: HttpRequest,
-  { deadline_ms, longest_bytes }: CallLimits,
+  { deadline_ms, max_response_bytes }: CallLimits,
   permit: Permit,
 ): Promise<Answer | 'lapsed'> {
   return new Promise((resolve, reject) => {
     let controller: Dispatcher.DispatchController | null = null
-    let over = false
+    let finished = false
     let status = 0
     let headers: Record<string, string> = {}
     let size = 0
@@ -172,15 +175,15 @@ function exchange(
     permit.signal.addEventListener('abort', giveUp)
 
     function end(): void {
-      over = true
+      finished = true
       clearTimeout(deadline)
       permit.signal.removeEventListener('abort', giveUp)
     }
 
-    function fail(reason: string, known: { late?: boolean; status?: number } = {}): void {
-      if (over) return
+    function fail(reason: string, details: { late?: boolean; status?: number } = {}): void {
+      if (finished) return
       end()
-      reject(new NoAnswer(reason, { sent: controller !== null, replayed: isReplayed(headers), ...known }))
+      reject(new NoAnswer(reason, { sent: controller !== null, replayed: isReplayed(headers), ...details }))
     }
 
     function giveUp(): void {
@@ -196,7 +199,7 @@ function exchange(
       // Called when a connection is there, right before the first byte is written.
       onRequestStart(started) {
         // Given up while it waited for a connection, or about to be sent twice: neither may leave.
-        if (over || controller) return started.abort(new Error('not sent'))
+        if (finished || controller) return started.abort(new Error('not sent'))
         if (!permit.valid()) {
           end()
           started.abort(new Error('not sent'))
@@ -207,17 +210,17 @@ function exchange(
       },
       onResponseStart(_controller, code, received) {
         status = code
-        headers = flat(received)
+        headers = stringEntries(received)
       },
       onResponseData(receiving, chunk) {
         size += chunk.length
         chunks.push(chunk)
-        if (size <= longest_bytes) return
-        fail(`the answer is longer than ${longest_bytes} bytes`, { status })
+        if (size <= max_response_bytes) return
+        fail(`the answer is longer than ${max_response_bytes} bytes`, { status })
         receiving.abort(new Error('too long'))
       },
       onResponseEnd() {
-        if (over) return
+        if (finished) return
         const body = parse(chunks)
         if (!body) return fail(`unreadable answer: ${status} without a JSON object`, { status })
         end()
@@ -241,14 +244,14 @@ export function isReplayed(headers: Record<string, string> | undefined): boolean
 }
 
 /** What `Retry-After` asks for, in seconds or as a date: no sooner than this. */
-export function patience(value: string | null | undefined): { after_ms?: number } {
+export function parseRetryAfter(value: string | null | undefined): { after_ms?: number } {
   const text = value ?? ''
   const after_ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now()
-  return Number.isFinite(after_ms) ? { after_ms: Math.min(Math.max(0, after_ms), LONGEST_PATIENCE_MS) } : {}
+  return Number.isFinite(after_ms) ? { after_ms: Math.min(Math.max(0, after_ms), MAX_RETRY_AFTER_MS) } : {}
 }
 
 /** The headers that have a value, as text. */
-export function flat(headers: object): Record<string, string> {
+export function stringEntries(headers: object): Record<string, string> {
   const flattened: Record<string, string> = {}
   for (const [name, value] of Object.entries(headers)) {
     if (value !== undefined && value !== null) flattened[name] = String(value)
@@ -261,7 +264,7 @@ function parse(chunks: Buffer[]): Record<string, unknown> | null {
   try {
     const text = (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString('utf8')
     const parsed: unknown = JSON.parse(text)
-    const body = PERHAPS_UNSTORABLE.test(text) ? storable(parsed, NO_SECRETS) : parsed
+    const body = MAYBE_UNSTORABLE.test(text) ? toStorableJson(parsed, NO_SECRETS) : parsed
     return isObject(body) ? body : null
   } catch {
     return null

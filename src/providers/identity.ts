@@ -29,7 +29,7 @@ export type IdentityProvider = {
   /** The id of the account that they are of. */
   findAccount(): Promise<Outcome<string>>
   /** For how long a page is there. */
-  readonly url_lives_ms: number
+  readonly url_lifetime_ms: number
   openSession(request: SessionCall, key: string): Promise<Outcome<IdentitySession>>
   /** Only one that waits for the person can be canceled. */
   cancelSession(reference: string, key: string): Promise<Outcome<IdentitySession>>

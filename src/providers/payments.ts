@@ -1,7 +1,7 @@
 // The interface of a payment processor, and the types of what it is asked and answers.
 import type { Outcome } from '#core/outcome.ts'
 import type { ProcessorDispute } from './disputes.ts'
-import type { ProviderEvent } from './news.ts'
+import type { ProviderEvent } from './events.ts'
 
 /** The processor's record of a payment. Amounts are in the currency's smallest unit, `currency` in upper case. */
 export type ProcessorPayment = {
@@ -63,7 +63,7 @@ export type RefundCall = {
 }
 
 /** Whether metadata at a processor carry our ids. */
-export function isMarked(metadata: Record<string, unknown>): boolean {
+export function hasSluiceIds(metadata: Record<string, unknown>): boolean {
   return Object.keys(metadata).some((name) => name.startsWith('sluice_'))
 }
 
@@ -111,7 +111,7 @@ export type PaymentProcessor = {
   searchRefund(payment_reference: string, refund_id: string): Promise<Outcome<ProcessorRefund | null>>
   findDispute(reference: string): Promise<Outcome<ProcessorDispute | null>>
   /** How long the processor keeps its events, in seconds. */
-  readonly events_kept_s: number
+  readonly event_retention_s: number
   /** What happened to payments, refunds and disputes, newest first, a page at a time. */
   listEvents(range: EventRange): Promise<Outcome<EventPage>>
 }

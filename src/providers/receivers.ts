@@ -1,21 +1,21 @@
 // Posts to the addresses that tenants give: only public ones, without redirects or a proxy, within one deadline.
 import { Agent, type Dispatcher } from 'undici'
 import { problemOfUrlForm, type TenantUrlRules } from '#core/tenant-urls.ts'
-import { flat } from './http.ts'
+import { stringEntries } from './http.ts'
 import { excerptOf, retryAfterMs } from './receivers/answer.ts'
 import { createConnector } from './receivers/connect.ts'
-import { failureOf, TEXTS, type ReceiverError } from './receivers/failure.ts'
+import { failureOf, RECEIVER_ERROR_TEXTS, type ReceiverError } from './receivers/failure.ts'
 
-const DEADLINE_MS = 15_000
+const DEFAULT_DEADLINE_MS = 15_000
 /** How long the body may take after the headers. */
-const BODY_MS = 1_000
+const BODY_TIMEOUT_MS = 1_000
 /** What is longer is not read to its end. */
-const LONGEST_BODY_BYTES = 16 * 1024
+const MAX_BODY_BYTES = 16 * 1024
 /** Answers that only announce the answer, such as 103. */
-const MOST_INFORMATIONAL = 8
+const MAX_INFORMATIONAL = 8
 /** Of an idle connection, unless the receiver says how long (`Keep-Alive: timeout`): many close it after 5 s. */
 const KEEP_ALIVE_MS = 4_000
-const LONGEST_KEEP_ALIVE_MS = 30_000
+const MAX_KEEP_ALIVE_MS = 30_000
 
 /** A request to a receiver. */
 export type ReceiverPost = {
@@ -57,14 +57,14 @@ export type ReceiverOptions = TenantUrlRules & {
 
 /** One client for all receivers. Connections are kept for seconds, and nothing of an idle origin is. */
 export function openReceivers(options: ReceiverOptions): Receivers {
-  const { allowed, production, lookup, deadline_ms = DEADLINE_MS } = options
+  const { allowed, production, lookup, deadline_ms = DEFAULT_DEADLINE_MS } = options
   // As many connections to an origin as there are requests: it may belong to several tenants, and whoever posts limits
   // each endpoint. It closes the pool of an origin with its last connection.
   const agent = new Agent({
     connect: createConnector(lookup, allowed),
     allowH2: false,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    keepAliveMaxTimeout: LONGEST_KEEP_ALIVE_MS,
+    keepAliveMaxTimeout: MAX_KEEP_ALIVE_MS,
     // The deadline is stricter than both.
     headersTimeout: 0,
     bodyTimeout: 0,
@@ -86,10 +86,10 @@ function exchange(
   signal: AbortSignal,
 ): Promise<ReceiverAnswer | ReceiverFailure> {
   return new Promise((resolve) => {
-    const began = performance.now()
+    const started_at = performance.now()
     const to = new URL(url)
     let controller: Dispatcher.DispatchController | null = null
-    let over = false
+    let finished = false
     let answer: ReceiverAnswer | null = null
     let informational = 0
     let size = 0
@@ -99,12 +99,12 @@ function exchange(
     let body_deadline: NodeJS.Timeout | undefined
     signal.addEventListener('abort', giveUp)
 
-    const elapsed = () => Math.round(performance.now() - began)
+    const elapsed = () => Math.round(performance.now() - started_at)
 
     /** Ends it with the answer if there is one, else with this failure. */
     function end(error: ReceiverError, code?: string): void {
-      if (over) return
-      over = true
+      if (finished) return
+      finished = true
       clearTimeout(deadline)
       clearTimeout(body_deadline)
       signal.removeEventListener('abort', giveUp)
@@ -127,7 +127,7 @@ function exchange(
       // Called when a connection is there, right before the first byte is written.
       onRequestStart(started) {
         // Over while it waited for a connection, or about to be sent twice: neither may leave.
-        if (over || controller) return started.abort(new Error('not sent'))
+        if (finished || controller) return started.abort(new Error('not sent'))
         if (!valid()) {
           end('not_sent')
           return started.abort(new Error('not sent'))
@@ -135,21 +135,21 @@ function exchange(
         controller = started
       },
       onResponseStart(_controller, status, received) {
-        if (over) return
+        if (finished) return
         if (status < 200) {
           informational += 1
-          if (informational > MOST_INFORMATIONAL) stop('bad_answer')
+          if (informational > MAX_INFORMATIONAL) stop('bad_answer')
           return
         }
-        const retry_after_ms = retryAfterMs(flat(received)['retry-after'])
+        const retry_after_ms = retryAfterMs(stringEntries(received)['retry-after'])
         answer = { status, retry_after_ms, excerpt: '', duration_ms: elapsed() }
-        body_deadline = setTimeout(() => stop('timeout'), BODY_MS)
+        body_deadline = setTimeout(() => stop('timeout'), BODY_TIMEOUT_MS)
       },
       onResponseData(_controller, chunk) {
-        if (over) return
+        if (finished) return
         size += chunk.length
         chunks.push(chunk)
-        if (size > LONGEST_BODY_BYTES) stop('connection_lost')
+        if (size > MAX_BODY_BYTES) stop('connection_lost')
       },
       onResponseEnd: () => end('connection_lost'),
       onResponseError(_controller, error) {
@@ -182,5 +182,9 @@ function requestTo(
 }
 
 function failed(error: ReceiverError, duration_ms: number, code?: string): ReceiverFailure {
-  return { error, message: TEXTS[error] + (code === undefined ? '' : ` (${code})`), duration_ms }
+  return {
+    error,
+    message: RECEIVER_ERROR_TEXTS[error] + (code === undefined ? '' : ` (${code})`),
+    duration_ms,
+  }
 }

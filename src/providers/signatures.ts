@@ -31,7 +31,7 @@ export function verifyStripe(
 ): SignatureVerdict {
   const parsed = parseHeader(header)
   if (!parsed) return 'malformed'
-  const genuine = secrets.some((secret) => {
+  const is_genuine = secrets.some((secret) => {
     // Anyone can sign with an empty secret, and a stray comma in the configuration makes one.
     if (secret === '') return false
     const expected = createHmac('sha256', secret).update(`${parsed.t}.`).update(raw).digest()
@@ -39,7 +39,7 @@ export function verifyStripe(
       (signature) => signature.length === expected.length && timingSafeEqual(signature, expected),
     )
   })
-  if (!genuine) return 'mismatch'
+  if (!is_genuine) return 'mismatch'
   return Math.abs(now_s - Number(parsed.t)) <= TOLERANCE_S ? 'valid' : 'stale'
 }
 
@@ -63,22 +63,25 @@ export function verifyTwilio(
   const given = Buffer.from(header, 'base64')
   // Of a name that comes several times each value counts once.
   const form = Array.from(parameters)
-    .toSorted(([name, value], [other, its]) => inOrder(name, other) || inOrder(value, its))
+    .toSorted(
+      ([name, value], [other, other_value]) =>
+        compareCodeUnits(name, other) || compareCodeUnits(value, other_value),
+    )
     .filter(([name, value], nth, all) => name !== all[nth - 1]?.[0] || value !== all[nth - 1]?.[1])
     .flat()
     .join('')
-  const genuine = tokens.some((token) => {
+  const is_genuine = tokens.some((token) => {
     if (token === '') return false
     return withAndWithoutPort(url).some((each) => {
       const expected = createHmac('sha1', token).update(each).update(form).digest()
       return timingSafeEqual(given, expected)
     })
   })
-  return genuine ? 'valid' : 'mismatch'
+  return is_genuine ? 'valid' : 'mismatch'
 }
 
 /** By code units, as Twilio sorts. */
-function inOrder(one: string, other: string): number {
+function compareCodeUnits(one: string, other: string): number {
   return one < other ? -1 : Number(one > other)
 }
 
@@ -131,13 +134,13 @@ export function verifyStandard(
     .split(' ')
     .flatMap((part) => (/^v1,[A-Za-z0-9+/]{43}=$/.test(part) ? [Buffer.from(part.slice(3), 'base64')] : []))
   if (signatures.length === 0) return 'malformed'
-  const genuine = secrets.some((secret) => {
+  const is_genuine = secrets.some((secret) => {
     const key = webhookKey(secret)
     // Anyone can sign with an empty key.
     if (key.length === 0) return false
     const expected = standardDigest(key, id, timestamp, raw)
     return signatures.some((each) => timingSafeEqual(each, expected))
   })
-  if (!genuine) return 'mismatch'
+  if (!is_genuine) return 'mismatch'
   return Math.abs(now_s - Number(timestamp)) <= TOLERANCE_S ? 'valid' : 'stale'
 }

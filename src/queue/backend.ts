@@ -1,12 +1,12 @@
 // The interface of a queue backend: what Redis and PostgreSQL do differently. All other code of the queue is shared.
 import type { Queue } from 'bullmq'
-import type { Bell } from './bells.ts'
+import type { WakeUp } from './wakeup-messages.ts'
 
 export type Backend = {
   readonly name: 'redis' | 'postgres'
   /** How long a batch of bells, a publication or a probe may take. */
   readonly limit_ms: number
-  addBells(queue: string, bells: Bell[]): Promise<void>
+  addWakeUps(queue: string, wakeups: WakeUp[]): Promise<void>
   /** BullMQ's own view of a queue, for those who only look. It is closed with the backend. */
   bullQueue(queue: string): Promise<BullQueue>
   /** How many jobs of BullMQ wait in the queue. */
@@ -40,14 +40,14 @@ export type RunningWorker = {
   /** Takes no more bells and resolves when those under way are done. May never resolve while the backend is away. */
   close(): Promise<void>
   /** Ends by force what `close` could not end. */
-  cut(): Promise<void>
+  terminate(): Promise<void>
 }
 
 export type Listener = {
   /** Resolves when it begins to listen for the first time. */
   opened: Promise<void>
   /** Since when it has listened without a break, by `performance.now()`; Infinity while it does not listen. */
-  hearsSince(): number
+  listeningSince(): number
   close(): Promise<void>
 }
 
@@ -56,7 +56,7 @@ export type BackendSignals = {
   /** Something that an operator should correct. */
   warn: (message: string) => void
   /** The connection is gone. */
-  lost: (reason: string) => void
+  onLost: (reason: string) => void
   /** A connection was opened or closed: a probe will tell whether the backend is away. */
   changed: () => void
   /** Something failed that nobody awaited. */

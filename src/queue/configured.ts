@@ -10,6 +10,6 @@ export function openConfiguredQueue(config: Config, log: Log): Queue {
   return openQueue(queueConfig(config), {
     process_id: newId(),
     log: (level, fields, message) => log[level](fields, message),
-    onDrop: (bells) => metrics.ringsDropped.inc(bells),
+    onDrop: (wakeups) => metrics.wakeupsDropped.inc(wakeups),
   })
 }

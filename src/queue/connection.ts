@@ -1,17 +1,17 @@
 // Connections to Redis, whether it is one server, the primary that Sentinels name, or a Cluster.
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
-import { parseRedisUrl, type RedisPlace } from '#core/redis-url.ts'
+import { parseRedisUrl, type RedisAddress } from '#core/redis-url.ts'
 import { cluster_retry_ms, disconnecting_limit_ms } from './settings.ts'
 
 export type RedisClient = Redis | Cluster
 
 /** Connects in the background, and again whenever the connection is lost, as `options` say. */
 export function connectRedis(url: string, options: RedisOptions): RedisClient {
-  const place = placeOf(url)
-  if (place.kind !== 'cluster') return new Redis(optionsOf(place, options))
+  const address = addressOf(url)
+  if (address.kind !== 'cluster') return new Redis(optionsOf(address, options))
   const { retryStrategy, enableOfflineQueue, ...each } = options
-  const client = new Cluster(place.nodes, {
-    redisOptions: { ...credentialsOf(place), ...each },
+  const client = new Cluster(address.nodes, {
+    redisOptions: { ...credentialsOf(address), ...each },
     clusterRetryStrategy: retryStrategy,
     enableOfflineQueue,
     // Without an offline queue a command is refused while its server's connection opens, and sent again after this.
@@ -23,8 +23,8 @@ export function connectRedis(url: string, options: RedisOptions): RedisClient {
   // In ioredis 6.0 a command that is redirected meanwhile keeps the client in `disconnecting` for ever. Disconnecting
   // again ends that.
   client.on('disconnecting', () => {
-    const goOn = () => client.status === 'disconnecting' && client.disconnect(true)
-    setTimeout(goOn, disconnecting_limit_ms).unref()
+    const disconnectAgain = () => client.status === 'disconnecting' && client.disconnect(true)
+    setTimeout(disconnectAgain, disconnecting_limit_ms).unref()
   })
   return client
 }
@@ -34,11 +34,11 @@ export function connectRedis(url: string, options: RedisOptions): RedisClient {
  * connection is lost, the next server is tried.
  */
 export function connectListener(url: string, options: RedisOptions): Redis {
-  const place = placeOf(url)
-  if (place.kind !== 'cluster') return new Redis(optionsOf(place, options))
-  const { nodes } = place
+  const address = addressOf(url)
+  if (address.kind !== 'cluster') return new Redis(optionsOf(address, options))
+  const { nodes } = address
   let current = Math.floor(Math.random() * nodes.length)
-  const client = new Redis({ ...credentialsOf(place), ...options, ...nodes[current] })
+  const client = new Redis({ ...credentialsOf(address), ...options, ...nodes[current] })
   client.on('close', () => {
     current = (current + 1) % nodes.length
     Object.assign(client.options, nodes[current])
@@ -48,29 +48,30 @@ export function connectListener(url: string, options: RedisOptions): Redis {
 
 /** The addresses in a URL, without its credentials. */
 export function addressesOf(url: string): string {
-  return placeOf(url)
+  return addressOf(url)
     .nodes.map(({ host, port }) => `${host}:${port}`)
     .join(', ')
 }
 
-function optionsOf(place: Exclude<RedisPlace, { kind: 'cluster' }>, options: RedisOptions): RedisOptions {
-  if (place.kind === 'single') return { ...credentialsOf(place), db: place.db, ...options, ...place.nodes[0] }
+function optionsOf(address: Exclude<RedisAddress, { kind: 'cluster' }>, options: RedisOptions): RedisOptions {
+  if (address.kind === 'single')
+    return { ...credentialsOf(address), db: address.db, ...options, ...address.nodes[0] }
   return {
-    ...credentialsOf(place),
+    ...credentialsOf(address),
     ...options,
-    name: place.primary,
-    sentinels: place.nodes,
+    name: address.primary,
+    sentinels: address.nodes,
     sentinelRetryStrategy: options.retryStrategy ?? undefined,
-    ...(place.tls && { enableTLSForSentinelMode: true }),
+    ...(address.tls && { enableTLSForSentinelMode: true }),
   }
 }
 
-function credentialsOf({ username, password, tls }: RedisPlace): RedisOptions {
+function credentialsOf({ username, password, tls }: RedisAddress): RedisOptions {
   return { username, password, ...(tls && { tls: {} }) }
 }
 
-function placeOf(url: string): RedisPlace {
-  const place = parseRedisUrl(url)
-  if (place === undefined) throw new Error('the address of Redis cannot be read')
-  return place
+function addressOf(url: string): RedisAddress {
+  const address = parseRedisUrl(url)
+  if (address === undefined) throw new Error('the address of Redis cannot be read')
+  return address
 }

@@ -58,10 +58,10 @@ export function startConsumer(
 
   async function finish({ worker, performing }: Current): Promise<void> {
     const closed = worker.close()
-    const given_up = allDone(performing).then(() => sleep(close_limit_ms, undefined, { ref: false }))
-    await Promise.race([closed, given_up])
+    const timed_out = allSettled(performing).then(() => sleep(close_limit_ms, undefined, { ref: false }))
+    await Promise.race([closed, timed_out])
     closed.catch(failed)
-    await worker.cut()
+    await worker.terminate()
   }
 
   async function replace(): Promise<void> {
@@ -85,6 +85,6 @@ export function startConsumer(
   }
 }
 
-async function allDone(performing: Set<Promise<void>>): Promise<void> {
+async function allSettled(performing: Set<Promise<void>>): Promise<void> {
   while (performing.size > 0) await Promise.allSettled(performing)
 }

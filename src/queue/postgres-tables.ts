@@ -7,22 +7,22 @@ import {
 } from 'bullmq'
 import { Client } from 'pg'
 import { QUEUES } from '#core/config/queues.ts'
-import { limitLocks, lockError } from '#core/migrate.ts'
-import type { PostgresPlace } from './postgres.ts'
+import { setLockTimeout, lockError } from '#core/migrate.ts'
+import type { PostgresAddress } from './postgres.ts'
 import { defaultSchema } from './settings.ts'
 
 /**
  * Creates or upgrades BullMQ's tables. BullMQ takes an advisory lock for that, and anybody who can connect may hold it:
  * so BullMQ is called only when there is something to do, and waits no longer than our own migrations.
  */
-export async function migratePostgres({
+export async function migrateBullTables({
   database_url,
   schema = defaultSchema,
-}: PostgresPlace): Promise<void> {
+}: PostgresAddress): Promise<void> {
   const client = new Client({ connectionString: database_url })
   await client.connect()
   try {
-    await client.query(limitLocks({ in_transaction: false }))
+    await client.query(setLockTimeout({ in_transaction: false }))
     if (!(await isMigrated(client, schema))) await runMigrations(client, schema)
     await client.query(onlyOurQueues(schema))
     await client.query(grants(schema))

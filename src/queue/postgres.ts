@@ -4,22 +4,22 @@ import { Client } from 'pg'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Socket } from 'node:net'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
-import { toJobs, type BellData } from './bells.ts'
-import { within } from './late.ts'
-import { bellOptions, close_limit_ms, defaultSchema, ping_interval_ms } from './settings.ts'
+import { toJobs, type WakeUpData } from './wakeup-messages.ts'
+import { withTimeout } from './late.ts'
+import { wakeupOptions, close_limit_ms, defaultSchema, ping_interval_ms } from './settings.ts'
 import { createWorker } from './worker.ts'
 
-export type PostgresPlace = { database_url: string; schema?: string }
+export type PostgresAddress = { database_url: string; schema?: string }
 
 /** All versions use one name: during a deployment they hear each other. */
 const channel = 'sluice_outcomes'
 
-type PostgresQueue = Queue<BellData, void, string, BellData, void, string, PostgresQueueBackend>
+type PostgresQueue = Queue<WakeUpData, void, string, WakeUpData, void, string, PostgresQueueBackend>
 type Connected = { connection: PostgresConnection; queueNamed: (name: string) => PostgresQueue }
 
-export function openPostgres(place: PostgresPlace, signals: BackendSignals): Backend {
+export function openPostgres(address: PostgresAddress, signals: BackendSignals): Backend {
   const sockets = createSockets()
-  const pool = createPool(place, sockets, signals)
+  const pool = createPool(address, sockets, signals)
   const queueNamed = async (name: string) => (await pool.connected()).queueNamed(name)
 
   return {
@@ -27,9 +27,9 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
     // A longer limit than on Redis: a database that is slow with a bell was slow with the job's row too.
     limit_ms: 1_000,
     max_message_bytes: 7_900,
-    async addBells(name, bells) {
+    async addWakeUps(name, wakeups) {
       const queue = await queueNamed(name)
-      await queue.addBulk(toJobs(bells))
+      await queue.addBulk(toJobs(wakeups))
     },
     bullQueue: queueNamed,
     depth: async (name) => await (await queueNamed(name)).getWaitingCount(),
@@ -49,8 +49,8 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
     // BullMQ's listening connection sends nothing by itself, so it does not notice that the server is gone: only a new
     // worker hears bells again.
     worker_outlives_outage: false,
-    startWorker: (options) => startWorker(place, options, signals.failed),
-    listen: (onMessage) => listen(place, onMessage, signals.failed),
+    startWorker: (options) => startWorker(address, options, signals.failed),
+    listen: (onMessage) => listen(address, onMessage, signals.failed),
     async close() {
       await pool.close()
       sockets.destroy()
@@ -59,11 +59,11 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
 }
 
 /** The pool that all queues share. */
-function createPool(place: PostgresPlace, sockets: Sockets, signals: BackendSignals) {
+function createPool(address: PostgresAddress, sockets: Sockets, signals: BackendSignals) {
   let connecting: Promise<Connected> | null = null
 
   async function connect(): Promise<Connected> {
-    const connection = new PostgresConnection(poolOptions(place, sockets, { max: 4, query_timeout: 2_000 }))
+    const connection = new PostgresConnection(poolOptions(address, sockets, { max: 4, query_timeout: 2_000 }))
     connection.on('error', (error) => {
       signals.failed(error)
       signals.changed()
@@ -76,7 +76,7 @@ function createPool(place: PostgresPlace, sockets: Sockets, signals: BackendSign
     }
     return {
       connection,
-      queueNamed: createQueues(connection, () => poolOptions(place, sockets, {}), signals),
+      queueNamed: createQueues(connection, () => poolOptions(address, sockets, {}), signals),
     }
   }
 
@@ -91,7 +91,7 @@ function createPool(place: PostgresPlace, sockets: Sockets, signals: BackendSign
     },
     async close(): Promise<void> {
       const open = await connecting?.catch(() => null)
-      if (open) await within(open.connection.close(), close_limit_ms).catch(signals.failed)
+      if (open) await withTimeout(open.connection.close(), close_limit_ms).catch(signals.failed)
     },
   }
 }
@@ -104,10 +104,10 @@ function createQueues(
 ): (name: string) => PostgresQueue {
   const queues = new Map<string, PostgresQueue>()
   return (name) => {
-    const known = queues.get(name)
-    if (known !== undefined) return known
-    const options = { connection: optionsOf(), defaultJobOptions: bellOptions, skipMetasUpdate: true }
-    const queue = new Queue<BellData, void, string, BellData, void, string, PostgresQueueBackend>(
+    const existing = queues.get(name)
+    if (existing !== undefined) return existing
+    const options = { connection: optionsOf(), defaultJobOptions: wakeupOptions, skipMetasUpdate: true }
+    const queue = new Queue<WakeUpData, void, string, WakeUpData, void, string, PostgresQueueBackend>(
       name,
       options,
       (queue_name: string) => new PostgresQueueBackend(connection, queue_name, options, false),
@@ -119,7 +119,7 @@ function createQueues(
 }
 
 function poolOptions(
-  { database_url, schema = defaultSchema }: PostgresPlace,
+  { database_url, schema = defaultSchema }: PostgresAddress,
   sockets: Sockets,
   more: { max?: number; query_timeout?: number },
 ) {
@@ -157,14 +157,14 @@ function createSockets(): Sockets {
 }
 
 function startWorker(
-  place: PostgresPlace,
+  address: PostgresAddress,
   options: WorkerStart,
   failed: (error: unknown) => void,
 ): RunningWorker {
   const stopping = new AbortController()
   const sockets = createSockets()
   const create = () => {
-    const connection = poolOptions(place, sockets, { max: 4, query_timeout: 5_000 })
+    const connection = poolOptions(address, sockets, { max: 4, query_timeout: 5_000 })
     return createWorker(options, { connection, autorun: false }, createPostgresBackend, failed)
   }
   let worker: ReturnType<typeof create> | null = null
@@ -192,7 +192,7 @@ function startWorker(
       await started
       await worker?.close()
     },
-    async cut() {
+    async terminate() {
       stopping.abort()
       await worker?.stopRenewing()
       sockets.destroy()
@@ -201,14 +201,14 @@ function startWorker(
 }
 
 function listen(
-  place: PostgresPlace,
+  address: PostgresAddress,
   onMessage: (message: string) => void,
   failed: (error: unknown) => void,
 ): Listener {
   const stopping = new AbortController()
   const sockets = createSockets()
   const first = Promise.withResolvers<void>()
-  let hears_since = Infinity
+  let listening_since = Infinity
   const ended = keepListening()
 
   async function keepListening(): Promise<void> {
@@ -218,7 +218,7 @@ function listen(
       } catch (error) {
         if (!stopping.signal.aborted) failed(error)
       }
-      hears_since = Infinity
+      listening_since = Infinity
       await sleep(250, undefined, { signal: stopping.signal }).catch(() => {})
     }
   }
@@ -226,7 +226,7 @@ function listen(
   /** Listens until the connection fails or we stop. */
   async function listenOnce(): Promise<void> {
     const client = new Client({
-      connectionString: place.database_url,
+      connectionString: address.database_url,
       connectionTimeoutMillis: 2_000,
       query_timeout: 2_000,
       keepAlive: true,
@@ -237,31 +237,31 @@ function listen(
     client.on('error', () => {})
     client.on('end', () => {
       // At once: while this says that it listens, waiters poll only once a second.
-      hears_since = Infinity
+      listening_since = Infinity
       broken.abort()
     })
     client.on('notification', ({ payload = '' }) => onMessage(payload))
     try {
       await client.connect()
       await client.query(`listen ${channel}`)
-      hears_since = performance.now()
+      listening_since = performance.now()
       first.resolve()
       while (!interrupted.aborted) {
         await sleep(ping_interval_ms, undefined, { signal: interrupted }).catch(() => {})
         await client.query('select 1')
       }
     } finally {
-      await within(client.end(), close_limit_ms).catch(() => {})
+      await withTimeout(client.end(), close_limit_ms).catch(() => {})
       sockets.destroy()
     }
   }
 
   return {
     opened: first.promise,
-    hearsSince: () => hears_since,
+    listeningSince: () => listening_since,
     async close() {
       stopping.abort()
-      await within(ended, close_limit_ms).catch(() => {})
+      await withTimeout(ended, close_limit_ms).catch(() => {})
     },
   }
 }

@@ -1,71 +1,75 @@
 // The producer: sends bells and states to the backend in batches. Callers do not wait for it.
-import type { Watch } from './away.ts'
+import type { BackendWatch } from './away.ts'
 import type { Backend } from './backend.ts'
-import { type Bell, type PublishedState, encodeStates } from './bells.ts'
-import { within } from './late.ts'
+import { type WakeUp, type PublishedState, encodeStates } from './wakeup-messages.ts'
+import { withTimeout } from './late.ts'
 import { max_batch, max_waiting } from './settings.ts'
 
 export type Producer = {
-  ring(bells: Bell[]): void
+  wake(wakeups: WakeUp[]): void
   publish(states: PublishedState[]): void
   /** Drops everything that waits to be sent, because the backend is away. */
-  forget(): void
+  discard(): void
   /** Sends what waits, for a limited time. */
   close(): Promise<void>
 }
 
 /** `drop` is called with the number of bells that could not be sent. Nothing here throws or rejects. */
-export function createProducer(backend: Backend, watch: Watch, drop: (bells: number) => void): Producer {
-  const bell_senders = new Map<string, Sender<Bell>>()
+export function createProducer(
+  backend: Backend,
+  watch: BackendWatch,
+  drop: (wakeups: number) => void,
+): Producer {
+  const wakeup_senders = new Map<string, Sender<WakeUp>>()
   const state_sender = createSender<PublishedState>({
     send: (states) => backend.publish(encodeStates(states, backend.max_message_bytes)),
     limit_ms: backend.limit_ms,
     // Waiters poll the database, so a lost message only costs time.
-    lost: () => {},
-    doubt: watch.doubt,
+    onLost: () => {},
+    probeNow: watch.probeNow,
   })
 
-  function senderOf(queue: string): Sender<Bell> {
-    let sender = bell_senders.get(queue)
+  function senderOf(queue: string): Sender<WakeUp> {
+    let sender = wakeup_senders.get(queue)
     if (!sender) {
-      sender = createSender<Bell>({
-        send: (bells) => backend.addBells(queue, bells),
+      sender = createSender<WakeUp>({
+        send: (wakeups) => backend.addWakeUps(queue, wakeups),
         limit_ms: backend.limit_ms,
-        lost: drop,
-        doubt: watch.doubt,
+        onLost: drop,
+        probeNow: watch.probeNow,
       })
-      bell_senders.set(queue, sender)
+      wakeup_senders.set(queue, sender)
     }
     return sender
   }
 
   return {
-    ring(bells) {
-      watch.used()
-      if (watch.away()) drop(bells.length)
-      else for (const bell of bells) senderOf(bell.queue).add(bell)
+    wake(wakeups) {
+      watch.markUsed()
+      if (watch.isDown()) drop(wakeups.length)
+      else for (const wakeup of wakeups) senderOf(wakeup.queue).add(wakeup)
     },
     publish(states) {
-      watch.used()
-      if (!watch.away()) for (const each of states) state_sender.add(each)
+      watch.markUsed()
+      if (!watch.isDown()) for (const each of states) state_sender.add(each)
     },
-    forget() {
-      for (const sender of [...bell_senders.values(), state_sender]) sender.forget()
+    discard() {
+      for (const sender of [...wakeup_senders.values(), state_sender]) sender.discard()
     },
     async close() {
-      await Promise.all([...bell_senders.values(), state_sender].map((sender) => sender.close()))
+      await Promise.all([...wakeup_senders.values(), state_sender].map((sender) => sender.close()))
     },
   }
 }
 
-type Sender<T> = { add(item: T): void; forget(): void; close(): Promise<void> }
+type Sender<T> = { add(item: T): void; discard(): void; close(): Promise<void> }
 
 /** Sends items in batches: those that arrive in one round of the event loop, or while a batch is sent, are the next batch. */
 function createSender<T>(options: {
   send: (items: T[]) => Promise<void>
   limit_ms: number
-  lost: (items: number) => void
-  doubt: () => void
+  onLost: (items: number) => void
+  probeNow: () => void
 }): Sender<T> {
   let waiting: T[] = []
   let under_way: Promise<void> | null = null
@@ -75,10 +79,10 @@ function createSender<T>(options: {
     while (waiting.length > 0) {
       const batch = waiting.splice(0, max_batch)
       try {
-        await within(options.send(batch), options.limit_ms)
+        await withTimeout(options.send(batch), options.limit_ms)
       } catch {
-        options.lost(batch.length)
-        options.doubt()
+        options.onLost(batch.length)
+        options.probeNow()
       }
     }
     under_way = null
@@ -86,16 +90,16 @@ function createSender<T>(options: {
 
   return {
     add(item) {
-      if (waiting.length >= max_waiting) return options.lost(1)
+      if (waiting.length >= max_waiting) return options.onLost(1)
       waiting.push(item)
       under_way ??= sendAll()
     },
-    forget() {
-      if (waiting.length > 0) options.lost(waiting.length)
+    discard() {
+      if (waiting.length > 0) options.onLost(waiting.length)
       waiting = []
     },
     async close() {
-      await within(under_way ?? Promise.resolve(), 2 * options.limit_ms).catch(() => {})
+      await withTimeout(under_way ?? Promise.resolve(), 2 * options.limit_ms).catch(() => {})
     },
   }
 }

@@ -2,19 +2,19 @@
 // work.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isUnavailable } from '#core/db.ts'
-import { seldom } from '#core/seldom.ts'
+import { throttle } from '#core/seldom.ts'
 import { watchBackend } from './away.ts'
 import type { Backend, BullQueue, Listener } from './backend.ts'
-import { type Bell, type PublishedState, decodeStates } from './bells.ts'
+import { type WakeUp, type PublishedState, decodeStates } from './wakeup-messages.ts'
 import { type Consumer, startConsumer } from './consumer.ts'
 import { watchDepths } from './depth.ts'
 import { openPostgres } from './postgres.ts'
-import { migratePostgres } from './postgres-tables.ts'
+import { migrateBullTables } from './postgres-tables.ts'
 import { createProducer } from './producer.ts'
 import { openRedis } from './redis.ts'
-import { away_probe_interval_ms, type QueueConfig, type QueueHooks, recovery_ms } from './settings.ts'
+import { down_probe_interval_ms, type QueueConfig, type QueueHooks, recovery_ms } from './settings.ts'
 
-export type { Bell, PublishedState } from './bells.ts'
+export type { WakeUp, PublishedState } from './wakeup-messages.ts'
 export type { QueueConfig, QueueHooks } from './settings.ts'
 
 export type Queue = {
@@ -23,12 +23,12 @@ export type Queue = {
    * True while the backend is known to be unusable; then workers and waiters poll the database every 50 ms. Also true
    * while published states are not received, and for half a second after that, because those published meanwhile are lost.
    */
-  away(): boolean
+  isDown(): boolean
   /**
    * Rings without waiting and never throws. Bells that cannot be rung within 100 ms (1 s on PostgreSQL), and all
    * while the backend is away, are dropped and counted (`onDrop`); their jobs are claimed directly.
    */
-  ring(bells: Bell[]): void
+  wake(wakeups: WakeUp[]): void
   /** Whether so many BullMQ jobs wait in the queue that nobody should ring for more; about a second old. */
   full(queue: string): boolean
   /**
@@ -59,10 +59,10 @@ export type Queue = {
 
 /** Connects in the background: a backend that is down is away, not an error. */
 export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
-  const failed = errorReport(hooks, () => watch.away())
+  const failed = errorReport(hooks, () => watch.isDown())
   const signals = {
-    lost: (reason: string) => watch.lost(reason),
-    changed: () => watch.doubt(),
+    onLost: (reason: string) => watch.onLost(reason),
+    changed: () => watch.probeNow(),
     failed,
     warn: (message: string) => hooks.log('warn', {}, message),
   }
@@ -70,19 +70,19 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
     ? openRedis(config.redis_url, hooks.process_id, signals)
     : openPostgres(config, signals)
   const watch = watchBackend(backend, {
-    onAway(reason) {
+    onDown(reason) {
       const where = config.redis_url ? 'REDIS_URL' : 'the queue is away'
       hooks.log('warn', { backend: backend.name }, `${where}: ${reason}; jobs are claimed from PostgreSQL`)
-      producer.forget()
+      producer.discard()
     },
-    onBack() {
+    onUp() {
       hooks.log('info', { backend: backend.name }, 'the queue is back')
       if (!backend.worker_outlives_outage) for (const consumer of consumers) consumer.restart().catch(failed)
     },
   })
-  const producer = createProducer(backend, watch, (bells) => {
+  const producer = createProducer(backend, watch, (wakeups) => {
     try {
-      hooks.onDrop?.(bells)
+      hooks.onDrop?.(wakeups)
     } catch (error) {
       failed(error)
     }
@@ -101,11 +101,11 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
 
   return {
     backend: backend.name,
-    away() {
-      const usable_since = Math.max(watch.backSince(), subscriptions.hearSince())
-      return watch.away() || performance.now() - usable_since < recovery_ms
+    isDown() {
+      const usable_since = Math.max(watch.upSince(), subscriptions.listeningSince())
+      return watch.isDown() || performance.now() - usable_since < recovery_ms
     },
-    ring: (bells) => producer.ring(bells),
+    wake: (wakeups) => producer.wake(wakeups),
     full: watchDepths(backend),
     consume(options) {
       const consumer = startConsumer(backend, options, failed)
@@ -120,18 +120,18 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
     },
     bullQueues: (names) => Promise.all(names.map((name) => backend.bullQueue(name))),
     publish: (states) => producer.publish(states),
-    subscribe: subscriptions.subscribe,
+    subscribe: (onStates) => subscriptions.subscribe(onStates),
     close: () => (closing ??= closeAll()),
   }
 }
 
 /** Returns what reports an error of the backend. While it is away every connection fails; that was already logged once. */
 function errorReport(hooks: QueueHooks, isAway: () => boolean): (error: unknown) => void {
-  const report = seldom((suppressed, error: unknown) =>
+  const report = throttle((suppressed, error: unknown) =>
     hooks.log(isAway() ? 'debug' : 'warn', { err: error, suppressed }, 'the queue reported an error'),
   )
   return (error) => {
-    if (isLost(error)) setTimeout(report, away_probe_interval_ms, error).unref()
+    if (isConnectionLoss(error)) setTimeout(report, down_probe_interval_ms, error).unref()
     else report(error)
   }
 }
@@ -140,7 +140,7 @@ function createSubscriptions(backend: Backend) {
   const listeners = new Set<Listener>()
   return {
     /** Since when all of them have heard everything. */
-    hearSince: () => Math.max(-Infinity, ...[...listeners].map((listener) => listener.hearsSince())),
+    listeningSince: () => Math.max(-Infinity, ...[...listeners].map((listener) => listener.listeningSince())),
     async subscribe(onStates: (states: PublishedState[]) => void) {
       const listener = backend.listen((message) => {
         const states = decodeStates(message)
@@ -163,11 +163,11 @@ function createSubscriptions(backend: Backend) {
 
 /** Prepares the backend: BullMQ's own tables in PostgreSQL. Redis needs nothing. */
 export async function migrateQueue(config: QueueConfig): Promise<void> {
-  if (!config.redis_url) await migratePostgres(config)
+  if (!config.redis_url) await migrateBullTables(config)
 }
 
 /** Whether the error only means that a connection was lost. */
-function isLost(error: unknown): boolean {
+function isConnectionLoss(error: unknown): boolean {
   return (
     isUnavailable(error) ||
     (error instanceof Error && /^(Connection is closed|Stream isn't writ)/.test(error.message))

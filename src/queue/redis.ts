@@ -3,10 +3,10 @@ import { Queue, createRedisBackend } from 'bullmq'
 import { Cluster, type RedisOptions } from 'ioredis'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
-import { toJobs, type BellData } from './bells.ts'
+import { toJobs, type WakeUpData } from './wakeup-messages.ts'
 import { addressesOf, connectListener, connectRedis, type RedisClient } from './connection.ts'
 import {
-  bellOptions,
+  wakeupOptions,
   blocking_socket_timeout_ms,
   close_limit_ms,
   consumerConnection,
@@ -24,20 +24,20 @@ const channel = 'sluice:outcomes'
 export function openRedis(url: string, process_id: string, signals: BackendSignals): Backend {
   const client = connectRedis(url, { ...producerConnection, connectionName: `sluice:${process_id}` })
   client.on('error', signals.failed)
-  client.on('close', () => signals.lost(`no Redis answers at ${addressesOf(url)}`))
+  client.on('close', () => signals.onLost(`no Redis answers at ${addressesOf(url)}`))
   client.on('ready', signals.changed)
   client.once('ready', () => void warnOfEviction(client, signals))
   // Bells that are rung while the process starts wait until the first connection is open or has failed.
   const tried = new Promise<void>((resolve) => client.once('ready', resolve).once('close', resolve))
-  const queues = new Map<string, Queue<BellData, void>>()
+  const queues = new Map<string, Queue<WakeUpData, void>>()
 
-  function queueNamed(name: string): Queue<BellData, void> {
+  function queueNamed(name: string): Queue<WakeUpData, void> {
     let queue = queues.get(name)
     if (!queue) {
-      queue = new Queue<BellData, void>(name, {
+      queue = new Queue<WakeUpData, void>(name, {
         connection: client,
         prefix: redisPrefix(name),
-        defaultJobOptions: bellOptions,
+        defaultJobOptions: wakeupOptions,
         // Without these two, the queue never works if Redis is down when we start.
         skipVersionCheck: true,
         skipWaitingForReady: true,
@@ -53,9 +53,9 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
     name: 'redis',
     limit_ms: 100,
     max_message_bytes: 60_000,
-    async addBells(name, bells) {
+    async addWakeUps(name, wakeups) {
       await tried
-      await queueNamed(name).addBulk(toJobs(bells))
+      await queueNamed(name).addBulk(toJobs(wakeups))
     },
     async bullQueue(name) {
       await tried
@@ -140,7 +140,7 @@ function startWorker(url: string, options: WorkerStart, failed: (error: unknown)
       await worker.close()
       client.disconnect()
     },
-    async cut() {
+    async terminate() {
       await worker.stopRenewing()
       for (const one of clients) one.disconnect()
     },
@@ -172,13 +172,13 @@ function listen(
     connectionName: `sluice:${process_id}:outcomes`,
   })
   const first = Promise.withResolvers<void>()
-  let hears_since = Infinity
+  let listening_since = Infinity
 
   // Not ioredis's autoResubscribe: nobody handles its rejection.
   async function subscribe(): Promise<void> {
     try {
       await client.subscribe(channel)
-      hears_since = performance.now()
+      listening_since = performance.now()
       first.resolve()
     } catch (error) {
       failed(error)
@@ -189,7 +189,7 @@ function listen(
   client.on('error', failed)
   client.on('ready', () => void subscribe())
   client.on('close', () => {
-    hears_since = Infinity
+    listening_since = Infinity
   })
   client.on('message', (_channel, message) => onMessage(message))
   const pings = setInterval(() => {
@@ -199,7 +199,7 @@ function listen(
 
   return {
     opened: first.promise,
-    hearsSince: () => hears_since,
+    listeningSince: () => listening_since,
     async close() {
       clearInterval(pings)
       client.disconnect()

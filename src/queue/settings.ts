@@ -14,7 +14,7 @@ export type QueueConfig = {
 export type QueueHooks = {
   log: (level: 'debug' | 'info' | 'warn' | 'error', fields: Record<string, unknown>, message: string) => void
   /** Called with the number of bells that were not rung; their jobs are claimed directly. */
-  onDrop?: (bells: number) => void
+  onDrop?: (wakeups: number) => void
   process_id: string
 }
 
@@ -25,7 +25,7 @@ export type QueueHooks = {
 export const probe_interval_ms = 1_000
 export const idle_probe_interval_ms = 5_000
 export const idle_after_ms = 5_000
-export const away_probe_interval_ms = 250
+export const down_probe_interval_ms = 250
 /** Waiters poll a little longer than the outage, because states published during it are lost. */
 export const recovery_ms = 500
 /** How long a close waits for a backend that does not answer. */
@@ -37,9 +37,9 @@ export const max_batch = 100
  * Bells in one BullMQ job. A slow job of ours delays the end of its BullMQ job, but not the start of the other bells
  * in it.
  */
-export const bells_a_job = 16
+export const wakeups_per_job = 16
 /** How long a bell may wait in its worker; then its job is claimed directly. */
-export const bell_wait_ms = 60_000
+export const wakeup_wait_ms = 60_000
 /** Bells of a queue that may wait for the batch under way; more are dropped. */
 export const max_waiting = 20_000
 
@@ -55,7 +55,7 @@ export const defaultSchema = 'bullmq'
 export const redisPrefix = (queue: string) => `{sluice:${queue}}`
 
 /** Finished jobs would only take memory, and BullMQ's retries would compete with those in Postgres. */
-export const bellOptions: DefaultJobOptions = { attempts: 1, removeOnComplete: true, removeOnFail: true }
+export const wakeupOptions: DefaultJobOptions = { attempts: 1, removeOnComplete: true, removeOnFail: true }
 
 export const workerSettings = {
   // A bell of a worker that died is rung again within 15 s; its row is claimed long before.

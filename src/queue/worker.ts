@@ -10,11 +10,11 @@ import {
 } from 'bullmq'
 import { createGate } from '#core/gate.ts'
 import type { WorkerStart } from './backend.ts'
-import { decodeBell, type BellData } from './bells.ts'
-import { bell_wait_ms, bells_a_job, workerSettings } from './settings.ts'
+import { decodeWakeUp, type WakeUpData } from './wakeup-messages.ts'
+import { wakeup_wait_ms, wakeups_per_job, workerSettings } from './settings.ts'
 
-export class BellWorker<B extends IQueueBackend, C> extends Worker<
-  BellData,
+export class WakeUpWorker<B extends IQueueBackend, C> extends Worker<
+  WakeUpData,
   void,
   string,
   B,
@@ -25,9 +25,9 @@ export class BellWorker<B extends IQueueBackend, C> extends Worker<
    * Anybody may have put this job into the backend, so only valid ids are taken from it. A job without any is simply
    * done: if it were refused, BullMQ would deliver it again.
    */
-  protected override createJob(found: JobJson, id: string): Job<BellData, void> {
+  protected override createJob(found: JobJson, id: string): Job<WakeUpData, void> {
     const { opts, progress, timestamp, attemptsMade, attemptsStarted, stalledCounter } = found
-    const data = JSON.stringify({ ids: decodeBell(found.data) })
+    const data = JSON.stringify({ ids: decodeWakeUp(found.data) })
     return super.createJob(
       {
         id: found.id,
@@ -53,10 +53,10 @@ export class BellWorker<B extends IQueueBackend, C> extends Worker<
 }
 
 /** A bell waited for too long. */
-class BellRefused extends Error {}
+class WakeUpRefused extends Error {}
 
-function passOverRefused(error: unknown): void {
-  if (!(error instanceof BellRefused)) throw error
+function ignoreRefused(error: unknown): void {
+  if (!(error instanceof WakeUpRefused)) throw error
 }
 
 /** With `autorun: false` in `options` the worker does not run yet. */
@@ -65,17 +65,21 @@ export function createWorker<B extends IQueueBackend, C>(
   options: Omit<WorkerOptions<C>, 'concurrency'>,
   factory: BackendFactory<B, C>,
   failed: (error: unknown) => void,
-): BellWorker<B, C> {
+): WakeUpWorker<B, C> {
   const limited = createGate({
     running: concurrency,
     // All bells that BullMQ may bring at once fit. One that waits too long is left to the sweep.
-    queue: { waiting: concurrency * bells_a_job, wait_ms: bell_wait_ms, refuse: () => new BellRefused() },
+    queue: {
+      waiting: concurrency * wakeups_per_job,
+      wait_ms: wakeup_wait_ms,
+      refuse: () => new WakeUpRefused(),
+    },
   })
-  const worker = new BellWorker<B, C>(
+  const worker = new WakeUpWorker<B, C>(
     queue,
     // It returns nothing: a value that cannot be serialised makes BullMQ run the job again.
-    async (job: Job<BellData, void>, _token?: string, signal?: AbortSignal) => {
-      await Promise.all(job.data.ids.map((id) => limited(() => perform(id, signal)).catch(passOverRefused)))
+    async (job: Job<WakeUpData, void>, _token?: string, signal?: AbortSignal) => {
+      await Promise.all(job.data.ids.map((id) => limited(() => perform(id, signal)).catch(ignoreRefused)))
     },
     { ...workerSettings, ...options, concurrency },
     factory,

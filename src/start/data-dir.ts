@@ -4,18 +4,18 @@ import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
-import { readOurs, replaceOurs } from './files.ts'
-import { assertOurs } from './folders.ts'
-import { commandOfOurs, processStarted } from './processes.ts'
+import { readOwnFile, replaceOwnFile } from './files.ts'
+import { assertOwnFolder } from './folders.ts'
+import { commandOfOwnProcess, processStarted } from './processes.ts'
 import { isProgram } from './programs.ts'
 
-const Living = z.object({ pid: z.int(), started: z.string() })
+const ProcessRecord = z.object({ pid: z.int(), started: z.string() })
 /** The start that uses the folder, and the parts that it runs. Pids are reused, so each comes with its start time. */
-const Holder = Living.extend({ parts: z.record(z.string(), Living).default({}) })
-const Running = z.object({ api_url: z.string() })
+const LockRecord = ProcessRecord.extend({ parts: z.record(z.string(), ProcessRecord).default({}) })
+const DevFile = z.object({ api_url: z.string() })
 
 /** How long the parts of a start that was killed may take to end by themselves. */
-const LEFTOVER_MS = 10_000
+const ORPHAN_TIMEOUT_MS = 10_000
 
 export type LockedFolder = {
   /** Records the process in which a part runs now, so that it is found when we are killed. */
@@ -31,9 +31,9 @@ export type LockedFolder = {
 export async function lockFolder(data_dir: string): Promise<LockedFolder> {
   try {
     // As root, the embedded servers run as another user, who must be able to enter this folder but not to list it.
-    const made = await makeFolder(data_dir)
-    if (made && process.getuid?.() === 0) await chmod(data_dir, 0o711)
-    await assertOurs(data_dir)
+    const created = await makeFolder(data_dir)
+    if (created && process.getuid?.() === 0) await chmod(data_dir, 0o711)
+    await assertOwnFolder(data_dir)
     return await lock(data_dir)
   } catch (error) {
     throw unusable(error, data_dir)
@@ -42,26 +42,26 @@ export async function lockFolder(data_dir: string): Promise<LockedFolder> {
 
 async function lock(data_dir: string): Promise<LockedFolder> {
   const path = join(data_dir, 'running.json')
-  const holder = read(path, Holder)
-  if (holder !== undefined && processStarted(holder.pid) === holder.started) {
-    const running = read(join(data_dir, 'dev.json'), Running)
-    const where = running === undefined ? '' : `, its API at ${running.api_url}`
+  const lock_record = read(path, LockRecord)
+  if (lock_record !== undefined && processStarted(lock_record.pid) === lock_record.started) {
+    const running = read(join(data_dir, 'dev.json'), DevFile)
+    const api_note = running === undefined ? '' : `, its API at ${running.api_url}`
     throw new ConfigError(
-      `Sluice runs in ${data_dir} already: process ${holder.pid}${where}. Stop it (kill ${holder.pid}), or choose another folder and ports, e.g. DATA_DIR=.data-2 API_PORT=0 WEBHOOKS_PORT=0 DASHBOARD_PORT=0 EMULATOR_PORT=0 TWILIO_EMULATOR_PORT=0 SMTP_EMULATOR_PORT=0 INBOX_PORT=0 AI_EMULATOR_PORT=0 METRICS_PORT=0`,
+      `Sluice runs in ${data_dir} already: process ${lock_record.pid}${api_note}. Stop it (kill ${lock_record.pid}), or choose another folder and ports, e.g. DATA_DIR=.data-2 API_PORT=0 WEBHOOKS_PORT=0 DASHBOARD_PORT=0 EMULATOR_PORT=0 TWILIO_EMULATOR_PORT=0 SMTP_EMULATOR_PORT=0 INBOX_PORT=0 AI_EMULATOR_PORT=0 METRICS_PORT=0`,
     )
   }
-  const leftovers = Object.values(holder?.parts ?? {}).filter(isLeftover)
-  if (leftovers.length > 0) {
-    await Promise.all(leftovers.map(endLeftoverPart))
+  const orphans = Object.values(lock_record?.parts ?? {}).filter(isOrphan)
+  if (orphans.length > 0) {
+    await Promise.all(orphans.map(stopOrphanPart))
     // Another start may have come while this one waited.
     return await lock(data_dir)
   }
-  const us: z.infer<typeof Holder> = { ...living(process.pid), parts: {} }
-  const write = () => replaceOurs(path, JSON.stringify(us))
+  const own_record: z.infer<typeof LockRecord> = { ...processRecord(process.pid), parts: {} }
+  const write = () => replaceOwnFile(path, JSON.stringify(own_record))
   write()
   return {
     record(part, pid) {
-      us.parts[part] = living(pid)
+      own_record.parts[part] = processRecord(pid)
       try {
         write()
       } catch {
@@ -74,24 +74,24 @@ async function lock(data_dir: string): Promise<LockedFolder> {
   }
 }
 
-function living(pid: number): z.infer<typeof Living> {
+function processRecord(pid: number): z.infer<typeof ProcessRecord> {
   return { pid, started: processStarted(pid) ?? 'ended' }
 }
 
 /** Whether it still runs, and is a program of ours: no other process is ended, whatever the record says. */
-function isLeftover({ pid, started }: z.infer<typeof Living>): boolean {
-  return processStarted(pid) === started && isProgram(commandOfOurs(pid) ?? '')
+function isOrphan({ pid, started }: z.infer<typeof ProcessRecord>): boolean {
+  return processStarted(pid) === started && isProgram(commandOfOwnProcess(pid) ?? '')
 }
 
-async function endLeftoverPart(part: z.infer<typeof Living>): Promise<void> {
-  const deadline = Date.now() + LEFTOVER_MS
-  while (isLeftover(part)) {
-    if (Date.now() > deadline) killIfThere(part.pid)
+async function stopOrphanPart(part: z.infer<typeof ProcessRecord>): Promise<void> {
+  const deadline = Date.now() + ORPHAN_TIMEOUT_MS
+  while (isOrphan(part)) {
+    if (Date.now() > deadline) killIfRunning(part.pid)
     await sleep(20)
   }
 }
 
-function killIfThere(pid: number): void {
+function killIfRunning(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch (error) {
@@ -135,7 +135,7 @@ async function makeFolder(path: string): Promise<boolean> {
 
 /** Undefined when it is not there, and when it says something else. Throws ConfigError when it is not ours alone. */
 function read<T extends z.ZodType>(path: string, schema: T): z.output<T> | undefined {
-  const text = readOurs(path)
+  const text = readOwnFile(path)
   try {
     return schema.parse(JSON.parse(text ?? ''))
   } catch {

@@ -5,7 +5,7 @@ import type { Config } from '#core/config.ts'
 import { AI, EMAIL, SMS } from '#core/config/providers.ts'
 import type { VariableName } from '#core/config/variables.ts'
 import { emulatorAddress, type EmulatorPort, type ListenAddress } from '#core/startup.ts'
-import { EVENT_TYPES } from '#providers/stripe/news.ts'
+import { EVENT_TYPES } from '#providers/stripe/events.ts'
 
 type ProviderVariable =
   | 'STRIPE_API_BASE'
@@ -15,7 +15,7 @@ type ProviderVariable =
   | (typeof SMS.credentials)[number]
   | (typeof AI.credentials)[number]
 
-type EmulatorRow = {
+type EmulatorSettings = {
   /** As people call its provider. */
   of: string
   file: string
@@ -25,7 +25,7 @@ type EmulatorRow = {
   /** Where its page and controls have a port of their own: their name, and its variable. */
   page?: { name: 'inbox'; port: EmulatorPort }
   /** Its provider is configured if one of these is set. */
-  instead_of: readonly VariableName[]
+  provider_variables: readonly VariableName[]
   /** The variable that says in the banner that the provider is yours. */
   set: VariableName
   /** What is not real about it. */
@@ -49,12 +49,12 @@ function twilioToken({ ENCRYPTION_KEY = '' }: Config): string {
   return createHmac('sha256', ENCRYPTION_KEY).update('twilio emulator').digest('hex').slice(0, 32)
 }
 
-const ROWS = {
+const SETTINGS = {
   stripe: {
     of: 'Stripe',
     file: 'src/emulators/stripe/main.ts',
     port: 'EMULATOR_PORT',
-    instead_of: ['STRIPE_API_BASE', 'STRIPE_SECRET_KEY'],
+    provider_variables: ['STRIPE_API_BASE', 'STRIPE_SECRET_KEY'],
     set: 'STRIPE_SECRET_KEY',
     note: 'no money moves',
     api_key: 'sk_test_emulator',
@@ -71,7 +71,7 @@ const ROWS = {
     of: 'Twilio',
     file: 'src/emulators/twilio/main.ts',
     port: 'TWILIO_EMULATOR_PORT',
-    instead_of: ['TWILIO_ACCOUNT_SID', 'TWILIO_AUTH_TOKEN', 'TWILIO_API_BASE'],
+    provider_variables: ['TWILIO_ACCOUNT_SID', 'TWILIO_AUTH_TOKEN', 'TWILIO_API_BASE'],
     set: 'TWILIO_ACCOUNT_SID',
     note: 'no SMS leaves',
     api_key: null,
@@ -92,7 +92,7 @@ const ROWS = {
     port: 'SMTP_EMULATOR_PORT',
     scheme: 'smtp://emulator:smtp-emulator@',
     page: { name: 'inbox', port: 'INBOX_PORT' },
-    instead_of: ['SMTP_URL'],
+    provider_variables: ['SMTP_URL'],
     set: 'SMTP_URL',
     note: 'an inbox that shows all email',
     api_key: 'smtp-emulator',
@@ -105,7 +105,7 @@ const ROWS = {
     of: 'AI',
     file: 'src/emulators/ai/main.ts',
     port: 'AI_EMULATOR_PORT',
-    instead_of: AI.credentials,
+    provider_variables: AI.credentials,
     set: 'AI_BASE_URL',
     note: 'no model answers',
     api_key: 'ai-emulator',
@@ -114,28 +114,31 @@ const ROWS = {
     reads: [],
     is_optional: true,
   },
-} as const satisfies Record<string, EmulatorRow>
+} as const satisfies Record<string, EmulatorSettings>
 
-export type EmulatorName = keyof typeof ROWS
+export type EmulatorName = keyof typeof SETTINGS
 /** What listens: an emulator, or the page of one. */
-export type EmulatorPlace = EmulatorName | NonNullable<EmulatorRow['page']>['name']
-export const EMULATORS: Readonly<Record<EmulatorName, EmulatorRow>> = ROWS
+export type EmulatorListener = EmulatorName | NonNullable<EmulatorSettings['page']>['name']
+export const EMULATORS: Readonly<Record<EmulatorName, EmulatorSettings>> = SETTINGS
 const EMULATOR_NAMES = Object.keys(EMULATORS) as EmulatorName[]
 
 /** The emulators that are used: those whose provider is not configured. */
 export function emulatorsOf(config: Config): EmulatorName[] {
-  const only_real = config.NODE_ENV === 'production' && !config.ALLOW_EMULATORS
+  const is_production = config.NODE_ENV === 'production' && !config.ALLOW_EMULATORS
   return EMULATOR_NAMES.filter((name) => {
-    const { instead_of, is_optional } = EMULATORS[name]
-    return instead_of.every((variable) => config[variable] === undefined) && !(only_real && is_optional)
+    const { provider_variables, is_optional } = EMULATORS[name]
+    return (
+      provider_variables.every((variable) => config[variable] === undefined) &&
+      !(is_production && is_optional)
+    )
   })
 }
 
 /** Where the emulators that are used listen, and how the addresses begin. */
-export function emulatorAddresses(config: Config): [EmulatorPlace, ListenAddress, scheme: string][] {
+export function emulatorAddresses(config: Config): [EmulatorListener, ListenAddress, scheme: string][] {
   return emulatorsOf(config).flatMap((name) => {
     const { port, scheme = 'http://', page } = EMULATORS[name]
-    const itself: [EmulatorPlace, ListenAddress, string] = [name, emulatorAddress(config, port), scheme]
+    const itself: [EmulatorListener, ListenAddress, string] = [name, emulatorAddress(config, port), scheme]
     return page === undefined
       ? [itself]
       : [itself, [page.name, emulatorAddress(config, page.port), 'http://']]
@@ -145,7 +148,7 @@ export function emulatorAddresses(config: Config): [EmulatorPlace, ListenAddress
 /** The variables that point the product to the emulators that are used. `urlOf`: where they listen. */
 export function emulatorVariables(
   config: Config,
-  urlOf: (name: EmulatorPlace) => string,
+  urlOf: (name: EmulatorListener) => string,
 ): Partial<Record<ProviderVariable, string>> {
   const variables = emulatorsOf(config).map((name) => EMULATORS[name].variables(urlOf(name), config))
   return Object.assign({}, ...variables) as Partial<Record<ProviderVariable, string>>
@@ -155,7 +158,7 @@ export function emulatorVariables(
 export function emulatorArgs(
   name: EmulatorName,
   config: Config,
-  portOf: (name: EmulatorPlace) => number,
+  portOf: (name: EmulatorListener) => number,
   data_dir: string,
 ): string[] {
   const { api_key, args, page } = EMULATORS[name]
@@ -172,15 +175,15 @@ export function emulatorArgs(
 }
 
 /** The lines of the banner about the providers. */
-export function providerNotes(config: Config, urlOf: (name: EmulatorPlace) => string): string[] {
-  const used = emulatorsOf(config)
+export function providerNotes(config: Config, urlOf: (name: EmulatorListener) => string): string[] {
+  const running = emulatorsOf(config)
   return EMULATOR_NAMES.flatMap((name) => {
-    const { of, set, note, instead_of, page } = EMULATORS[name]
-    if (used.includes(name))
+    const { of, set, note, provider_variables, page } = EMULATORS[name]
+    if (running.includes(name))
       return [
         `${of.padEnd(12)} EMULATED at ${urlOf(page?.name ?? name)} (${note}; set ${set} for the real one)`,
       ]
-    const is_yours = instead_of.some((variable) => config[variable] !== undefined)
-    return is_yours ? [`${of.padEnd(12)} yours (${set})`] : [`${of.padEnd(12)} none (${set} is not set)`]
+    const is_configured = provider_variables.some((variable) => config[variable] !== undefined)
+    return is_configured ? [`${of.padEnd(12)} yours (${set})`] : [`${of.padEnd(12)} none (${set} is not set)`]
   })
 }

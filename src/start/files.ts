@@ -23,13 +23,13 @@ const FLAGS = { read: O_RDONLY, write: O_WRONLY | O_CREAT, append: O_WRONLY | O_
  * Opens a file that nobody but us can read from now on; `write` and `append` make it, `write` empties it. Throws
  * ConfigError when somebody else may have put it there or can change it, before anything is read or written.
  */
-export function openOurs(path: string, how: keyof typeof FLAGS): number {
-  const file = openCarefully(path, how)
+export function openOwnFile(path: string, mode: keyof typeof FLAGS): number {
+  const file = openWithoutFollowing(path, mode)
   try {
-    const fault = faultOf(fstatSync(file), path)
-    if (fault !== undefined) throw refusal(path, fault)
+    const problem = ownershipProblemOf(fstatSync(file), path)
+    if (problem !== undefined) throw refusal(path, problem)
     fchmodSync(file, 0o600)
-    if (how === 'write') ftruncateSync(file)
+    if (mode === 'write') ftruncateSync(file)
     return file
   } catch (error) {
     closeSync(file)
@@ -37,11 +37,11 @@ export function openOurs(path: string, how: keyof typeof FLAGS): number {
   }
 }
 
-/** What is in a file of ours; undefined when there is none. Throws as `openOurs`. */
-export function readOurs(path: string): string | undefined {
+/** What is in a file of ours; undefined when there is none. Throws as `openOwnFile`. */
+export function readOwnFile(path: string): string | undefined {
   let file
   try {
-    file = openOurs(path, 'read')
+    file = openOwnFile(path, 'read')
     return readFileSync(file, 'utf8')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
@@ -51,10 +51,10 @@ export function readOurs(path: string): string | undefined {
   }
 }
 
-/** Replaces a file of ours, whole or not at all, also when we are killed or the disk is full. Throws as `openOurs`. */
-export function replaceOurs(path: string, text: string): void {
+/** Replaces a file of ours, whole or not at all, also when we are killed or the disk is full. Throws as `openOwnFile`. */
+export function replaceOwnFile(path: string, text: string): void {
   const complete = `${path}.new`
-  const file = openOurs(complete, 'write')
+  const file = openOwnFile(complete, 'write')
   try {
     writeFileSync(file, text)
     fsyncSync(file)
@@ -64,9 +64,9 @@ export function replaceOurs(path: string, text: string): void {
   renameSync(complete, path)
 }
 
-/** Makes or replaces what is in a file of ours. Throws as `openOurs`. */
-export function writeOurs(path: string, text: string): void {
-  const file = openOurs(path, 'write')
+/** Makes or replaces what is in a file of ours. Throws as `openOwnFile`. */
+export function writeOwnFile(path: string, text: string): void {
+  const file = openOwnFile(path, 'write')
   try {
     writeFileSync(file, text)
   } finally {
@@ -90,20 +90,20 @@ export async function makePrivateFile(path: string, text: string, account: Accou
 }
 
 /** Follows no link, and does not wait for the other end of a pipe. */
-function openCarefully(path: string, how: keyof typeof FLAGS): number {
+function openWithoutFollowing(path: string, mode: keyof typeof FLAGS): number {
   try {
-    return openSync(path, FLAGS[how] | O_NOFOLLOW | O_NONBLOCK, 0o600)
+    return openSync(path, FLAGS[mode] | O_NOFOLLOW | O_NONBLOCK, 0o600)
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException
-    throw ['EISDIR', 'ENXIO'].includes(code) ? refusal(path, NO_FILE) : error
+    throw ['EISDIR', 'ENXIO'].includes(code) ? refusal(path, NOT_A_FILE) : error
   }
 }
 
-const NO_FILE = 'is no plain file. Remove it'
+const NOT_A_FILE = 'is no plain file. Remove it'
 
 /** What is wrong with a file, and what to do; undefined when it is ours alone. */
-function faultOf(found: Stats, path: string): string | undefined {
-  if (!found.isFile()) return NO_FILE
+function ownershipProblemOf(found: Stats, path: string): string | undefined {
+  if (!found.isFile()) return NOT_A_FILE
   if (found.uid !== process.getuid?.()) return `belongs to another user (uid ${found.uid}). Remove it`
   if (found.nlink > 1) return 'is a hard link: the file has another name too. Remove it'
   if ((found.mode & 0o022) !== 0)
@@ -111,6 +111,6 @@ function faultOf(found: Stats, path: string): string | undefined {
   return undefined
 }
 
-function refusal(path: string, fault: string): ConfigError {
-  return new ConfigError(`${path} ${fault}, or choose another folder with DATA_DIR.`)
+function refusal(path: string, problem: string): ConfigError {
+  return new ConfigError(`${path} ${problem}, or choose another folder with DATA_DIR.`)
 }

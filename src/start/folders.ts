@@ -36,14 +36,14 @@ const COMMON_FOLDER = '/var/tmp'
  * as `postgres`, else as `nobody`. When that account cannot reach the wanted folder (a checkout under a home of mode
  * 0700), the folder is `/var/tmp/sluice-data-<hash of the wanted path>`.
  */
-export async function makeServerFolder(wanted: string): Promise<ServerFolder> {
+export async function makeServerFolder(requested: string): Promise<ServerFolder> {
   const asRoot = process.getuid?.() === 0
-  await mkdir(resolve(wanted), { recursive: true, mode: asRoot ? 0o711 : 0o700 })
-  const folder = await realpath(resolve(wanted))
-  await assertOurs(folder)
+  await mkdir(resolve(requested), { recursive: true, mode: asRoot ? 0o711 : 0o700 })
+  const folder = await realpath(resolve(requested))
+  await assertOwnFolder(folder)
   const data = join(folder, 'data')
   if (!asRoot) {
-    if (existsSync(data)) await assertOurs(data)
+    if (existsSync(data)) await assertOwnFolder(data)
     return { folder, data, account: null }
   }
 
@@ -53,14 +53,14 @@ export async function makeServerFolder(wanted: string): Promise<ServerFolder> {
     await chmod(folder, 0o711)
     return { folder, data, account }
   }
-  const moved = join(COMMON_FOLDER, `sluice-data-${hash(folder)}`)
-  await mkdir(moved, { recursive: true, mode: 0o711 })
-  await assertOurs(moved)
-  await chmod(moved, 0o711)
+  const shared_folder = join(COMMON_FOLDER, `sluice-data-${hash(folder)}`)
+  await mkdir(shared_folder, { recursive: true, mode: 0o711 })
+  await assertOwnFolder(shared_folder)
+  await chmod(shared_folder, 0o711)
   return {
-    folder: moved,
-    data: join(moved, 'data'),
-    account: (await ownerOf(join(moved, 'data'))) ?? account,
+    folder: shared_folder,
+    data: join(shared_folder, 'data'),
+    account: (await ownerOf(join(shared_folder, 'data'))) ?? account,
   }
 }
 
@@ -85,12 +85,12 @@ export async function readableCopy(
   const copy = join(COMMON_FOLDER, `sluice-${hash(version)}`)
   if (!existsSync(copy)) {
     // Copied under another name and renamed, so that nobody ever sees half a copy.
-    const beside = await mkdtemp(`${copy}-`)
-    await cp(source, beside, { recursive: true, verbatimSymlinks: true })
-    await makeReadable(beside)
-    await rename(beside, copy).catch(() => rm(beside, { recursive: true, force: true }))
+    const temporary = await mkdtemp(`${copy}-`)
+    await cp(source, temporary, { recursive: true, verbatimSymlinks: true })
+    await makeReadable(temporary)
+    await rename(temporary, copy).catch(() => rm(temporary, { recursive: true, force: true }))
   }
-  await assertOurs(copy)
+  await assertOwnFolder(copy)
   return copy
 }
 
@@ -125,8 +125,8 @@ async function ownerOf(path: string): Promise<Account | null> {
 
 async function unprivilegedAccount(): Promise<Account> {
   const accounts = (await readFile('/etc/passwd', 'utf8')).split('\n').map((line) => line.split(':'))
-  for (const wanted of ['postgres', 'nobody']) {
-    const [name, , uid, gid] = accounts.find((account) => account[0] === wanted) ?? []
+  for (const requested of ['postgres', 'nobody']) {
+    const [name, , uid, gid] = accounts.find((account) => account[0] === requested) ?? []
     if (name && Number(uid) > 0) return { name, uid: Number(uid), gid: Number(gid) }
   }
   throw new ConfigError(
@@ -139,12 +139,12 @@ async function unprivilegedAccount(): Promise<Account> {
  * What is in this folder is believed: nobody else may have made it, as somebody could who was first with its name in a
  * folder that everybody can write to (hence lstat: no link of theirs is followed), and nobody else may write to it.
  */
-export async function assertOurs(path: string): Promise<void> {
+export async function assertOwnFolder(path: string): Promise<void> {
   const folder = await stat(path)
-  const stranger = [await lstat(path), folder].find(({ uid }) => uid !== process.getuid?.())
-  if (stranger)
+  const foreign = [await lstat(path), folder].find(({ uid }) => uid !== process.getuid?.())
+  if (foreign)
     throw new ConfigError(
-      `${path} belongs to another user (uid ${stranger.uid}). Remove it, or choose another folder with DATA_DIR.`,
+      `${path} belongs to another user (uid ${foreign.uid}). Remove it, or choose another folder with DATA_DIR.`,
     )
   if ((folder.mode & 0o022) !== 0)
     throw new ConfigError(

@@ -3,35 +3,35 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { ConfigError, loadConfig, type Config } from '#core/config.ts'
-import { neededBy } from '#core/config/readers.ts'
+import { requiredVariables } from '#core/config/readers.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { databaseError } from '#core/db.ts'
 import { createLog, type Log } from '#core/log.ts'
 import { migrate } from '#core/migrate.ts'
-import { run, tellPeople, writeForPeople, type Started } from '#core/run.ts'
+import { run, printStatus, writeToConsole, type StartedProcess } from '#core/run.ts'
 import { helpOf, serveOperations } from '#core/service.ts'
 import { checkAddresses, listenAddresses } from '#core/startup.ts'
 import { createApiKey, findCredentials } from '#domain/api-keys.ts'
 import { areasOf, SCOPES } from '#domain/areas.ts'
-import { operatorHere } from '#domain/people/operator-here.ts'
+import { commandActor } from '#domain/people/operator-here.ts'
 import { ensureTenant, setTenantContact } from '#domain/tenants.ts'
 import { areaNotes, banner } from './banner.ts'
 import { lockFolder, unusable, type LockedFolder } from './data-dir.ts'
-import { emulatorAddresses, emulatorVariables, providerNotes, type EmulatorPlace } from './emulators.ts'
-import { openOurs, writeOurs } from './files.ts'
+import { emulatorAddresses, emulatorVariables, providerNotes, type EmulatorListener } from './emulators.ts'
+import { openOwnFile, writeOwnFile } from './files.ts'
 import { makeServerFolder } from './folders.ts'
 import { metricsOf, readinessOf } from './operations.ts'
 import { ensureOwner, type DashboardLogin } from './owner.ts'
-import { keepPagesBuilt } from './pages.ts'
-import { choosePlaces, type PartPlaces } from './places.ts'
+import { buildStalePages } from './pages.ts'
+import { chooseAddresses, type PartAddresses } from './places.ts'
 import { startPostgres } from './postgres.ts'
 import { networkNotes, programsOf } from './programs.ts'
 import { startRedis } from './redis.ts'
 import { loadSecrets, saveSecrets, type Secrets } from './secrets.ts'
-import { keepRunning } from './servers.ts'
+import { superviseServer } from './servers.ts'
 import { createStep, secondsSince, type StartStep } from './steps.ts'
 import { supervise, type SupervisedPart } from './supervisor.ts'
-import { createTerminal } from './terminal.ts'
+import { createTerminalWriter } from './terminal.ts'
 
 const DEMO_TENANT = 'demo'
 const DEMO_CONTACT = 'ops@shop.example'
@@ -41,9 +41,9 @@ type Start = {
   config: Config
   data_dir: string
   log: Log
-  /** Tells of a part or a server that died or is back: in the log, and to whoever looks at the terminal. */
-  tell: (line: string) => void
-  ends: AsyncDisposableStack
+  /** Effects of a part or a server that died or is back: in the log, and to whoever looks at the terminal. */
+  notify: (line: string) => void
+  cleanup: AsyncDisposableStack
   step: StartStep
   /** Lines of the banner. */
   notes: string[]
@@ -52,77 +52,79 @@ type Start = {
 type Demo = { tenant_id: string; api_key: string; login: DashboardLogin | null }
 
 /** Starts everything; `close` stops it in order and finishes work in flight. */
-async function startAll(given: Config): Promise<Started> {
-  refuseInProduction(given)
-  const data_dir = resolve(given.DATA_DIR)
+async function startAll(provided: Config): Promise<StartedProcess> {
+  refuseInProduction(provided)
+  const data_dir = resolve(provided.DATA_DIR)
   const folder = await lockFolder(data_dir)
   const log_file = join(data_dir, 'sluice.log')
   try {
-    await using ends = new AsyncDisposableStack()
-    ends.defer(folder.release)
-    const { api, webhooks, dashboard, metrics } = listenAddresses(given)
-    const emulators = emulatorAddresses(given).map(([, address]) => address)
+    await using cleanup = new AsyncDisposableStack()
+    cleanup.defer(folder.release)
+    const { api, webhooks, dashboard, metrics } = listenAddresses(provided)
+    const emulators = emulatorAddresses(provided).map(([, address]) => address)
     await checkAddresses([api, webhooks, dashboard, ...emulators, metrics])
-    const say = (text: string) => writeForPeople(text, process.stdout)
-    say(`Starting Sluice in ${data_dir}\n`)
+    const write = (text: string) => writeToConsole(text, process.stdout)
+    write(`Starting Sluice in ${data_dir}\n`)
     const began_at = performance.now()
-    const step = createStep(say)
+    const step = createStep(write)
     // Open until this process ends. Each part appends to it by itself: lines do not pass through this process, and none
     // is lost when it is killed.
-    const log_descriptor = openOurs(log_file, 'append')
-    const log = createLog(given.LOG_LEVEL, 'start', log_descriptor)
-    const place = given.DATABASE_URL === undefined ? await makeServerFolder(join(data_dir, 'postgres')) : null
-    const earlier_database = place !== null && existsSync(place.data) ? place.folder : null
-    const secrets = loadSecrets(data_dir, earlier_database)
-    const places = await choosePlaces(given)
-    const urlOf = (name: EmulatorPlace) => places.emulators.get(name)!.url
-    const areas = areasOf({ ...given, ...emulatorVariables(given, urlOf) })
-    const config: Config = { ...given }
+    const log_descriptor = openOwnFile(log_file, 'append')
+    const log = createLog(provided.LOG_LEVEL, 'start', log_descriptor)
+    const server_folder =
+      provided.DATABASE_URL === undefined ? await makeServerFolder(join(data_dir, 'postgres')) : null
+    const existing_database =
+      server_folder !== null && existsSync(server_folder.data) ? server_folder.folder : null
+    const secrets = loadSecrets(data_dir, existing_database)
+    const addresses = await chooseAddresses(provided)
+    const urlOf = (name: EmulatorListener) => addresses.emulators.get(name)!.url
+    const areas = areasOf({ ...provided, ...emulatorVariables(provided, urlOf) })
+    const config: Config = { ...provided }
     config.ENCRYPTION_KEY ??= secrets.encryption_key
     config.ADDRESS_KEY ??= secrets.address_key
-    config.WEBHOOKS_URL ??= places.webhooks.url
-    const tell = (line: string) => {
+    config.WEBHOOKS_URL ??= addresses.webhooks.url
+    const notify = (line: string) => {
       log.info(line)
-      tellPeople(line)
+      printStatus(line)
     }
-    const start: Start = { config, data_dir, log, tell, ends, step, notes: [] }
+    const start: Start = { config, data_dir, log, notify, cleanup, step, notes: [] }
     const { notes } = start
-    void keepPagesBuilt(log, ends)
+    void buildStalePages(log, cleanup)
 
-    await bringServers(start)
+    await startServers(start)
     const DATABASE_URL = config.DATABASE_URL!
     await step('Migrations', () => migrateAll(config, DATABASE_URL, log))
     // Nobody gets what is sent there but the page of the inbox.
-    const contact = places.emulators.has('smtp') ? DEMO_CONTACT : null
+    const contact = addresses.emulators.has('smtp') ? DEMO_CONTACT : null
     const demo = await step('Demo tenant, API key and user', () =>
       seed(DATABASE_URL, data_dir, secrets, contact),
     )
 
-    warnOfStripeSecret(start, given, places)
+    warnOfStripeSecret(start, provided, addresses)
     config.STRIPE_WEBHOOK_SECRET ??= secrets.stripe_webhook_secret
     config.EMAIL_WEBHOOK_SECRET ??= secrets.email_webhook_secret
     const services = await step('API, webhooks host, worker, dashboard, emulators', () =>
-      startParts(start, places, { log_descriptor, onStart: folder.record }),
+      startParts(start, addresses, { log_descriptor, onStart: folder.record }),
     )
     const operations = await serveOperations(
       metrics,
       () => readinessOf(services),
       () => metricsOf(services),
     )
-    ends.defer(() => operations.close())
+    cleanup.defer(() => operations.close())
 
     notes.push(
-      ...providerNotes(given, urlOf),
+      ...providerNotes(provided, urlOf),
       ...areaNotes(areas),
-      ...networkNotes(given),
+      ...networkNotes(provided),
       `Log          ${log_file} (warnings also here)`,
     )
-    const started = descriptionOf(config, places, { metrics_url: operations.url, demo })
-    writeOurs(join(data_dir, 'dev.json'), `${JSON.stringify(started, null, 2)}\n`)
-    const shown = { ...started, api_url: places.api.url, webhooks_url: places.webhooks.url }
-    const text = banner(shown, notes, areas.deployed, join(given.DATA_DIR, 'dev.json'))
-    say(`Started in ${secondsSince(began_at)}\n${text}`)
-    const started_parts = ends.move()
+    const started = devFileOf(config, addresses, { metrics_url: operations.url, demo })
+    writeOwnFile(join(data_dir, 'dev.json'), `${JSON.stringify(started, null, 2)}\n`)
+    const shown = { ...started, api_url: addresses.api.url, webhooks_url: addresses.webhooks.url }
+    const text = banner(shown, notes, areas.deployed, join(provided.DATA_DIR, 'dev.json'))
+    write(`Started in ${secondsSince(began_at)}\n${text}`)
+    const started_parts = cleanup.move()
     return { log, close: () => started_parts.disposeAsync() }
   } catch (error) {
     throw unusable(error, data_dir)
@@ -130,7 +132,7 @@ async function startAll(given: Config): Promise<Started> {
 }
 
 /** Starts PostgreSQL and Redis where none is configured, and puts their addresses into the configuration. */
-async function bringServers({ config, data_dir, log, tell, ends, step, notes }: Start): Promise<void> {
+async function startServers({ config, data_dir, log, notify, cleanup, step, notes }: Start): Promise<void> {
   if (config.DATABASE_URL === undefined) {
     const postgres = await step('PostgreSQL', () =>
       startPostgres({
@@ -142,7 +144,7 @@ async function bringServers({ config, data_dir, log, tell, ends, step, notes }: 
       }),
     )
     const restart = () => postgres.restart('immediate')
-    ends.defer(keepRunning('PostgreSQL', { ...postgres, restart }, tell).end)
+    cleanup.defer(superviseServer('PostgreSQL', { ...postgres, restart }, notify).end)
     config.DATABASE_URL = postgres.url
     notes.push(`PostgreSQL   embedded, 127.0.0.1:${postgres.port}, data in ${postgres.folder}`)
   } else notes.push('PostgreSQL   yours (DATABASE_URL)')
@@ -155,7 +157,7 @@ async function bringServers({ config, data_dir, log, tell, ends, step, notes }: 
     startRedis({ data_dir: join(data_dir, 'redis'), log: (line) => log.info(line) }),
   )
   if (redis !== null) {
-    ends.defer(keepRunning('Redis', redis, tell).end)
+    cleanup.defer(superviseServer('Redis', redis, notify).end)
     config.REDIS_URL = redis.url
     notes.push(`Queue        BullMQ on Redis, started here: 127.0.0.1:${redis.port}, data in ${redis.folder}`)
   } else if (config.QUEUE === 'redis')
@@ -175,8 +177,8 @@ async function migrateAll(config: Config, database_url: string, log: Log): Promi
   await migrateQueue({ redis_url: null, database_url })
 }
 
-function warnOfStripeSecret({ log, notes }: Start, given: Config, { emulators }: PartPlaces): void {
-  if (emulators.has('stripe') || given.STRIPE_WEBHOOK_SECRET !== undefined) return
+function warnOfStripeSecret({ log, notes }: Start, provided: Config, { emulators }: PartAddresses): void {
+  if (emulators.has('stripe') || provided.STRIPE_WEBHOOK_SECRET !== undefined) return
   const warning =
     'STRIPE_WEBHOOK_SECRET is not set: what Stripe sends is refused, and payments learn of it late. Set the signing secret of the endpoint.'
   log.warn(warning)
@@ -184,45 +186,48 @@ function warnOfStripeSecret({ log, notes }: Start, given: Config, { emulators }:
 }
 
 /** What runs where, with the demo's keys: the content of `dev.json`. */
-function descriptionOf(
+function devFileOf(
   config: Config,
-  places: PartPlaces,
+  addresses: PartAddresses,
   { metrics_url, demo }: { metrics_url: string; demo: Demo },
 ) {
-  const pointed = emulatorVariables(config, (name) => places.emulators.get(name)!.url)
+  const emulator_variables = emulatorVariables(config, (name) => addresses.emulators.get(name)!.url)
   return {
-    api_url: config.API_URL ?? places.api.url,
+    api_url: config.API_URL ?? addresses.api.url,
     webhooks_url: config.WEBHOOKS_URL,
     metrics_url,
     api_key: demo.api_key,
     tenant_id: demo.tenant_id,
-    dashboard: { url: config.DASHBOARD_URL ?? places.dashboard.url, ...demo.login },
+    dashboard: { url: config.DASHBOARD_URL ?? addresses.dashboard.url, ...demo.login },
     database_url: config.DATABASE_URL,
     redis_url: config.REDIS_URL ?? null,
-    emulators: Object.fromEntries(Array.from(places.emulators, ([name, { url }]) => [`${name}_url`, url])),
+    emulators: Object.fromEntries(Array.from(addresses.emulators, ([name, { url }]) => [`${name}_url`, url])),
     webhook_secrets: { stripe: config.STRIPE_WEBHOOK_SECRET, email: config.EMAIL_WEBHOOK_SECRET },
     // Nobody's but the emulator's.
-    twilio: places.emulators.has('twilio')
-      ? { account_sid: pointed.TWILIO_ACCOUNT_SID, auth_token: pointed.TWILIO_AUTH_TOKEN }
+    twilio: addresses.emulators.has('twilio')
+      ? {
+          account_sid: emulator_variables.TWILIO_ACCOUNT_SID,
+          auth_token: emulator_variables.TWILIO_AUTH_TOKEN,
+        }
       : null,
   }
 }
 
 /** Starts all parts at once, and resolves when they are ready with those that tell of it. They end group by group. */
 async function startParts(
-  { config, data_dir, tell, ends }: Start,
-  places: PartPlaces,
+  { config, data_dir, notify, cleanup }: Start,
+  addresses: PartAddresses,
   each: { log_descriptor: number; onStart: LockedFolder['record'] },
 ): Promise<SupervisedPart[]> {
   const options = {
     ...each,
-    tell,
-    onLine: createTerminal((text) => tellPeople(text, process.stdout)),
+    notify,
+    onOutputLine: createTerminalWriter((text) => printStatus(text, process.stdout)),
   }
-  const groups = programsOf(config, places, data_dir).map((programs) =>
+  const groups = programsOf(config, addresses, data_dir).map((programs) =>
     programs.map((program) => supervise(program, options)),
   )
-  ends.defer(async () => {
+  cleanup.defer(async () => {
     for (const group of groups) await Promise.all(group.map((part) => part.end()))
   })
   const parts = groups.flat()
@@ -232,7 +237,7 @@ async function startParts(
 
 function refuseInProduction(config: Config): void {
   if (config.NODE_ENV !== 'production' || config.ALLOW_EMULATORS) return
-  const needed = [...neededBy('api', 'webhooks', 'worker', 'dashboard'), 'REDIS_URL' as const]
+  const needed = [...requiredVariables('api', 'webhooks', 'worker', 'dashboard'), 'REDIS_URL' as const]
   const missing = needed.filter((name) => config[name] === undefined)
   if (missing.length === 0) return
   throw new ConfigError(
@@ -253,11 +258,11 @@ async function seed(
   const sql = connectDatabase(database_url, { max: 1, application_name: 'sluice-start' })
   try {
     const tenant = await ensureTenant(sql, DEMO_TENANT, 'Demo')
-    const by = operatorHere('npm start', tenant.id)
+    const by = commandActor('npm start', tenant.id)
     if (tenant.contact_email === null && contact !== null) await setTenantContact(sql, tenant.id, contact, by)
     if ((await findCredentials(sql, secrets.api_key)) === undefined) {
-      const asked = { name: 'Demo', scopes: [...SCOPES], expires_at: null }
-      const key = await createApiKey(sql, tenant, asked, by)
+      const input = { name: 'Demo', scopes: [...SCOPES], expires_at: null }
+      const key = await createApiKey(sql, tenant, input, by)
       secrets.api_key = key.secret
       saveSecrets(data_dir, secrets)
     }

@@ -2,13 +2,13 @@
 import { ConfigError } from '#core/config.ts'
 import type { SupervisedPart } from './supervisor.ts'
 
-const ANSWER_MS = 5_000
+const TIMEOUT_MS = 5_000
 
 /** What `/readyz` says of all services together. Throws ConfigError with the reason of the first that is not ready. */
 export async function readinessOf(services: SupervisedPart[]): Promise<Record<string, unknown>> {
   const answers = await Promise.all(
     services.map(async (service) => {
-      const text = await ask(service, '/readyz')
+      const text = await fetchFrom(service, '/readyz')
       if (text === undefined) throw new ConfigError(`the ${service.name} does not answer`)
       const { status, ...facts } = JSON.parse(text) as Record<string, unknown>
       if (status !== 'ready')
@@ -23,31 +23,33 @@ export async function readinessOf(services: SupervisedPart[]): Promise<Record<st
 export async function metricsOf(services: SupervisedPart[]): Promise<string> {
   /** The text of each metric: its help and type, then the samples of each service. */
   const metrics = new Map<string, string[]>()
-  for (const [index, text] of (await Promise.all(services.map((one) => ask(one, '/metrics')))).entries()) {
+  for (const [index, text] of (
+    await Promise.all(services.map((one) => fetchFrom(one, '/metrics')))
+  ).entries()) {
     const label = `part="${services[index]!.name.split(' ')[0]}"`
     for (const block of text?.split(/^(?=# HELP )/m) ?? []) {
       const lines = block.split('\n').filter((line) => line !== '')
       const [help = '', type = ''] = lines
-      const known = metrics.get(help) ?? [help, type]
-      metrics.set(help, known)
-      known.push(...lines.slice(2).map((line) => labelled(line, label)))
+      const samples = metrics.get(help) ?? [help, type]
+      metrics.set(help, samples)
+      samples.push(...lines.slice(2).map((line) => withLabel(line, label)))
     }
   }
   return `${[...metrics.values()].flat().join('\n')}\n`
 }
 
 /** A sample with one label more. */
-function labelled(sample: string, label: string): string {
+function withLabel(sample: string, label: string): string {
   return sample.replace(/^([\w:]+)(\{?)/, (_, name: string, brace: string) =>
     brace === '' ? `${name}{${label}}` : `${name}{${label},`,
   )
 }
 
-async function ask(service: SupervisedPart, path: string): Promise<string | undefined> {
+async function fetchFrom(service: SupervisedPart, path: string): Promise<string | undefined> {
   const url = service.addresses()?.operations_url
   if (url === undefined) return undefined
   try {
-    const answer = await fetch(url + path, { signal: AbortSignal.timeout(ANSWER_MS) })
+    const answer = await fetch(url + path, { signal: AbortSignal.timeout(TIMEOUT_MS) })
     return await answer.text()
   } catch {
     return undefined

@@ -6,12 +6,12 @@ import { fileURLToPath } from 'node:url'
 import type { Log } from '#core/log.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-const BUILT = join(ROOT, 'dist/dashboard/index.html')
+const BUILT_PAGE = join(ROOT, 'dist/dashboard/index.html')
 const SOURCES = ['src/dashboard/web', 'sdk/src', 'vite.config.ts']
 
 /** Ends with the build, if there was one to make; a failure is logged, and the dashboard then says that it has no pages. */
-export async function keepPagesBuilt(log: Log, ends: AsyncDisposableStack): Promise<void> {
-  const built_at = await modifiedAt(BUILT)
+export async function buildStalePages(log: Log, cleanup: AsyncDisposableStack): Promise<void> {
+  const built_at = await modifiedAt(BUILT_PAGE)
   const newest = Math.max(...(await Promise.all(SOURCES.map((path) => newestIn(join(ROOT, path))))))
   // An installation without the sources has only what was built.
   if (built_at >= newest) return
@@ -24,15 +24,15 @@ export async function keepPagesBuilt(log: Log, ends: AsyncDisposableStack): Prom
       stdio: 'ignore',
     },
   )
-  const ended = new Promise<number | null>((resolve) => {
+  const exited = new Promise<number | null>((resolve) => {
     build.once('error', () => resolve(null))
     build.once('exit', resolve)
   })
-  ends.defer(async () => {
+  cleanup.defer(async () => {
     build.kill()
-    await ended
+    await exited
   })
-  const status = await ended
+  const status = await exited
   if (status !== 0 && !build.killed)
     log.warn({ status }, "the dashboard's pages could not be built: npm run build says why")
 }

@@ -1,46 +1,46 @@
 // Where the parts of `npm start` listen.
 import type { Config } from '#core/config.ts'
 import { listenAddresses } from '#core/startup.ts'
-import { emulatorAddresses, type EmulatorPlace } from './emulators.ts'
+import { emulatorAddresses, type EmulatorListener } from './emulators.ts'
 import { freePort } from './ports.ts'
 
-export type PartPlaces = {
-  api: PartPlace
-  webhooks: PartPlace
-  dashboard: PartPlace
+export type PartAddresses = {
+  api: PartAddress
+  webhooks: PartAddress
+  dashboard: PartAddress
   /** Those that are used. */
-  emulators: ReadonlyMap<EmulatorPlace, PartPlace>
+  emulators: ReadonlyMap<EmulatorListener, PartAddress>
 }
-type PartPlace = { port: number; url: string }
+type PartAddress = { port: number; url: string }
 
 /**
  * Where each part listens for as long as this start runs. Port 0 becomes a free one now: a part that is started again
  * has the same address, and all can start at once although they call each other.
  */
-export async function choosePlaces(config: Config): Promise<PartPlaces> {
+export async function chooseAddresses(config: Config): Promise<PartAddresses> {
   const { api, webhooks, dashboard } = listenAddresses(config)
-  const taken = new Set<number>()
-  async function choose(
+  const used = new Set<number>()
+  async function chooseAddress(
     { host, port }: { host: string; port: number },
-    { scheme = 'http://', name = reachable(host) }: { scheme?: string; name?: string } = {},
-  ): Promise<PartPlace> {
+    { scheme = 'http://', name = reachableHost(host) }: { scheme?: string; name?: string } = {},
+  ): Promise<PartAddress> {
     let chosen = port
     if (port === 0)
       do chosen = await freePort(host)
-      while (taken.has(chosen))
-    taken.add(chosen)
+      while (used.has(chosen))
+    used.add(chosen)
     return { port: chosen, url: `${scheme}${name}:${chosen}` }
   }
-  const places = {
-    api: await choose(api),
-    webhooks: await choose(webhooks),
+  const addresses = {
+    api: await chooseAddress(api),
+    webhooks: await chooseAddress(webhooks),
     // Passkeys belong to a name: browsers take none for a number.
-    dashboard: await choose(dashboard, isLocal(dashboard.host) ? { name: 'localhost' } : {}),
+    dashboard: await chooseAddress(dashboard, isLocal(dashboard.host) ? { name: 'localhost' } : {}),
   }
-  const emulators = new Map<EmulatorPlace, PartPlace>()
+  const emulators = new Map<EmulatorListener, PartAddress>()
   for (const [name, address, scheme] of emulatorAddresses(config))
-    emulators.set(name, await choose(address, { scheme }))
-  return { ...places, emulators }
+    emulators.set(name, await chooseAddress(address, { scheme }))
+  return { ...addresses, emulators }
 }
 
 /** Whether it is reached here as `localhost`, too. */
@@ -49,7 +49,7 @@ function isLocal(host: string): boolean {
 }
 
 /** The host of a URL by which this machine reaches what listens on `host`. */
-function reachable(host: string): string {
+function reachableHost(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1'
   if (host === '::') return '[::1]'
   return host.includes(':') ? `[${host}]` : host

@@ -17,8 +17,14 @@ import {
   makeServerFolder,
   readableCopy,
 } from './folders.ts'
-import { assertFree, launchOnPort, type WantedPort } from './ports.ts'
-import { type ServerProcess, endLeftover, serverEnvironment, spawnServer, untilReady } from './processes.ts'
+import { assertFree, launchOnPort, type PortRequest } from './ports.ts'
+import {
+  type ServerProcess,
+  stopOrphan,
+  serverEnvironment,
+  spawnServer,
+  waitUntilReady,
+} from './processes.ts'
 
 export type PostgresOptions = {
   /** Where its data, password and log are kept; made when it is not there. */
@@ -53,8 +59,8 @@ export type EmbeddedPostgres = {
   restart: (mode: 'immediate' | 'fast') => Promise<void>
 }
 
-const END_LIMIT_MS = 30_000
-const START_LIMIT_MS = 60_000
+const STOP_TIMEOUT_MS = 30_000
+const START_TIMEOUT_MS = 60_000
 
 /**
  * Starts PostgreSQL 18 on `data_dir`, which is initialised the first time, and creates the database `sluice`. A
@@ -67,33 +73,31 @@ const START_LIMIT_MS = 60_000
 export async function startPostgres(options: PostgresOptions): Promise<EmbeddedPostgres> {
   const {
     host = '127.0.0.1',
-    port: wanted_port = 0,
+    port: requested_port = 0,
     port_variable = 'POSTGRES_PORT',
     log = () => {},
   } = options
-  const wanted: WantedPort = {
+  const port_request: PortRequest = {
     what: 'the embedded PostgreSQL',
     host,
-    port: wanted_port,
+    port: requested_port,
     variable: port_variable,
   }
-  const place = await makeServerFolder(options.data_dir)
-  const native = await binaries(place.account)
-  log(
-    `PostgreSQL keeps its data in ${place.folder}${place.account ? ` and runs as ${place.account.name}` : ''}`,
-  )
+  const home = await makeServerFolder(options.data_dir)
+  const native = await binaries(home.account)
+  log(`PostgreSQL keeps its data in ${home.folder}${home.account ? ` and runs as ${home.account.name}` : ''}`)
 
-  await clearLeftover(place, log)
-  await assertFree(wanted)
-  const password = await initialise(place, native, log)
+  await clearOrphan(home, log)
+  await assertFree(port_request)
+  const password = await initialise(home, native, log)
 
   const settings = { ...defaultSettings(native), listen_addresses: host, ...options.settings }
-  const launchOn = (port: number) => launch(place, native, settings, port)
-  const { server: first, port } = await launchOnPort(wanted, launchOn)
+  const launchOn = (port: number) => launch(home, native, settings, port)
+  const { server: first, port } = await launchOnPort(port_request, launchOn)
   let server = first
   const url = `postgres://postgres:${password}@${host.includes(':') ? `[${host}]` : host}:${port}/sluice`
   await createDatabase(url).catch(async (error: unknown) => {
-    await server.end(['SIGINT', 'SIGQUIT', 'SIGKILL'], END_LIMIT_MS)
+    await server.end(['SIGINT', 'SIGQUIT', 'SIGKILL'], STOP_TIMEOUT_MS)
     throw error
   })
 
@@ -103,16 +107,16 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
     get pid() {
       return server.pid
     },
-    folder: place.folder,
+    folder: home.folder,
     ended: () => server.ended,
-    stop: () => server.end(['SIGINT', 'SIGQUIT', 'SIGKILL'], END_LIMIT_MS),
-    kill: () => server.end(['SIGKILL'], END_LIMIT_MS),
+    stop: () => server.end(['SIGINT', 'SIGQUIT', 'SIGKILL'], STOP_TIMEOUT_MS),
+    kill: () => server.end(['SIGKILL'], STOP_TIMEOUT_MS),
     async restart(mode) {
       await server.end(
         mode === 'fast' ? ['SIGINT', 'SIGQUIT', 'SIGKILL'] : ['SIGQUIT', 'SIGKILL'],
-        END_LIMIT_MS,
+        STOP_TIMEOUT_MS,
       )
-      await clearLeftover(place, log)
+      await clearOrphan(home, log)
       server = await launchOn(port)
     },
   }
@@ -120,29 +124,33 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
 
 /** Starts the server, and waits for the sessions of one that was killed before. */
 async function launch(
-  place: ServerFolder,
+  home: ServerFolder,
   native: string,
   settings: Record<string, string>,
   port: number,
 ): Promise<ServerProcess> {
-  const deadline = Date.now() + START_LIMIT_MS
+  const deadline = Date.now() + START_TIMEOUT_MS
   for (;;) {
     const server = await spawnServer({
       command: join(native, 'bin/postgres'),
-      args: ['-D', place.data, '-p', String(port), ...asArguments(settings)],
-      folder: place.folder,
-      account: place.account,
+      args: ['-D', home.data, '-p', String(port), ...settingArguments(settings)],
+      folder: home.folder,
+      account: home.account,
       end_signal: 'SIGINT',
     })
-    const state = await untilReady(server, () => acceptsConnections(place.data, server.pid), START_LIMIT_MS)
+    const state = await waitUntilReady(
+      server,
+      () => acceptsConnections(home.data, server.pid),
+      START_TIMEOUT_MS,
+    )
     if (state === 'ready') return server
     // The sessions of a postmaster that was killed end a moment after it.
     const waits = /pre-existing shared memory block .*is still in use/.test(server.log())
     if (!waits || Date.now() > deadline) {
       const what =
-        state === 'ended' ? 'ended while starting' : `was not ready after ${START_LIMIT_MS / 1000} s`
+        state === 'ended' ? 'ended while starting' : `was not ready after ${START_TIMEOUT_MS / 1000} s`
       throw new ConfigError(
-        `PostgreSQL ${what}; its log is ${join(place.folder, 'server.log')}\n${server.log()}`,
+        `PostgreSQL ${what}; its log is ${join(home.folder, 'server.log')}\n${server.log()}`,
       )
     }
     await sleep(100)
@@ -172,29 +180,29 @@ function packageFolder(name: string): string {
   }
 }
 
-async function clearLeftover(place: ServerFolder, log: (line: string) => void): Promise<void> {
-  const leftover = await endLeftover(place.folder, ['SIGINT', 'SIGQUIT', 'SIGKILL'], END_LIMIT_MS)
-  if (!leftover) return
-  if (leftover.was_running) log(`Stopped the PostgreSQL ${leftover.pid} that an earlier run had left`)
+async function clearOrphan(home: ServerFolder, log: (line: string) => void): Promise<void> {
+  const orphan = await stopOrphan(home.folder, ['SIGINT', 'SIGQUIT', 'SIGKILL'], STOP_TIMEOUT_MS)
+  if (!orphan) return
+  if (orphan.was_running) log(`Stopped the PostgreSQL ${orphan.pid} that an earlier run had left`)
   // PostgreSQL would take whoever has that pid now for a living postmaster and refuse to start.
-  const [pid] = await postmasterFile(place.data)
-  if (Number(pid) === leftover.pid) await rm(join(place.data, 'postmaster.pid'), { force: true })
+  const [pid] = await postmasterFile(home.data)
+  if (Number(pid) === orphan.pid) await rm(join(home.data, 'postmaster.pid'), { force: true })
 }
 
 /** Makes the data folder if there is none and returns the superuser's password. */
-async function initialise(place: ServerFolder, native: string, log: (line: string) => void): Promise<string> {
-  const passwordFile = join(place.folder, 'password')
-  if (existsSync(place.data)) return (await readFile(passwordFile, 'utf8')).trim()
+async function initialise(home: ServerFolder, native: string, log: (line: string) => void): Promise<string> {
+  const passwordFile = join(home.folder, 'password')
+  if (existsSync(home.data)) return (await readFile(passwordFile, 'utf8')).trim()
 
   const password = randomBytes(24).toString('base64url')
   await writeFile(passwordFile, password, { mode: 0o600 })
   // Under another name until it is whole, so that an interrupted start begins again.
-  const unfinished = join(place.folder, 'unfinished')
+  const unfinished = join(home.folder, 'unfinished')
   await rm(unfinished, { recursive: true, force: true })
-  await makePrivateFolder(unfinished, place.account)
+  await makePrivateFolder(unfinished, home.account)
   // The account of the server cannot read our copy of the password.
-  const copy = join(place.folder, 'password-for-initdb')
-  await makePrivateFile(copy, password, place.account)
+  const copy = join(home.folder, 'password-for-initdb')
+  await makePrivateFile(copy, password, home.account)
   const startedAt = performance.now()
   try {
     await promisify(execFile)(
@@ -213,17 +221,17 @@ async function initialise(place: ServerFolder, native: string, log: (line: strin
         '--no-sync',
       ],
       {
-        cwd: place.folder,
+        cwd: home.folder,
         env: serverEnvironment,
-        ...(place.account && { uid: place.account.uid, gid: place.account.gid }),
+        ...(home.account && { uid: home.account.uid, gid: home.account.gid }),
       },
     )
   } finally {
     await rm(copy, { force: true })
   }
   // Which addresses can connect is decided by the one that it listens on.
-  await makePrivateFile(join(unfinished, 'pg_hba.conf'), 'host all all all scram-sha-256\n', place.account)
-  await rename(unfinished, place.data)
+  await makePrivateFile(join(unfinished, 'pg_hba.conf'), 'host all all all scram-sha-256\n', home.account)
+  await rename(unfinished, home.data)
   log(`PostgreSQL was initialised in ${Math.round(performance.now() - startedAt)} ms`)
   return password
 }
@@ -251,7 +259,7 @@ function defaultSettings(native: string): Record<string, string> {
   }
 }
 
-function asArguments(settings: Record<string, string>): string[] {
+function settingArguments(settings: Record<string, string>): string[] {
   return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
 }
 

@@ -6,7 +6,7 @@ import { accessSync, closeSync, constants, existsSync, fstatSync, readFileSync, 
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
-import { openOurs, readOurs, writeOurs } from './files.ts'
+import { openOwnFile, readOwnFile, writeOwnFile } from './files.ts'
 import type { Account } from './folders.ts'
 
 export type ServerProcess = {
@@ -16,7 +16,7 @@ export type ServerProcess = {
   /** Resolves when it has ended, with the signal or the exit code. */
   ended: Promise<string>
   /** Sends the signals one after the other, with this much time after each, until the process has ended. */
-  end: (signals: NodeJS.Signals[], limit_ms: number) => Promise<void>
+  end: (signals: NodeJS.Signals[], timeout_ms: number) => Promise<void>
   /** What it has written since it was started, at most the last 40 lines. */
   log: () => string
 }
@@ -25,7 +25,7 @@ export type ServerProcess = {
  * The server that runs in a folder, and the process that started it. Pids are reused, so each comes with its start
  * time.
  */
-const Occupant = z.object({
+const ServerRecord = z.object({
   pid: z.int(),
   started: z.string(),
   owner_pid: z.int(),
@@ -50,7 +50,7 @@ export async function spawnServer(options: {
   // A file and not a pipe: a pipe that we are too busy to read would stop the server in the middle of its work.
   const logFile = join(options.folder, 'server.log')
   const tooLong = (statSync(logFile, { throwIfNoEntry: false })?.size ?? 0) > 10_000_000
-  const output = openOurs(logFile, tooLong ? 'write' : 'append')
+  const output = openOwnFile(logFile, tooLong ? 'write' : 'append')
   const logStart = fstatSync(output).size
   const child = spawn(options.command, options.args, {
     detached: true,
@@ -64,10 +64,10 @@ export async function spawnServer(options: {
     child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`)),
   )
   const pid = await pidOf(child)
-  const watcher = watchOverUs(pid, options.end_signal)
-  void ended.then(() => watcher.kill('SIGKILL'))
+  const watchdog = startWatchdog(pid, options.end_signal)
+  void ended.then(() => watchdog.kill('SIGKILL'))
   try {
-    recordOccupant(options.folder, pid)
+    writeServerRecord(options.folder, pid)
   } catch (error) {
     child.kill('SIGKILL')
     throw error
@@ -79,12 +79,12 @@ export async function spawnServer(options: {
     pid,
     running,
     ended,
-    async end(signals, limit_ms) {
+    async end(signals, timeout_ms) {
       child.ref()
       for (const signal of signals) {
         if (!running()) break
         child.kill(signal)
-        await Promise.race([ended, sleep(limit_ms, undefined, { ref: false })])
+        await Promise.race([ended, sleep(timeout_ms, undefined, { ref: false })])
       }
       await ended
     },
@@ -95,12 +95,12 @@ export async function spawnServer(options: {
 /**
  * Waits until `ready` says so. `ended`: the server ended before; `late`: the time was up, and it has been ended.
  */
-export async function untilReady(
+export async function waitUntilReady(
   server: ServerProcess,
   ready: () => Promise<boolean>,
-  limit_ms: number,
+  timeout_ms: number,
 ): Promise<'ready' | 'ended' | 'late'> {
-  const deadline = Date.now() + limit_ms
+  const deadline = Date.now() + timeout_ms
   for (;;) {
     if (!server.running()) return 'ended'
     if (await ready()) return 'ready'
@@ -117,31 +117,31 @@ export async function untilReady(
  * leftover's pid, also when it had ended already, or null. Throws when the process that started it is still there:
  * then it is in use.
  */
-export async function endLeftover(
+export async function stopOrphan(
   folder: string,
   signals: NodeJS.Signals[],
-  limit_ms: number,
+  timeout_ms: number,
 ): Promise<{ pid: number; was_running: boolean } | null> {
-  const occupant = readOccupant(folder)
-  if (!occupant) return null
-  const runs = () => processStarted(occupant.pid) === occupant.started
-  const was_running = runs()
+  const record = readServerRecord(folder)
+  if (!record) return null
+  const isRunning = () => processStarted(record.pid) === record.started
+  const was_running = isRunning()
   // One that has just been killed may still be on its way out.
-  for (let tries = 0; tries < 25 && runs(); tries++) await sleep(20)
-  if (runs() && processStarted(occupant.owner_pid) === occupant.owner_started) {
+  for (let attempt = 0; attempt < 25 && isRunning(); attempt++) await sleep(20)
+  if (isRunning() && processStarted(record.owner_pid) === record.owner_started) {
     throw new ConfigError(
-      `${folder} is in use by the server ${occupant.pid}, which process ${occupant.owner_pid} started. ` +
+      `${folder} is in use by the server ${record.pid}, which process ${record.owner_pid} started. ` +
         `Stop that process first, or choose another folder with DATA_DIR, e.g. DATA_DIR=.data-2.`,
     )
   }
   for (const signal of signals) {
-    const deadline = Date.now() + limit_ms
-    if (runs()) process.kill(occupant.pid, signal)
-    while (runs() && Date.now() < deadline) await sleep(20)
+    const deadline = Date.now() + timeout_ms
+    if (isRunning()) process.kill(record.pid, signal)
+    while (isRunning() && Date.now() < deadline) await sleep(20)
   }
-  if (runs())
-    throw new ConfigError(`The server ${occupant.pid}, left over in ${folder}, could not be stopped.`)
-  return { pid: occupant.pid, was_running }
+  if (isRunning())
+    throw new ConfigError(`The server ${record.pid}, left over in ${folder}, could not be stopped.`)
+  return { pid: record.pid, was_running }
 }
 
 /** The first of these programs that is on the PATH, with its folder; null when none is. */
@@ -179,7 +179,7 @@ export function processStarted(pid: number): string | null {
  * The command line of a process of our own user, its arguments separated by spaces; null when there is none with that
  * pid or it is another user's.
  */
-export function commandOfOurs(pid: number): string | null {
+export function commandOfOwnProcess(pid: number): string | null {
   try {
     if (existsSync('/proc/self/cmdline')) {
       const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
@@ -206,20 +206,20 @@ function ps(pid: number, columns: string): string[] {
  * Starts a process that waits for the end of its input and then ends the server. Only we hold that input, and the
  * system closes it even when we are killed with -9. The process has its own group, or Ctrl-C would end it before us.
  */
-function watchOverUs(pid: number, signal: NodeJS.Signals): ChildProcess {
+function startWatchdog(pid: number, signal: NodeJS.Signals): ChildProcess {
   const name = signal.replace('SIG', '')
-  const watcher = spawn('/bin/sh', ['-c', `read -r _; kill -s ${name} ${pid}`], {
+  const watchdog = spawn('/bin/sh', ['-c', `read -r _; kill -s ${name} ${pid}`], {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
     env: serverEnvironment,
   })
-  watcher.unref()
-  if (watcher.stdin && 'unref' in watcher.stdin && typeof watcher.stdin.unref === 'function')
-    watcher.stdin.unref()
+  watchdog.unref()
+  if (watchdog.stdin && 'unref' in watchdog.stdin && typeof watchdog.stdin.unref === 'function')
+    watchdog.stdin.unref()
   // Without a watcher the server still works, and the next start finds a leftover by itself.
-  watcher.on('error', () => {})
-  watcher.stdin?.on('error', () => {})
-  return watcher
+  watchdog.on('error', () => {})
+  watchdog.stdin?.on('error', () => {})
+  return watchdog
 }
 
 async function pidOf(child: ChildProcess): Promise<number> {
@@ -228,20 +228,20 @@ async function pidOf(child: ChildProcess): Promise<number> {
   throw error
 }
 
-function recordOccupant(folder: string, pid: number): void {
-  const occupant: z.infer<typeof Occupant> = {
+function writeServerRecord(folder: string, pid: number): void {
+  const record: z.infer<typeof ServerRecord> = {
     pid,
     started: processStarted(pid) ?? 'ended',
     owner_pid: process.pid,
     owner_started: processStarted(process.pid) ?? '',
   }
-  writeOurs(join(folder, 'server.json'), JSON.stringify(occupant))
+  writeOwnFile(join(folder, 'server.json'), JSON.stringify(record))
 }
 
-function readOccupant(folder: string): z.infer<typeof Occupant> | null {
-  const text = readOurs(join(folder, 'server.json')) ?? ''
+function readServerRecord(folder: string): z.infer<typeof ServerRecord> | null {
+  const text = readOwnFile(join(folder, 'server.json')) ?? ''
   try {
-    return Occupant.parse(JSON.parse(text))
+    return ServerRecord.parse(JSON.parse(text))
   } catch {
     return null
   }

@@ -5,7 +5,7 @@ import { isReadBy } from '#core/config/readers.ts'
 import type { ProcessName } from '#core/config/row.ts'
 import { VARIABLE_NAMES, type VariableName } from '#core/config/variables.ts'
 import { emulatorArgs, EMULATORS, emulatorsOf, emulatorVariables } from './emulators.ts'
-import type { PartPlaces } from './places.ts'
+import type { PartAddresses } from './places.ts'
 
 export type Program = {
   /** As people call it: the worker. */
@@ -25,7 +25,7 @@ const FILES = {
 } as const
 
 /** Secrets of which the API has to know only that there are any, and what it is given instead. */
-const KNOWN_TO_API = { AI_API_KEY: 'set', TWILIO_AUTH_TOKEN: 'set', SMTP_URL: 'smtp://set' }
+const API_PLACEHOLDERS = { AI_API_KEY: 'set', TWILIO_AUTH_TOKEN: 'set', SMTP_URL: 'smtp://set' }
 
 /** Whether this command line is of one of the programs, also where another checkout has started it. */
 export function isProgram(command: string): boolean {
@@ -37,15 +37,15 @@ export function isProgram(command: string): boolean {
  * The programs of this configuration, by their order of going: what asks for work ends before what does it, and that
  * before what it calls.
  */
-export function programsOf(config: Config, places: PartPlaces, data_dir: string): Program[][] {
-  const env = environmentOf(config, places)
+export function programsOf(config: Config, addresses: PartAddresses, data_dir: string): Program[][] {
+  const env = environmentOf(config, addresses)
   const emulators = emulatorsOf(config).map((name): Program => {
     const { of, file, reads } = EMULATORS[name]
     return {
       name: `${of} emulator`,
       file: pathOf(file),
-      args: emulatorArgs(name, config, (place) => places.emulators.get(place)!.port, data_dir),
-      env: onlyRead(env, (variable) => reads.includes(variable)),
+      args: emulatorArgs(name, config, (listener) => addresses.emulators.get(listener)!.port, data_dir),
+      env: filterEnvironment(env, (variable) => reads.includes(variable)),
     }
   })
   const part = (
@@ -56,29 +56,29 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
     name,
     file: pathOf(FILES[process]),
     args: [],
-    env: { ...onlyRead(env, (variable) => isReadBy(variable, process)), ...own },
+    env: { ...filterEnvironment(env, (variable) => isReadBy(variable, process)), ...own },
   })
-  const known = Object.entries(KNOWN_TO_API).filter(([variable]) => env[variable] !== '')
+  const placeholders = Object.entries(API_PLACEHOLDERS).filter(([variable]) => env[variable] !== '')
   return [
     [
       part('dashboard', 'dashboard', {
-        ...Object.fromEntries(known),
-        API_URL: config.API_URL ?? places.api.url,
+        ...Object.fromEntries(placeholders),
+        API_URL: config.API_URL ?? addresses.api.url,
         EMULATED: emulatorsOf(config)
           .map((name) => EMULATORS[name].of)
           .join(),
       }),
     ],
-    [part('api', 'api', Object.fromEntries(known)), part('webhooks host', 'webhooks')],
+    [part('api', 'api', Object.fromEntries(placeholders)), part('webhooks host', 'webhooks')],
     [part('worker', 'worker')],
     emulators,
   ]
 }
 
 /** All variables that this configuration sets; each program is given those that it reads. */
-function environmentOf(config: Config, places: PartPlaces): Record<string, string> {
+function environmentOf(config: Config, addresses: PartAddresses): Record<string, string> {
   return {
-    ...given({
+    ...emptyIfUnset({
       DATABASE_URL: config.DATABASE_URL,
       REDIS_URL: config.REDIS_URL,
       ENCRYPTION_KEY: config.ENCRYPTION_KEY,
@@ -96,16 +96,16 @@ function environmentOf(config: Config, places: PartPlaces): Record<string, strin
       SMTP_URL: config.SMTP_URL,
       EMAIL_FROM: config.EMAIL_FROM,
       SYSTEM_EMAIL_FROM: config.SYSTEM_EMAIL_FROM,
-      ...emulatorVariables(config, (name) => places.emulators.get(name)!.url),
+      ...emulatorVariables(config, (name) => addresses.emulators.get(name)!.url),
       DASHBOARD_URL: config.DASHBOARD_URL,
       API_URL: config.API_URL,
       WEBHOOKS_URL: config.WEBHOOKS_URL,
       WEBHOOKS_ALLOW_CIDRS: allowedNetworks(config).join(),
     }),
     QUEUE: config.QUEUE ?? (config.REDIS_URL === undefined ? 'postgres' : 'redis'),
-    API_PORT: String(places.api.port),
-    WEBHOOKS_PORT: String(places.webhooks.port),
-    DASHBOARD_PORT: String(places.dashboard.port),
+    API_PORT: String(addresses.api.port),
+    WEBHOOKS_PORT: String(addresses.webhooks.port),
+    DASHBOARD_PORT: String(addresses.dashboard.port),
     // Only for us: one address tells of all of them.
     METRICS_HOST: '127.0.0.1',
     METRICS_PORT: '0',
@@ -122,8 +122,8 @@ export function networkNotes(config: Config): string[] {
 
 /** The private networks to which events may be sent: this machine, unless others are named or in production. */
 function allowedNetworks({ WEBHOOKS_ALLOW_CIDRS, NODE_ENV, ALLOW_EMULATORS }: Config): string[] {
-  const for_real = NODE_ENV === 'production' && !ALLOW_EMULATORS
-  return WEBHOOKS_ALLOW_CIDRS.length > 0 || for_real ? WEBHOOKS_ALLOW_CIDRS : ['127.0.0.0/8', '::1/128']
+  const is_production = NODE_ENV === 'production' && !ALLOW_EMULATORS
+  return WEBHOOKS_ALLOW_CIDRS.length > 0 || is_production ? WEBHOOKS_ALLOW_CIDRS : ['127.0.0.0/8', '::1/128']
 }
 
 function pathOf(file: string): string {
@@ -131,7 +131,7 @@ function pathOf(file: string): string {
 }
 
 /** A part is given what it reads and nothing else, also of what this process was given: its secrets are its own. */
-function onlyRead(
+function filterEnvironment(
   env: Record<string, string>,
   reads: (variable: VariableName) => boolean,
 ): Record<string, string> {
@@ -140,6 +140,6 @@ function onlyRead(
 }
 
 /** What is undefined is empty, which counts as unset, also where `.env` has a value. */
-function given(values: Record<string, string | undefined>): Record<string, string> {
+function emptyIfUnset(values: Record<string, string | undefined>): Record<string, string> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value ?? '']))
 }

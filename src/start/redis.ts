@@ -8,8 +8,8 @@ import { join } from 'node:path'
 import { ConfigError } from '#core/config.ts'
 import { makePrivateFile } from './files.ts'
 import { type Account, type ServerFolder, makePrivateFolder, makeServerFolder, reaches } from './folders.ts'
-import { assertFree, launchOnPort, type WantedPort } from './ports.ts'
-import { type ServerProcess, endLeftover, findProgram, spawnServer, untilReady } from './processes.ts'
+import { assertFree, launchOnPort, type PortRequest } from './ports.ts'
+import { type ServerProcess, stopOrphan, findProgram, spawnServer, waitUntilReady } from './processes.ts'
 
 export type RedisOptions = {
   /** Where its append-only file and log are kept; null: it forgets everything when it ends. */
@@ -45,8 +45,8 @@ export type EmbeddedRedis = {
 }
 
 const HOST = '127.0.0.1'
-const END_LIMIT_MS = 10_000
-const START_LIMIT_MS = 60_000
+const STOP_TIMEOUT_MS = 10_000
+const START_TIMEOUT_MS = 60_000
 
 /**
  * Starts `redis-server` or `valkey-server`, whichever is on the PATH and can be run, never as root; null when neither
@@ -54,37 +54,42 @@ const START_LIMIT_MS = 60_000
  * process uses the folder, and, with the end of the server's log, when it does not come up within 60 s.
  */
 export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis | null> {
-  const { port: wanted_port = 0, port_variable = 'REDIS_PORT', log = () => {} } = options
-  const wanted: WantedPort = { what: 'Redis', host: HOST, port: wanted_port, variable: port_variable }
+  const { port: requested_port = 0, port_variable = 'REDIS_PORT', log = () => {} } = options
+  const port_request: PortRequest = {
+    what: 'Redis',
+    host: HOST,
+    port: requested_port,
+    variable: port_variable,
+  }
   const temporary = options.data_dir === null ? await mkdtemp(join(tmpdir(), 'sluice-redis-')) : null
-  const place = await makeServerFolder(options.data_dir ?? temporary ?? '')
-  const { account } = place
+  const home = await makeServerFolder(options.data_dir ?? temporary ?? '')
+  const { account } = home
   const program = await findServer(account)
   if (program === null) {
     if (temporary) await removeAll()
     return null
   }
   if (!temporary)
-    log(`Redis keeps its data in ${place.folder}${account ? ` and runs as ${account.name}` : ''}`)
-  const leftover = await endLeftover(place.folder, ['SIGTERM', 'SIGKILL'], END_LIMIT_MS)
-  if (leftover?.was_running) log(`Stopped the Redis ${leftover.pid} that an earlier run had left`)
-  await assertFree(wanted)
+    log(`Redis keeps its data in ${home.folder}${account ? ` and runs as ${account.name}` : ''}`)
+  const orphan = await stopOrphan(home.folder, ['SIGTERM', 'SIGKILL'], STOP_TIMEOUT_MS)
+  if (orphan?.was_running) log(`Stopped the Redis ${orphan.pid} that an earlier run had left`)
+  await assertFree(port_request)
 
-  if (!existsSync(place.data)) await makePrivateFolder(place.data, account)
+  if (!existsSync(home.data)) await makePrivateFolder(home.data, account)
   const password = options.password ?? randomBytes(24).toString('base64url')
-  const configuration = await writeConfiguration(place, {
-    ...defaults(place, options),
+  const configuration = await writeConfiguration(home, {
+    ...defaults(home, options),
     requirepass: password,
   })
-  const { server: first, port } = await launchOnPort(wanted, (one) => launch(program, one))
+  const { server: first, port } = await launchOnPort(port_request, (one) => launch(program, one))
   let server = first
 
   async function end(signals: NodeJS.Signals[]): Promise<void> {
-    await server.end(signals, END_LIMIT_MS)
+    await server.end(signals, STOP_TIMEOUT_MS)
     if (temporary) await removeAll()
   }
   async function removeAll(): Promise<void> {
-    for (const folder of [place.folder, temporary])
+    for (const folder of [home.folder, temporary])
       if (folder !== null) await rm(folder, { recursive: true, force: true })
   }
   return {
@@ -93,7 +98,7 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis |
     get pid() {
       return server.pid
     },
-    folder: place.folder,
+    folder: home.folder,
     ended: () => server.ended,
     async restart() {
       server = await launch(program, port)
@@ -106,14 +111,15 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis |
     const server = await spawnServer({
       command,
       args: [configuration, '--port', String(port)],
-      folder: place.folder,
+      folder: home.folder,
       account,
       end_signal: 'SIGTERM',
     })
-    const state = await untilReady(server, () => hasLoaded(port, server.pid, password), START_LIMIT_MS)
+    const state = await waitUntilReady(server, () => hasLoaded(port, server.pid, password), START_TIMEOUT_MS)
     if (state === 'ready') return server
-    const what = state === 'ended' ? 'ended while starting' : `was not ready after ${START_LIMIT_MS / 1000} s`
-    throw new ConfigError(`Redis ${what}; its log is ${join(place.folder, 'server.log')}\n${server.log()}`)
+    const what =
+      state === 'ended' ? 'ended while starting' : `was not ready after ${START_TIMEOUT_MS / 1000} s`
+    throw new ConfigError(`Redis ${what}; its log is ${join(home.folder, 'server.log')}\n${server.log()}`)
   }
 }
 
@@ -126,12 +132,12 @@ async function findServer(account: Account | null): Promise<string | null> {
   return null
 }
 
-function defaults(place: ServerFolder, options: RedisOptions): Record<string, string> {
+function defaults(home: ServerFolder, options: RedisOptions): Record<string, string> {
   return {
     bind: HOST,
     'protected-mode': 'yes',
     daemonize: 'no',
-    dir: place.data,
+    dir: home.data,
     save: '',
     appendonly: options.data_dir === null ? 'no' : 'yes',
     appendfsync: 'everysec',
@@ -145,10 +151,10 @@ function defaults(place: ServerFolder, options: RedisOptions): Record<string, st
  * In a file that only the server may read: a command line is for everybody. Not in the server's own folder, where what
  * we write could be led elsewhere. Answers its path.
  */
-async function writeConfiguration(place: ServerFolder, settings: Record<string, string>): Promise<string> {
-  const path = join(place.folder, 'redis.conf')
+async function writeConfiguration(home: ServerFolder, settings: Record<string, string>): Promise<string> {
+  const path = join(home.folder, 'redis.conf')
   const lines = Object.entries(settings).map(([name, value]) => `${name} ${JSON.stringify(value)}\n`)
-  await makePrivateFile(path, lines.join(''), place.account)
+  await makePrivateFile(path, lines.join(''), home.account)
   return path
 }
 
@@ -159,7 +165,7 @@ async function hasLoaded(port: number, pid: number, password: string): Promise<b
 }
 
 /** Sends one command and returns what came back until `enough` matched, the connection ended, or a second passed. */
-async function ask(port: number, command: string, enough: RegExp): Promise<string> {
+async function ask(port: number, command: string, until: RegExp): Promise<string> {
   return new Promise((resolve) => {
     let answer = ''
     const socket = connect({ port, host: HOST })
@@ -167,7 +173,7 @@ async function ask(port: number, command: string, enough: RegExp): Promise<strin
     socket.on('connect', () => socket.write(command))
     socket.on('data', (chunk) => {
       answer += chunk.toString('utf8')
-      if (enough.test(answer)) socket.destroy()
+      if (until.test(answer)) socket.destroy()
     })
     socket.on('error', () => {})
     socket.on('close', () => resolve(answer))

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
 import { newWebhookSecret } from '#core/standard-webhooks.ts'
-import { readOurs, replaceOurs } from './files.ts'
+import { readOwnFile, replaceOwnFile } from './files.ts'
 
 const secretsSchema = z.looseObject({
   /** Empty until the demo tenant has one. */
@@ -25,12 +25,12 @@ export type Secrets = z.output<typeof secretsSchema>
  */
 export function loadSecrets(data_dir: string, database: string | null): Secrets {
   const path = join(data_dir, 'secrets.json')
-  const kept = readOurs(path)
-  if (kept === undefined && database !== null)
+  const stored = readOwnFile(path)
+  if (stored === undefined && database !== null)
     throw new ConfigError(
       `DATA_DIR: ${path} is missing, and the database of an earlier start in ${database} needs it. Restore it, or remove that folder too, to start afresh: rm -r ${database}`,
     )
-  if (kept === undefined) {
+  if (stored === undefined) {
     const secrets = {
       api_key: '',
       encryption_key: newKey(),
@@ -43,7 +43,7 @@ export function loadSecrets(data_dir: string, database: string | null): Secrets 
     return secrets
   }
   try {
-    return secretsSchema.parse(JSON.parse(kept))
+    return secretsSchema.parse(JSON.parse(stored))
   } catch {
     throw new ConfigError(
       `DATA_DIR: ${path} cannot be read. Restore it, or remove the folder ${data_dir}: what is sealed with its key is lost then.`,
@@ -56,5 +56,5 @@ function newKey(): string {
 }
 
 export function saveSecrets(data_dir: string, secrets: Secrets): void {
-  replaceOurs(join(data_dir, 'secrets.json'), `${JSON.stringify(secrets, null, 2)}\n`)
+  replaceOwnFile(join(data_dir, 'secrets.json'), `${JSON.stringify(secrets, null, 2)}\n`)
 }

@@ -1,6 +1,6 @@
 // Keeps an embedded server running: one that dies is started again at the same address, as parts are.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createPauses } from './pauses.ts'
+import { createRestartDelays } from './pauses.ts'
 
 type EmbeddedServer = {
   /** Resolves when the server that runs now has ended, with the signal or the exit code. */
@@ -11,34 +11,34 @@ type EmbeddedServer = {
 }
 
 /** Watches a server that runs. `end` stops it; it is not started again then. `tell` hears lines for people. */
-export function keepRunning(
+export function superviseServer(
   name: string,
   server: EmbeddedServer,
-  tell: (line: string) => void,
+  notify: (line: string) => void,
 ): { end: () => Promise<void> } {
-  const pauseAfter = createPauses(tell)
+  const delayAfter = createRestartDelays(notify)
   const ending = new AbortController()
   const { signal } = ending
-  let began = performance.now()
-  let bringing_back = Promise.resolve()
+  let started_at = performance.now()
+  let restarting = Promise.resolve()
 
   async function watch(): Promise<void> {
     const how = await server.ended()
-    bringing_back = bringBack(`${name} ended (${how}).`)
+    restarting = restartServer(`${name} ended (${how}).`)
   }
 
-  async function bringBack(what: string): Promise<void> {
+  async function restartServer(what: string): Promise<void> {
     if (signal.aborted) return
-    await sleep(pauseAfter(what, performance.now() - began), undefined, { signal }).catch(() => {})
+    await sleep(delayAfter(what, performance.now() - started_at), undefined, { signal }).catch(() => {})
     if (signal.aborted) return
-    began = performance.now()
+    started_at = performance.now()
     try {
       await server.restart()
     } catch (error) {
-      const [why] = (error instanceof Error ? error.message : String(error)).split('\n')
-      return await bringBack(`${name} did not come back (${why}).`)
+      const [reason] = (error instanceof Error ? error.message : String(error)).split('\n')
+      return await restartServer(`${name} did not come back (${reason}).`)
     }
-    tell(`${name} is back.`)
+    notify(`${name} is back.`)
     void watch()
   }
 
@@ -46,7 +46,7 @@ export function keepRunning(
   return {
     async end() {
       ending.abort()
-      await bringing_back
+      await restarting
       await server.stop()
     },
   }

@@ -4,11 +4,11 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { ConfigError } from '#core/config.ts'
 import { LOG_DESCRIPTOR, type Addresses, type StartReport } from '#core/supervised.ts'
-import { createPauses } from './pauses.ts'
+import { createRestartDelays } from './pauses.ts'
 import type { Program } from './programs.ts'
 
 /** The place of the common log among the descriptors of a part; the channel to us is the one before. */
-const LOG_PLACE = 4
+const LOG_FD = 4
 
 export type SupervisedPart = {
   name: string
@@ -29,9 +29,9 @@ export type SupervisorOptions = {
   /** Each time that a part has been started. */
   onStart: (name: string, pid: number) => void
   /** A line for people, each time that a part has died, and when it is back. */
-  tell: (line: string) => void
+  notify: (line: string) => void
   /** A line that a part has written to its standard output. */
-  onLine: (name: string, line: string) => void
+  onOutputLine: (name: string, line: string) => void
 }
 
 /** Starts a part, and again whenever it dies after it was ready once. */
@@ -43,23 +43,23 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
   let addresses: Addresses | undefined
   let was_ready = false
   let ending = false
-  let began = 0
-  const pauseAfter = createPauses(options.tell)
-  let pausing: NodeJS.Timeout | undefined
+  let started_at = 0
+  const delayAfter = createRestartDelays(options.notify)
+  let restart_timer: NodeJS.Timeout | undefined
 
   function begin(): void {
-    began = performance.now()
-    child = startChild(program, options, { ready, died })
+    started_at = performance.now()
+    child = startChild(program, options, { ready, onExit })
   }
 
   function ready(at: Addresses): void {
-    if (was_ready) options.tell(`The ${name} is back.`)
+    if (was_ready) options.notify(`The ${name} is back.`)
     addresses = at
     was_ready = true
     first.resolve(addresses)
   }
 
-  function died(how: string, refusal: string | undefined): void {
+  function onExit(how: string, refusal: string | undefined): void {
     child = undefined
     addresses = undefined
     if (ending) return ended.resolve()
@@ -67,8 +67,11 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
       first.reject(new ConfigError(refusal || `The ${name} ended while starting (${how}).`))
       return ended.resolve()
     }
-    const why = refusal === undefined ? how : `${how}: ${refusal.split('\n')[0]}`
-    pausing = setTimeout(begin, pauseAfter(`The ${name} ended (${why}).`, performance.now() - began))
+    const reason = refusal === undefined ? how : `${how}: ${refusal.split('\n')[0]}`
+    restart_timer = setTimeout(
+      begin,
+      delayAfter(`The ${name} ended (${reason}).`, performance.now() - started_at),
+    )
   }
 
   begin()
@@ -81,7 +84,7 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
     ready: first.promise,
     async end() {
       ending = true
-      clearTimeout(pausing)
+      clearTimeout(restart_timer)
       if (child === undefined) return
       child.kill('SIGTERM')
       await ended.promise
@@ -89,18 +92,18 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
   }
 }
 
-type ChildEvents = {
+type ChildCallbacks = {
   /** It works. */
-  ready(addresses: Addresses): void
+  ready: (addresses: Addresses) => void
   /** It has ended, or could not be started. `refusal`: what it said before. */
-  died(how: string, refusal: string | undefined): void
+  onExit: (how: string, refusal: string | undefined) => void
 }
 
 /** Starts the process of a part; undefined if it could not be started, after `died`. */
 function startChild(
   program: Program,
-  { log_descriptor, onStart, tell, onLine }: SupervisorOptions,
-  { ready, died }: ChildEvents,
+  { log_descriptor, onStart, notify, onOutputLine }: SupervisorOptions,
+  { ready, onExit }: ChildCallbacks,
 ): ChildProcess | undefined {
   let child: ChildProcess
   try {
@@ -110,41 +113,41 @@ function startChild(
       // As the scripts of package.json have it.
       execArgv: ['--max-old-space-size=512'],
       stdio: ['ignore', 'pipe', 'inherit', 'ipc', log_descriptor],
-      env: { ...process.env, ...program.env, [LOG_DESCRIPTOR]: String(LOG_PLACE) },
+      env: { ...process.env, ...program.env, [LOG_DESCRIPTOR]: String(LOG_FD) },
     })
   } catch (error) {
-    died((error as Error).message, undefined)
+    onExit((error as Error).message, undefined)
     return undefined
   }
   try {
     if (child.pid !== undefined) onStart(program.name, child.pid)
   } catch (error) {
     // The disk may be full. It runs all the same, and is only not found should we be killed.
-    tell(`The start of the ${program.name} could not be recorded (${(error as Error).message}).`)
+    notify(`The start of the ${program.name} could not be recorded (${(error as Error).message}).`)
   }
   // There is none when the system has no descriptor left.
   if (child.stdout != null)
-    createInterface({ input: child.stdout }).on('line', (line) => onLine(program.name, line))
+    createInterface({ input: child.stdout }).on('line', (line) => onOutputLine(program.name, line))
   let refusal: string | undefined
   child.on('message', (report: StartReport) => {
     if ('refused' in report) refusal = report.refused
     else ready(report.ready)
   })
-  let gone = false
-  const goOn = (how: string) => {
-    if (gone) return
-    gone = true
-    died(how, refusal)
+  let exited = false
+  const finish = (how: string) => {
+    if (exited) return
+    exited = true
+    onExit(how, refusal)
   }
   child.once('exit', (code, signal) => {
     const how = signal ?? `exit code ${code}`
     // What it told before it ended may still be on its way.
-    if (child.connected) child.once('disconnect', () => goOn(how))
-    else goOn(how)
+    if (child.connected) child.once('disconnect', () => finish(how))
+    else finish(how)
   })
   // It could not even be started, or a signal not be sent.
   child.on('error', (error) => {
-    if (child.pid === undefined) goOn(error.message)
+    if (child.pid === undefined) finish(error.message)
   })
   return child
 }

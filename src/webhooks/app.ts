@@ -1,18 +1,23 @@
 // The webhooks host: verifies notifications, stores each once, with a job if it may be news, rings for that job and
 // answers 200.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { batcher } from '#core/batch.ts'
+import { createBatcher } from '#core/batch.ts'
 import { createBodyReader } from '#core/bodies.ts'
-import { isTooSlow, isUnavailable } from '#core/db.ts'
+import { isStatementTimeout, isUnavailable } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createListener } from '#core/listener.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
-import { factsOfStored, storeNotifications, type Arrival, type Stored } from '#domain/notifications/store.ts'
+import {
+  storedFields,
+  storeNotifications,
+  type Arrival,
+  type StoredOutcome,
+} from '#domain/notifications/store.ts'
 import { applyNotification } from '#jobs/notifications.ts'
-import { LateError, within } from '#queue/late.ts'
-import type { Take, WebhooksContext } from './context.ts'
+import { QueueTimeoutError, withTimeout } from '#queue/late.ts'
+import type { StoreNotification, WebhooksContext } from './context.ts'
 import { rawBody } from './refuse.ts'
 import { NOTIFICATION_ROUTES } from './routes.ts'
 
@@ -23,9 +28,9 @@ const BODY_LIMIT_BYTES = 1024 * 1024
  */
 const GATHER_MS = 15
 /** Of the bodies of notifications that wait to be stored. */
-const MOST_HELD_BYTES = 64 * 1024 * 1024
+const MAX_BUFFERED_BYTES = 64 * 1024 * 1024
 /** A silent database connection raises no error, so storing is limited to this time; the provider waits longer. */
-const ANSWER_MS = 5_000
+const STORE_TIMEOUT_MS = 5_000
 
 /** Builds the host; the caller listens and closes. */
 export async function buildWebhooks(context: WebhooksContext): Promise<FastifyInstance> {
@@ -34,7 +39,7 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
     trusted_proxies: config.TRUSTED_PROXIES,
-    logged_part: config.logged_part,
+    log_sample_rate: config.log_sample_rate,
     about: ({ facts }) => facts ?? {},
     bodyLimit: BODY_LIMIT_BYTES,
     errorBody: (code, message) => ({ error: { code, message } }),
@@ -50,16 +55,16 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
   app.decorateRequest('facts')
 
   app.setNotFoundHandler((_request, reply) => noSuchRoute(reply))
-  app.setErrorHandler((error: HostError, request, reply) => refuse(error, request, reply, log))
-  const take = createTake(context)
-  for (const { route } of NOTIFICATION_ROUTES) route(app, context, take)
+  app.setErrorHandler((error: HttpError, request, reply) => refuse(error, request, reply, log))
+  const storeNotification = createStoreNotification(context)
+  for (const { route } of NOTIFICATION_ROUTES) route(app, context, storeNotification)
   await app.ready()
   return app
 }
 
 /** Stores each notification once; one statement stores all that wait. */
-function createTake({ sql, doorbell }: WebhooksContext): Take {
-  const store = batcher<Arrival, Stored | undefined>(
+function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotification {
+  const store = createBatcher<Arrival, StoredOutcome | undefined>(
     'store_notification',
     async (notifications) => {
       const stored = new Map((await storeNotifications(sql, notifications)).map((one) => [one.id, one]))
@@ -72,39 +77,42 @@ function createTake({ sql, doorbell }: WebhooksContext): Take {
     },
     { gather_ms: GATHER_MS },
   )
-  const storeOne: Take = async (notification, request) => {
+  const storeOne: StoreNotification = async (notification, request) => {
     const { id, event_id, provider } = notification
     const ids = { notification_id: id, event_id }
     request.facts = ids
-    const rung = doorbell.admits(applyNotification.queue, SYSTEM_TENANT_ID)
+    const will_wake = wakeups.admits(applyNotification.queue, SYSTEM_TENANT_ID)
     // It may still be stored when a silent database comes back; then what the provider sends again is a duplicate.
-    const stored = await within(store({ ...notification, rung, request_id: request.id }), ANSWER_MS)
+    const stored = await withTimeout(
+      store({ ...notification, will_wake, request_id: request.id }),
+      STORE_TIMEOUT_MS,
+    )
     const state = stored?.state ?? 'duplicate'
-    request.facts = { ...ids, ...(stored ? factsOfStored(stored) : { state }) }
+    request.facts = { ...ids, ...(stored ? storedFields(stored) : { state }) }
     metrics.notificationsStored.inc({ provider, state })
-    if (state === 'received' && rung)
-      doorbell.ring({ id, queue: applyNotification.queue, tenant_id: SYSTEM_TENANT_ID })
+    if (state === 'received' && will_wake)
+      wakeups.wake({ id, queue: applyNotification.queue, tenant_id: SYSTEM_TENANT_ID })
     return stored !== undefined
   }
 
-  let held = 0
+  let buffered_bytes = 0
   return async (notification, request) => {
     const { length } = rawBody(request)
-    if (held + length > MOST_HELD_BYTES)
+    if (buffered_bytes + length > MAX_BUFFERED_BYTES)
       throw new AppError('overloaded', { message: 'Too many large notifications wait to be stored.' })
-    held += length
+    buffered_bytes += length
     try {
       return await storeOne(notification, request)
     } finally {
-      held -= length
+      buffered_bytes -= length
     }
   }
 }
 
-type HostError = Error & { statusCode?: number; code?: string }
+type HttpError = Error & { statusCode?: number; code?: string }
 
-function refuse(error: HostError, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
-  const late = error instanceof LateError || isTooSlow(error)
+function refuse(error: HttpError, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
+  const late = error instanceof QueueTimeoutError || isStatementTimeout(error)
   if (isUnavailable(error) || late) {
     // The provider sends it again.
     return reply

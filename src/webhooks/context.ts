@@ -5,7 +5,7 @@ import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import type { Arrival } from '#domain/notifications/store.ts'
-import type { Doorbell } from '#queue/doorbell.ts'
+import type { WakeUps } from '#queue/wakeup.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -18,7 +18,7 @@ export type WebhooksContext = {
   config: Config
   sql: Sql
   log: Log
-  doorbell: Doorbell
+  wakeups: WakeUps
   hashOf: AddressHash
 }
 
@@ -26,13 +26,13 @@ export type WebhooksContext = {
  * Stores a notification, with a job if it may be news; false when it was stored before. `request` is the one
  * that brought it.
  */
-export type Take = (
-  notification: Omit<Arrival, 'rung' | 'request_id'>,
+export type StoreNotification = (
+  notification: Omit<Arrival, 'will_wake' | 'request_id'>,
   request: FastifyRequest,
 ) => Promise<boolean>
 
 /** The route that receives the notifications of a provider. */
 export type NotificationRoute = {
   path: string
-  route: (app: FastifyInstance, context: WebhooksContext, take: Take) => void
+  route: (app: FastifyInstance, context: WebhooksContext, storeNotification: StoreNotification) => void
 }

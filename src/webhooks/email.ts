@@ -3,13 +3,13 @@ import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { EMAIL } from '#core/config/providers.ts'
 import { list } from '#core/config/list.ts'
-import { describe } from '#core/describe.ts'
-import type { MessageNews } from '#domain/messages/told.ts'
+import { describeIssue } from '#core/describe.ts'
+import type { MessageProviderEvent } from '#domain/messages/update.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import type { Arrival } from '#domain/notifications/store.ts'
 import { verifyStandard } from '#providers/signatures.ts'
-import type { NotificationRoute, Take, WebhooksContext } from './context.ts'
-import { headerOf, jsonOf, nowS, rawBody, refusing } from './refuse.ts'
+import type { NotificationRoute, StoreNotification, WebhooksContext } from './context.ts'
+import { headerOf, parseJson, nowSeconds, rawBody, createNotificationRefusals } from './refuse.ts'
 
 export const emailNotifications: NotificationRoute = {
   path: '/email',
@@ -21,68 +21,74 @@ const bounced = recipient.extend({
   bounce: z.enum(['hard', 'soft']),
   diagnostic: z.string().nullish(),
 })
-const known = z.discriminatedUnion('type', [
+const recognizedEvent = z.discriminatedUnion('type', [
   z.object({ type: z.literal('email.delivered'), data: recipient }),
   z.object({ type: z.literal('email.complained'), data: recipient }),
   z.object({ type: z.literal('email.bounced'), data: bounced }),
 ])
-type EmailEvent = z.output<typeof known>
-const TYPES: ReadonlySet<string> = new Set(known.options.map(({ shape }) => shape.type.value))
+type EmailEvent = z.output<typeof recognizedEvent>
+const RECOGNIZED_TYPES: ReadonlySet<string> = new Set(
+  recognizedEvent.options.map(({ shape }) => shape.type.value),
+)
 const anyEvent = z.object({ type: z.string() })
 
 /** Where a diagnostic says more than its codes, it names people. */
-const CODES = /^\s*(?:smtp;\s*)?([245]\d\d)?[ -]*([245]\.\d{1,3}\.\d{1,3})?/i
+const STATUS_CODES = /^\s*(?:smtp;\s*)?([245]\d\d)?[ -]*([245]\.\d{1,3}\.\d{1,3})?/i
 
-function emailRoute(app: FastifyInstance, context: WebhooksContext, take: Take): void {
+function emailRoute(
+  app: FastifyInstance,
+  context: WebhooksContext,
+  storeNotification: StoreNotification,
+): void {
   const { config, log } = context
   const secrets = list(config.EMAIL_WEBHOOK_SECRET ?? '')
-  const refuse = refusing(EMAIL.provider, log)
+  const refuse = createNotificationRefusals(EMAIL.provider, log)
   app.post(emailNotifications.path, async (request, reply) => {
     if (secrets.length === 0) return await refuse.signature('not configured', request, reply)
     const raw = rawBody(request)
     const [id, timestamp, signature] = ['id', 'timestamp', 'signature'].map((name) =>
       headerOf(request, `webhook-${name}`),
     )
-    const verdict = verifyStandard(raw, { id, timestamp, signature }, secrets, nowS())
+    const verdict = verifyStandard(raw, { id, timestamp, signature }, secrets, nowSeconds())
     if (verdict !== 'valid' || id === undefined)
       return await refuse.signature(verdict === 'valid' ? 'malformed' : verdict, request, reply)
-    const body = jsonOf(raw)
-    const { data: { type } = {}, error: no_type } = anyEvent.safeParse(body, { error: describe })
-    const { data: event, error: no_event } = known.safeParse(body, { error: describe })
-    if (type === undefined || (TYPES.has(type) && event === undefined))
-      return await refuse.content(request, reply, whatIsWrong(no_type ?? no_event))
-    const fresh = await take(arrivalOf(context, id, event), request)
-    return { received: true, ...(!fresh && { duplicate: true }) }
+    const body = parseJson(raw)
+    const { data: { type } = {}, error: type_error } = anyEvent.safeParse(body, { error: describeIssue })
+    const { data: event, error: event_error } = recognizedEvent.safeParse(body, { error: describeIssue })
+    if (type === undefined || (RECOGNIZED_TYPES.has(type) && event === undefined))
+      return await refuse.content(request, reply, contentProblem(type_error ?? event_error))
+    const is_new = await storeNotification(toArrival(context, id, event), request)
+    return { received: true, ...(!is_new && { duplicate: true }) }
   })
 }
 
 /** Of the first field at fault, and nothing of what stands in it. */
-function whatIsWrong(error: z.ZodError | undefined): string | undefined {
+function contentProblem(error: z.ZodError | undefined): string | undefined {
   const [issue] = error?.issues ?? []
   return issue && `${issue.path.join('.') || 'the body'} ${issue.message}`
 }
 
 /** What is stored of an event; undefined: one of a type that changes nothing here. */
-function arrivalOf(
+function toArrival(
   { hashOf }: WebhooksContext,
   event_id: string,
   event: EmailEvent | undefined,
-): Omit<Arrival, 'rung' | 'request_id'> {
-  const about = { account: '', event_id, said: null }
+): Omit<Arrival, 'will_wake' | 'request_id'> {
+  const about = { account: '', event_id, reported: null }
   if (event === undefined)
     return notificationOf(EMAIL.provider, {
       ...about,
       kind: 'email.other',
       object_id: null,
       payload: {},
-      matters: false,
+      is_relevant: false,
     })
   const { message_id, address } = event.data
-  const payload: MessageNews = {
+  const payload: MessageProviderEvent = {
     about: 'email',
     message_id,
     address: hashOf('email', address),
-    said: saidBy(event),
+    reported: reportedBy(event),
     code: event.type === 'email.bounced' ? codesIn(event.data.diagnostic ?? '') : null,
   }
   return notificationOf(EMAIL.provider, {
@@ -90,17 +96,17 @@ function arrivalOf(
     kind: event.type,
     object_id: message_id,
     payload,
-    matters: true,
+    is_relevant: true,
   })
 }
 
-function saidBy(event: EmailEvent): 'delivered' | 'complaint' | 'hard_bounce' | 'soft_bounce' {
+function reportedBy(event: EmailEvent): 'delivered' | 'complaint' | 'hard_bounce' | 'soft_bounce' {
   if (event.type === 'email.bounced') return event.data.bounce === 'hard' ? 'hard_bounce' : 'soft_bounce'
   return event.type === 'email.delivered' ? 'delivered' : 'complaint'
 }
 
 function codesIn(diagnostic: string): string | null {
-  const [, basic, enhanced] = CODES.exec(diagnostic) ?? []
+  const [, basic, enhanced] = STATUS_CODES.exec(diagnostic) ?? []
   const codes = [basic, enhanced].filter((code) => code !== undefined)
   return codes.length === 0 ? null : codes.join(' ')
 }

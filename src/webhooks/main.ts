@@ -1,13 +1,13 @@
 // The `webhooks` process: {webhooks_url}.
 import { createAddressHash } from '#core/addresses.ts'
-import { need, type Config } from '#core/config.ts'
+import { requireVariable, type Config } from '#core/config.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
 import { connectConfiguredDatabase, endAll } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
-import { runService, serviceOf, type Service } from '#core/service.ts'
+import { runService, createService, type Service } from '#core/service.ts'
 import { listenAt, listenAddresses } from '#core/startup.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
-import { createDoorbell } from '#queue/doorbell.ts'
+import { createWakeUps } from '#queue/wakeup.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildWebhooks } from './app.ts'
 import { NOTIFICATION_ROUTES } from './routes.ts'
@@ -19,7 +19,7 @@ const WINDOW_FACTOR = 8
  * Stores nothing, to hear now what the database would refuse each time: what every noun compares is in one statement, and a
  * right that is missing on one table stops the notifications of all.
  */
-async function checkStoring(sql: Sql): Promise<void> {
+async function checkPermissions(sql: Sql): Promise<void> {
   try {
     await storeNotifications(sql, [])
   } catch (error) {
@@ -32,21 +32,21 @@ export async function startWebhooks(config: Config, log: Log): Promise<Service &
   await using ends = new AsyncDisposableStack()
   const sql = connectConfiguredDatabase(config, 'sluice-webhooks', log)
   ends.defer(() => endAll(sql))
-  await checkStoring(sql)
+  await checkPermissions(sql)
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())
-  const doorbell = createDoorbell(queue, config.TENANT_WINDOW * WINDOW_FACTOR)
-  const subscription = await queue.subscribe((states) => doorbell.heard(states))
+  const wakeups = createWakeUps(queue, config.TENANT_WINDOW * WINDOW_FACTOR)
+  const subscription = await queue.subscribe((states) => wakeups.jobsEnded(states))
   ends.defer(() => subscription.close())
-  const hashOf = createAddressHash(need(config, 'ADDRESS_KEY'))
-  const app = await buildWebhooks({ config, sql, log, doorbell, hashOf })
+  const hashOf = createAddressHash(requireVariable(config, 'ADDRESS_KEY'))
+  const app = await buildWebhooks({ config, sql, log, wakeups, hashOf })
   ends.defer(() => app.close())
   const url = await listenAt(app, listenAddresses(config).webhooks)
   log.info({ url, queue: queue.backend }, 'the webhooks host listens')
-  return { url, ...serviceOf(ends.move(), sql, { name: 'webhooks' }) }
+  return { url, ...createService(ends.move(), sql, { name: 'webhooks' }) }
 }
 
 if (import.meta.main) {
-  const taken_at = NOTIFICATION_ROUTES.map(({ path }) => `POST ${path}`).join(', ')
-  await runService('webhooks', `takes notifications at ${taken_at}.`, startWebhooks)
+  const routes = NOTIFICATION_ROUTES.map(({ path }) => `POST ${path}`).join(', ')
+  await runService('webhooks', `takes notifications at ${routes}.`, startWebhooks)
 }

@@ -2,10 +2,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { metrics } from '#core/metrics.ts'
 import type { Log } from '#core/log.ts'
-import { seldom } from '#core/seldom.ts'
+import { throttle } from '#core/seldom.ts'
 import type { SignatureVerdict } from '#providers/signatures.ts'
 
-export type Refusing = {
+export type NotificationRefusals = {
   /** Whoever sent it cannot show to be the provider. `verdict`: why, or that there is no secret to tell by. */
   signature(
     verdict: SignatureVerdict | 'not configured',
@@ -13,12 +13,12 @@ export type Refusing = {
     reply: FastifyReply,
   ): FastifyReply
   /** It is the provider's, and not what it sends. `why`: what is wrong, for a sender that is somebody's own program. */
-  content(request: FastifyRequest, reply: FastifyReply, why?: string): FastifyReply
+  content(request: FastifyRequest, reply: FastifyReply, problem?: string): FastifyReply
 }
 
 /** The refusals of one provider. */
-export function refusing(provider: string, log: Log): Refusing {
-  const warn = seldom((suppressed, reason: string, ip: string) =>
+export function createNotificationRefusals(provider: string, log: Log): NotificationRefusals {
+  const warn = throttle((suppressed, reason: string, ip: string) =>
     log.warn({ provider, verdict: reason, ip, suppressed }, 'a notification was refused'),
   )
   const refuse = (
@@ -38,15 +38,15 @@ export function refusing(provider: string, log: Log): Refusing {
         { code: 'invalid_signature', message: `The signature is not acceptable: ${verdict}.` },
         ...exchange,
       ),
-    content: (request, reply, why) => {
-      const message = why === undefined ? 'This is not an event.' : `This is not an event: ${why}.`
+    content: (request, reply, problem) => {
+      const message = problem === undefined ? 'This is not an event.' : `This is not an event: ${problem}.`
       return refuse('no event', { code: 'invalid_request', message }, request, reply)
     },
   }
 }
 
 /** Unix time, by which the age of a signature is told. */
-export function nowS(): number {
+export function nowSeconds(): number {
   return Math.floor(Date.now() / 1000)
 }
 
@@ -56,7 +56,7 @@ export function rawBody({ body }: FastifyRequest): Buffer {
 }
 
 /** What the bytes say as JSON; undefined when they are none. */
-export function jsonOf(raw: Buffer): unknown {
+export function parseJson(raw: Buffer): unknown {
   try {
     return JSON.parse(raw.toString('utf8'))
   } catch {

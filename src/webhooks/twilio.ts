@@ -1,20 +1,20 @@
 // Notifications from Twilio: `POST /twilio`, status callbacks of SMS and what people answer to them.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { ConfigError, need } from '#core/config.ts'
+import { ConfigError, requireVariable } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
 import { SMS } from '#core/config/providers.ts'
 import { list } from '#core/config/list.ts'
 import type { Vault } from '#core/secrets.ts'
 import { webhooksUrl } from '#core/startup.ts'
-import { createInboundVault, inboundPlace, type InboundText } from '#domain/messages/inbound.ts'
-import type { MessageNews } from '#domain/messages/told.ts'
+import { createInboundVault, inboundTextContext, type InboundText } from '#domain/messages/inbound.ts'
+import type { MessageProviderEvent } from '#domain/messages/update.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import type { Arrival } from '#domain/notifications/store.ts'
 import { isTwilioSignature, verifyTwilio } from '#providers/signatures.ts'
-import { readTwilioPost, type TwilioPost } from '#providers/twilio/news.ts'
-import type { NotificationRoute, Take, WebhooksContext } from './context.ts'
-import { headerOf, rawBody, refusing } from './refuse.ts'
+import { readTwilioPost, type TwilioPost } from '#providers/twilio/events.ts'
+import type { NotificationRoute, StoreNotification, WebhooksContext } from './context.ts'
+import { headerOf, rawBody, createNotificationRefusals } from './refuse.ts'
 
 const SIGNATURE = 'x-twilio-signature'
 
@@ -24,26 +24,30 @@ export const twilioNotifications: NotificationRoute = {
 }
 
 /** The API is content with any word, `set` for example; here whoever guesses it could tell us anything. */
-const LEAST_TOKEN = 12
+const MIN_TOKEN_LENGTH = 12
 /** Of a form: an SMS has 1,600 characters at most, and the signature is of what the whole form says, so it is read for anybody. */
-const FORM_BYTES = 64 * 1024
+const MAX_FORM_BYTES = 64 * 1024
 /** Of a form, for the same reason. An SMS comes with some 30, one with ten pictures with 20 more. */
-const MOST_PARAMETERS = 300
+const MAX_PARAMETERS = 300
 /** Nothing is to be answered to the person. */
-const NO_ANSWER = '<Response/>'
+const EMPTY_TWIML = '<Response/>'
 const query = z.object({ m: z.uuid().optional().catch(undefined) })
 
-function twilioRoute(app: FastifyInstance, context: WebhooksContext, take: Take): void {
+function twilioRoute(
+  app: FastifyInstance,
+  context: WebhooksContext,
+  storeNotification: StoreNotification,
+): void {
   const { config, log } = context
   const tokens = list(config.TWILIO_AUTH_TOKEN ?? '')
-  if (tokens.some(({ length }) => length < LEAST_TOKEN))
+  if (tokens.some(({ length }) => length < MIN_TOKEN_LENGTH))
     throw new ConfigError(
-      `TWILIO_AUTH_TOKEN: is shorter than ${LEAST_TOKEN} characters. What it signs is believed here: give the webhooks host the token itself.`,
+      `TWILIO_AUTH_TOKEN: is shorter than ${MIN_TOKEN_LENGTH} characters. What it signs is believed here: give the webhooks host the token itself.`,
     )
   // Twilio signs where it was told to call. What a request says of its host is anybody's to say.
   const origin = webhooksUrl(config)
-  const refuse = refusing(SMS.provider, log)
-  const vault = createInboundVault(need(config, 'ADDRESS_KEY'))
+  const refuse = createNotificationRefusals(SMS.provider, log)
+  const vault = createInboundVault(requireVariable(config, 'ADDRESS_KEY'))
 
   // What anybody can see to be no signature is refused without reading the body.
   async function onRequest(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
@@ -51,58 +55,61 @@ function twilioRoute(app: FastifyInstance, context: WebhooksContext, take: Take)
     if (isTwilioSignature(headerOf(request, SIGNATURE))) return undefined
     return await refuse.signature('malformed', request, reply)
   }
-  const bodyLimit = FORM_BYTES
+  const bodyLimit = MAX_FORM_BYTES
   app.post(twilioNotifications.path, { bodyLimit, onRequest }, async (request, reply) => {
-    const posted = formIn(rawBody(request))
+    const posted = parseForm(rawBody(request))
     const verdict = verifyTwilio(`${origin}${request.url}`, posted, headerOf(request, SIGNATURE), tokens)
     if (verdict !== 'valid') return await refuse.signature(verdict, request, reply)
     const post = readTwilioPost(Object.fromEntries(posted))
     if (post === undefined) return await refuse.content(request, reply)
-    await take(arrivalOf({ ...context, vault }, post, query.parse(request.query).m ?? null), request)
-    return reply.type('text/xml').send(NO_ANSWER)
+    await storeNotification(
+      toArrival({ ...context, vault }, post, query.parse(request.query).m ?? null),
+      request,
+    )
+    return reply.type('text/xml').send(EMPTY_TWIML)
   })
 }
 
 /** Throws `payload_too_large`, before anything is taken apart. */
-function formIn(raw: Buffer): URLSearchParams {
+function parseForm(raw: Buffer): URLSearchParams {
   const text = raw.toString('utf8')
-  if (text.split('&', MOST_PARAMETERS + 1).length > MOST_PARAMETERS)
+  if (text.split('&', MAX_PARAMETERS + 1).length > MAX_PARAMETERS)
     throw new AppError('payload_too_large', {
-      message: `The form has more than ${MOST_PARAMETERS} parameters.`,
+      message: `The form has more than ${MAX_PARAMETERS} parameters.`,
     })
   return new URLSearchParams(text)
 }
 
 /** A text as every reader can take it. */
-function asStored(text: string): string {
+function storableText(text: string): string {
   return text.toWellFormed().replaceAll('\u0000', '\uFFFD')
 }
 
 /** What is stored of a post. `message_id`: of our message, as the address called says. */
-function arrivalOf(
+function toArrival(
   { hashOf, vault }: WebhooksContext & { vault: Vault },
   post: TwilioPost,
   message_id: string | null,
-): Omit<Arrival, 'rung' | 'request_id'> {
+): Omit<Arrival, 'will_wake' | 'request_id'> {
   const { account, sid } = post
-  const about = { account, object_id: sid, said: null }
+  const about = { account, object_id: sid, reported: null }
   if (post.kind === 'inbound') {
-    const { from, received_by, body, means } = post
-    const payload: MessageNews = {
+    const { from, received_by, body, keyword } = post
+    const payload: MessageProviderEvent = {
       about: 'word',
-      word: means,
+      word: keyword,
       from: hashOf('sms', from),
       received_by: received_by.map((each) => hashOf('sms', each)),
     }
-    const kind = `sms.${means}`
-    const stored = notificationOf(SMS.provider, { ...about, event_id: sid, kind, payload, matters: true })
-    const inbound: InboundText = { from, to: received_by[0]!, body: asStored(body) }
-    const text = vault.seal(JSON.stringify(inbound), inboundPlace(stored.id))
+    const kind = `sms.${keyword}`
+    const stored = notificationOf(SMS.provider, { ...about, event_id: sid, kind, payload, is_relevant: true })
+    const inbound: InboundText = { from, to: received_by[0]!, body: storableText(body) }
+    const text = vault.seal(JSON.stringify(inbound), inboundTextContext(stored.id))
     return { ...stored, payload: { ...payload, text } }
   }
   const { word, status, failure } = post
-  const matters = status !== null
-  const payload: MessageNews | Record<string, never> =
+  const is_relevant = status !== null
+  const payload: MessageProviderEvent | Record<string, never> =
     status === null
       ? {}
       : { about: 'sms', message_id, reference: sid, status, provider_status: word, failure }
@@ -111,6 +118,6 @@ function arrivalOf(
     event_id: `${sid}:${word}`,
     kind: `sms.${word}`,
     payload,
-    matters,
+    is_relevant,
   })
 }

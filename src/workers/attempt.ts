@@ -1,5 +1,5 @@
 // One attempt at a claimed job: its handler decides, and each decision is settled, until one is final.
-import { isTakenReference, isUnavailable } from '#core/db.ts'
+import { isDuplicateReference, isUnavailable } from '#core/db.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
 import { NotStarted } from '#providers/permit.ts'
@@ -8,8 +8,9 @@ import { discard, park, retry, unknown, type Decision } from './decision.ts'
 import { handlerOf } from './handlers/index.ts'
 import { factsOf } from './job-log.ts'
 
-const TOO_OFTEN = 'too many attempts died or threw: perhaps the job ends the process that performs it'
-const TAKEN = 'the provider answered with the id of another object'
+const ATTEMPTS_EXHAUSTED =
+  'too many attempts died or threw: perhaps the job ends the process that performs it'
+const DUPLICATE_REFERENCE = 'the provider answered with the id of another object'
 
 type NextDecision = () => Promise<Decision>
 
@@ -23,17 +24,17 @@ export async function attempt(
   settle: (decision: Decision) => Promise<Settlement>,
   signal: AbortSignal,
 ): Promise<Settlement> {
-  const lost = lostTooOften(job)
-  let has_failed = lost !== undefined
+  const exhausted = decideExhausted(job)
+  let has_failed = exhausted !== undefined
   let next: NextDecision = () =>
-    lost === undefined
+    exhausted === undefined
       ? handlerOf(job.name).attempt(context, job, signal)
-      : giveUp(context, job, lost, TOO_OFTEN)
+      : giveUp(context, job, exhausted, ATTEMPTS_EXHAUSTED)
   for (;;) {
     try {
       const decision = await next()
       const settlement = await settle(decision)
-      if (decision.kind !== 'go_on' || settlement.outcome === 'fenced') return settlement
+      if (decision.kind !== 'continue' || settlement.outcome === 'fenced') return settlement
       next = decision.next
     } catch (error) {
       // Without the database nothing can be written: the lease lapses, and the job is claimed again.
@@ -46,14 +47,20 @@ export async function attempt(
 }
 
 function afterError(context: WorkerContext, job: ClaimedJob, error: unknown): NextDecision {
-  const is_taken = isTakenReference(error)
-  const reason = is_taken ? TAKEN : error instanceof Error ? `${error.name}: ${error.message}` : 'threw'
-  const given_up = job.call === null ? discard(reason) : unknown(reason)
+  const is_duplicate = isDuplicateReference(error)
+  const reason = is_duplicate
+    ? DUPLICATE_REFERENCE
+    : error instanceof Error
+      ? `${error.name}: ${error.message}`
+      : 'threw'
+  const last_decision = job.call === null ? discard(reason) : unknown(reason)
   // Called again, the provider would answer the same.
   const is_last =
-    (is_taken && job.call !== null) || (job.call?.look_only !== true && job.attempt >= job.max_attempts)
+    (is_duplicate && job.call !== null) || (job.call?.lookup_only !== true && job.attempt >= job.max_attempts)
   return async () =>
-    is_last ? await giveUp(context, job, given_up, reason) : retry(reason, { why: 'ambiguous', counts: true })
+    is_last
+      ? await giveUp(context, job, last_decision, reason)
+      : retry(reason, { outcome: 'ambiguous', counts_attempt: true })
 }
 
 /** What the handler decides about a job that is given up, or else `decision`. */
@@ -75,9 +82,9 @@ async function giveUp(
 
 // Only attempts that died or threw count. When they are used up, the call becomes unknown and is only looked up. A lookup
 // that dies counts too: after one of these the job is parked.
-function lostTooOften({ attempt, max_attempts, call }: ClaimedJob): Decision | undefined {
-  const looks = call?.look_only === true
-  if (attempt <= max_attempts + (looks ? 1 : 0)) return undefined
-  if (call === null) return discard(TOO_OFTEN)
-  return looks ? park(TOO_OFTEN) : unknown(TOO_OFTEN)
+function decideExhausted({ attempt, max_attempts, call }: ClaimedJob): Decision | undefined {
+  const is_lookup = call?.lookup_only === true
+  if (attempt <= max_attempts + (is_lookup ? 1 : 0)) return undefined
+  if (call === null) return discard(ATTEMPTS_EXHAUSTED)
+  return is_lookup ? park(ATTEMPTS_EXHAUSTED) : unknown(ATTEMPTS_EXHAUSTED)
 }

@@ -1,10 +1,10 @@
 // Permits for the provider calls of attempts: none starts more than a second after a pause was committed.
-import { batcher } from '#core/batch.ts'
+import { createBatcher } from '#core/batch.ts'
 import type { Sql } from '#core/db.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { findStartable } from '#domain/jobs/claimable.ts'
 import { NotStarted, permits, type Permit } from '#providers/permit.ts'
-import type { Claimed } from './claims.ts'
+import type { JobClaim } from './claims.ts'
 import { handlerOf } from './handlers/index.ts'
 import type { ProviderWatch } from './provider-watch.ts'
 
@@ -12,9 +12,9 @@ import type { ProviderWatch } from './provider-watch.ts'
  * A call may start this long after the database was asked whether its queue is paused; later it must be asked again.
  * This keeps the promise that no call starts more than a second after a pause was committed.
  */
-const PERMIT_MS = 900
-/** A call may also start right after an answer that took longer than `PERMIT_MS`: asking again would be no better. */
-const ANSWER_MS = 50
+const PERMIT_LIFETIME_MS = 900
+/** A call may also start right after an answer that took longer than `PERMIT_LIFETIME_MS`: asking again would be no better. */
+const ANSWER_GRACE_MS = 50
 
 export type CallPermits = {
   /**
@@ -22,7 +22,7 @@ export type CallPermits = {
    * `unsent`: no call of the attempt was sent.
    */
   run<T>(
-    claimed: Claimed,
+    claimed: JobClaim,
     signal: AbortSignal,
     attempt: () => Promise<T>,
     notStarted: (reason: string, unsent: boolean) => Promise<T>,
@@ -35,10 +35,10 @@ export function createCallPermits(
   isClosing: () => boolean,
 ): CallPermits {
   /** When the database was asked; undefined when calls of the job may not start. */
-  const askAgain = batcher<ClaimedJob, number | undefined>('permit', async (jobs) => {
-    const asked_at = performance.now()
+  const checkQueue = createBatcher<ClaimedJob, number | undefined>('permit', async (jobs) => {
+    const requested_at = performance.now()
     const startable = await findStartable(urgent_sql, jobs)
-    return jobs.map(({ id }) => (startable.has(id) ? asked_at : undefined))
+    return jobs.map(({ id }) => (startable.has(id) ? requested_at : undefined))
   })
 
   // Connects and prepares the statement now: that takes several round trips, too many for a permit once the database
@@ -46,8 +46,8 @@ export function createCallPermits(
   void findStartable(urgent_sql, []).catch(() => {})
 
   return {
-    async run({ job, asked_at }, signal, attempt, notStarted) {
-      const calls = { asked_at, answered_at: -Infinity, sent: false }
+    async run({ job, requested_at }, signal, attempt, notStarted) {
+      const calls = { requested_at, answered_at: -Infinity, sent: false }
       const { call } = handlerOf(job.name).definition
       let callEnded = () => {}
       const permit: Permit = {
@@ -55,11 +55,12 @@ export function createCallPermits(
         deadline_ms: call?.deadline_ms ?? null,
         signal,
         valid: () =>
-          performance.now() - calls.asked_at < PERMIT_MS || performance.now() - calls.answered_at < ANSWER_MS,
+          performance.now() - calls.requested_at < PERMIT_LIFETIME_MS ||
+          performance.now() - calls.answered_at < ANSWER_GRACE_MS,
         async renew() {
-          const again = isClosing() ? undefined : await askAgain(job)
-          if (again === undefined) return false
-          Object.assign(calls, { asked_at: again, answered_at: performance.now() })
+          const checked_at = isClosing() ? undefined : await checkQueue(job)
+          if (checked_at === undefined) return false
+          Object.assign(calls, { requested_at: checked_at, answered_at: performance.now() })
           return true
         },
         used() {

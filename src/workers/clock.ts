@@ -4,20 +4,20 @@ import { metrics } from '#core/metrics.ts'
 
 export type Loop = { close(): Promise<void> }
 /** `hurry`: the interval has become shorter. What the loop waits for now is not longer than that. */
-export type HurriedLoop = Loop & { hurry(): void }
+export type RestartableLoop = Loop & { runNow(): void }
 
 /** Thrown by work that failed and has said so itself, in the log and in the record of its runs. */
-export class RunFailed extends Error {
-  override name = 'RunFailed'
+export class RunError extends Error {
+  override name = 'RunError'
 }
 
 /** Runs `work` repeatedly, `interval_ms()` after the last run ended. A failure is counted and logged, and the loop goes on. */
-export function every(
+export function repeat(
   log: Log,
   name: string,
   interval_ms: () => number,
   work: () => Promise<void>,
-): HurriedLoop {
+): RestartableLoop {
   let closed = false
   let failing = false
   let timer: NodeJS.Timeout | undefined
@@ -30,29 +30,29 @@ export function every(
       failing = false
     } catch (error) {
       metrics.recurringFailures.inc({ work: name })
-      if (!failing && !(error instanceof RunFailed))
+      if (!failing && !(error instanceof RunError))
         log.warn({ err: error }, `${name} failed; it is tried again until it works`)
       failing = true
     }
-    later()
+    schedule()
   }
   function start(): void {
     timer = undefined
     running = run()
   }
-  function later(): void {
+  function schedule(): void {
     if (closed) return
     const wait_ms = interval_ms()
     due_at = performance.now() + wait_ms
     timer = setTimeout(start, wait_ms)
   }
-  later()
+  schedule()
   return {
-    hurry() {
+    runNow() {
       // While the work is under way, what comes after it is not planned yet.
       if (timer === undefined || due_at - performance.now() <= interval_ms()) return
       clearTimeout(timer)
-      later()
+      schedule()
     },
     async close() {
       closed = true

@@ -1,22 +1,22 @@
 // What a handler decides about an attempt, and what each decision makes of the job. A decision is a value: `perform`
 // writes it, with what it tells of a noun, in one fenced step (`settle.ts`).
 import assert from 'node:assert/strict'
-import type { Outcome, Undone } from '#core/outcome.ts'
+import type { Outcome, UnsuccessfulOutcome } from '#core/outcome.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
 import type { JobDefinition } from '#jobs/job.ts'
-import type { Tells } from './settle.ts'
+import type { Effects } from './settle.ts'
 
-type Learnt = {
+type AttemptResult = {
   /** Of a noun; nothing: only what becomes of the job is written. */
-  tells?: Tells
+  effects?: Effects
   /** The provider's id of the object that the call made or changed. */
   reference?: string | null
   /** This attempt sent nothing. If no other attempt may have sent the call either, it counts as never sent. */
   unsent?: boolean
 }
 
-export type Decision = Learnt &
+export type Decision = AttemptResult &
   (
     | { kind: 'done' }
     | { kind: 'failed'; failure: NonNullable<Settlement['error']> }
@@ -26,11 +26,11 @@ export type Decision = Learnt &
     | { kind: 'park'; reason: string; code?: string; delay_ms?: number }
     | { kind: 'give_back'; reason: string }
     | { kind: 'discard'; reason: string }
-    | { kind: 'go_on'; next: () => Promise<Decision> }
+    | { kind: 'continue'; next: () => Promise<Decision> }
   )
 
 type RetryOptions = {
-  why?: 'retry' | 'ambiguous' | 'misconfigured'
+  outcome?: 'retry' | 'ambiguous' | 'misconfigured'
   /** No sooner than this. */
   after_ms?: number
   /** Replaces the delay of the job's retry schedule. */
@@ -44,29 +44,29 @@ type RetryOptions = {
    * No attempt has had an effect, as the noun's row says, whatever may be in doubt about the job: the call is not
    * looked up, it begins anew.
    */
-  afresh?: boolean
+  restart_call?: boolean
   /** What the provider said, which the tenant is shown instead of nothing. */
-  said?: NonNullable<Settlement['error']>
+  reported?: NonNullable<Settlement['error']>
   /** What it tells is what somebody may wait for, although the job goes on. */
-  reached?: boolean
+  publish_state?: boolean
   /** The attempt counts towards `max_attempts`: a job that throws each time must not do so for ever. */
-  counts?: boolean
+  counts_attempt?: boolean
   /** The provider answered, and is not done yet: the attempt did not fail. */
   answered?: boolean
 }
 
 /** The job succeeded. */
-export const done = (learnt: Learnt = {}): Decision => ({ kind: 'done', ...learnt })
+export const done = (result: AttemptResult = {}): Decision => ({ kind: 'done', ...result })
 
 /** The job failed: its effect definitively did not happen and will not. */
-export const failed = (failure: NonNullable<Settlement['error']>, learnt: Learnt = {}): Decision => ({
+export const failed = (failure: NonNullable<Settlement['error']>, result: AttemptResult = {}): Decision => ({
   kind: 'failed',
   failure,
-  ...learnt,
+  ...result,
 })
 
 /** Tries again with the same key; a call that may only be looked up is looked up again. */
-export const retry = (reason: string, options: RetryOptions & Learnt = {}): Decision => ({
+export const retry = (reason: string, options: RetryOptions & AttemptResult = {}): Decision => ({
   kind: 'retry',
   reason,
   ...options,
@@ -94,7 +94,7 @@ export const unknown = (
 /** Sets the job aside for `delay_ms`, or, without it, until an operator retries it. */
 export const park = (
   reason: string,
-  options: { code?: string; delay_ms?: number } & Learnt = {},
+  options: { code?: string; delay_ms?: number } & AttemptResult = {},
 ): Decision => ({ kind: 'park', reason, ...options })
 
 /**
@@ -114,9 +114,9 @@ export const discard = (reason: string): Decision => ({ kind: 'discard', reason 
  * Writes what it tells while the job keeps running, and then makes the decision of `next`. If the worker is killed in
  * between, the job is claimed again.
  */
-export const goOn = (tells: Tells, next: () => Promise<Decision>): Decision => ({
-  kind: 'go_on',
-  tells,
+export const continueWith = (effects: Effects, next: () => Promise<Decision>): Decision => ({
+  kind: 'continue',
+  effects,
   next,
 })
 
@@ -124,10 +124,11 @@ export const goOn = (tells: Tells, next: () => Promise<Decision>): Decision => (
  * The decision after an outcome that changes nothing but the job: try again, however often that happened, while the
  * key is valid.
  */
-export function undone(outcome: Exclude<Outcome<unknown>, { kind: 'done' | 'declined' }>): Decision {
-  if (outcome.kind === 'misconfigured') return retry(outcome.reason, { why: 'misconfigured', unsent: true })
+export function retryUndone(outcome: Exclude<Outcome<unknown>, { kind: 'done' | 'declined' }>): Decision {
+  if (outcome.kind === 'misconfigured')
+    return retry(outcome.reason, { outcome: 'misconfigured', unsent: true })
   if (outcome.kind === 'retry') return retry(outcome.reason, { after_ms: outcome.after_ms, unsent: true })
-  return retry(outcome.reason, { why: 'ambiguous', after_ms: outcome.after_ms })
+  return retry(outcome.reason, { outcome: 'ambiguous', after_ms: outcome.after_ms })
 }
 
 /**
@@ -135,17 +136,17 @@ export function undone(outcome: Exclude<Outcome<unknown>, { kind: 'done' | 'decl
  * as a call.
  */
 export function unanswered(
-  looked: Undone,
-  options: Pick<RetryOptions, 'counts' | 'reached'> & Learnt = {},
+  looked: UnsuccessfulOutcome,
+  options: Pick<RetryOptions, 'counts_attempt' | 'publish_state'> & AttemptResult = {},
 ): Decision {
   const reason = looked.kind === 'declined' ? looked.failure.message : looked.reason
-  const why = looked.kind === 'misconfigured' ? 'misconfigured' : 'retry'
+  const outcome = looked.kind === 'misconfigured' ? 'misconfigured' : 'retry'
   const after_ms = looked.kind === 'retry' ? looked.after_ms : undefined
-  return retry(reason, { why, after_ms, unanswered: true, ...options })
+  return retry(reason, { outcome, after_ms, unanswered: true, ...options })
 }
 
 /** While our credentials or set-up are refused, a job is tried again this often. */
-const MISCONFIGURED_MS = 30_000
+const MISCONFIGURED_DELAY_MS = 30_000
 
 /**
  * What is written about the job for a decision: its state, and when it is tried or looked at again, by the retry
@@ -175,34 +176,41 @@ export function settlementOf(
     case 'failed':
       return { ...settlement, state: 'failed', outcome: 'declined', error: decision.failure }
     case 'retry': {
-      const { why = 'retry', after_ms = 0, counts = false, afresh = false, answered = false } = decision
+      const {
+        outcome = 'retry',
+        after_ms = 0,
+        counts_attempt = false,
+        restart_call = false,
+        answered = false,
+      } = decision
       // A call that may only be looked up is looked up again, not sent.
-      const looks = job.call?.look_only === true && !afresh
-      if (looks && decision.unanswered !== true) return lookedUp(settlement, job, retry)
-      const by_schedule_ms = why === 'misconfigured' ? MISCONFIGURED_MS : retryDelay(job, retry, after_ms)
-      const delay_ms = decision.delay_ms ?? by_schedule_ms
+      const is_lookup = job.call?.lookup_only === true && !restart_call
+      if (is_lookup && decision.unanswered !== true) return settleAsUnknown(settlement, job, retry)
+      const scheduled_ms =
+        outcome === 'misconfigured' ? MISCONFIGURED_DELAY_MS : retryDelay(job, retry, after_ms)
+      const delay_ms = decision.delay_ms ?? scheduled_ms
       return {
         ...settlement,
-        state: looks ? 'unknown' : 'ready',
-        outcome: why,
-        error: decision.said ?? settlement.error,
+        state: is_lookup ? 'unknown' : 'ready',
+        outcome: outcome,
+        error: decision.reported ?? settlement.error,
         delay_ms,
-        rotate: afresh && job.call?.in_doubt === true,
-        forgive: !counts,
+        rotate: restart_call && job.call?.in_doubt === true,
+        forgive: !counts_attempt,
         failing: !answered,
       }
     }
     case 'rotate':
       // Another key would not protect from a second effect either.
-      if (call?.on_ambiguous === 'look' && job.call?.in_doubt === true)
-        return lookedUp(settlement, job, retry)
+      if (call?.on_ambiguous === 'lookup' && job.call?.in_doubt === true)
+        return settleAsUnknown(settlement, job, retry)
       return decision.parked === true
         ? { ...settlement, rotate: true, outcome: 'parked', delay_ms: null }
         : { ...settlement, rotate: true, delay_ms: rotationDelay(job, retry), failing: true }
     case 'unknown': {
       const { within_ms = Infinity, absent = false } = decision
-      const delay_ms = Math.min(lookDelay(job, retry), within_ms)
-      return { ...lookedUp(settlement, job, retry), delay_ms, absent }
+      const delay_ms = Math.min(lookupDelay(job, retry), within_ms)
+      return { ...settleAsUnknown(settlement, job, retry), delay_ms, absent }
     }
     case 'park': {
       const { code = 'processor_error', reason, delay_ms = null } = decision
@@ -213,7 +221,7 @@ export function settlementOf(
       return { ...settlement, outcome: settlement.unsent ? 'returned' : 'ambiguous', failing: null }
     case 'discard':
       return { ...settlement, state: 'discarded', outcome: 'discarded' }
-    case 'go_on':
+    case 'continue':
       return { ...settlement, state: 'running', outcome: 'done', forgive: false, failing: null }
     default:
       return assert.fail(`no decision: ${JSON.stringify(decision satisfies never)}`)
@@ -221,9 +229,9 @@ export function settlementOf(
 }
 
 /** The call is looked up from now on. The attempt that leaves its effect unknown failed; a look that finds nothing did not. */
-function lookedUp(settlement: Settlement, job: ClaimedJob, retry: JobDefinition['retry']): Settlement {
+function settleAsUnknown(settlement: Settlement, job: ClaimedJob, retry: JobDefinition['retry']): Settlement {
   const failing = job.unknown_ms === null
-  return { ...settlement, state: 'unknown', outcome: 'unknown', delay_ms: lookDelay(job, retry), failing }
+  return { ...settlement, state: 'unknown', outcome: 'unknown', delay_ms: lookupDelay(job, retry), failing }
 }
 
 /** Exponential with jitter: between a tenth and the whole of the delay, and no sooner than the provider asks for. */
@@ -242,6 +250,6 @@ function rotationDelay(job: ClaimedJob, retry: JobDefinition['retry']): number {
   return retryDelay({ ...job, failures }, retry, 0)
 }
 
-function lookDelay({ unknown_ms }: ClaimedJob, { looks_ms }: JobDefinition['retry']): number {
-  return looks_ms.find((look_ms) => look_ms > (unknown_ms ?? 0)) ?? looks_ms.at(-1)!
+function lookupDelay({ unknown_ms }: ClaimedJob, { lookup_delays_ms }: JobDefinition['retry']): number {
+  return lookup_delays_ms.find((look_ms) => look_ms > (unknown_ms ?? 0)) ?? lookup_delays_ms.at(-1)!
 }

@@ -2,7 +2,7 @@
 import type { CallFailure, FailedCalls } from '#domain/operations/provider-outages.ts'
 
 /** Failures that could not be written are kept for so many providers, minutes and outcomes. */
-const MOST_KEPT = 500
+const MAX_BUFFERED_COUNTS = 500
 
 export type FailedCallCounts = {
   add(provider: string, outcome: CallFailure): void
@@ -11,15 +11,15 @@ export type FailedCallCounts = {
   flush(write: (failed: FailedCalls[]) => Promise<void>): Promise<void>
 }
 
-export function countFailedCalls(): FailedCallCounts {
+export function createFailedCallCounts(): FailedCallCounts {
   let failed = new Map<string, FailedCalls>()
   return {
     add(provider, outcome) {
       const at = new Date(Math.floor(Date.now() / 60_000) * 60_000).toISOString()
       const key = `${provider} ${at} ${outcome}`
-      const known = failed.get(key)
-      if (known !== undefined) known.count += 1
-      else if (failed.size < MOST_KEPT) failed.set(key, { provider, at, outcome, count: 1 })
+      const existing = failed.get(key)
+      if (existing !== undefined) existing.count += 1
+      else if (failed.size < MAX_BUFFERED_COUNTS) failed.set(key, { provider, at, outcome, count: 1 })
     },
     isEmpty: () => failed.size === 0,
     async flush(write) {

@@ -2,16 +2,16 @@
 // asked for it and the ids of its rows. A notification that has waited has a line too: it may need no job.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createSampler, withoutRedaction, type Log } from '#core/log.ts'
-import { seldom } from '#core/seldom.ts'
+import { throttle } from '#core/seldom.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
-import { factsOfStored, type Waited } from '#domain/notifications/store.ts'
+import { storedFields, type ComparedNotification } from '#domain/notifications/store.ts'
 
 type Facts = Record<string, unknown>
 
-const MISCONFIGURED_EVERY_MS = 60_000
+const MISCONFIGURED_INTERVAL_MS = 60_000
 
-const lines_of = new AsyncLocalStorage<Facts>()
+const job_facts = new AsyncLocalStorage<Facts>()
 
 export type JobLog = {
   /** Runs `work`; what it logs through `call`, `factsOf` and `addLogFacts` belongs to this job. */
@@ -19,51 +19,51 @@ export type JobLog = {
   /** Logs how an attempt ended. */
   ended(job: ClaimedJob, settlement: Settlement, ms: number): void
   /** Logs a provider call; always where the provider said something that only the log tells. */
-  call(call: { operation: string; outcome: string; duration_ms: number; said?: string }): void
+  call(call: { operation: string; outcome: string; duration_ms: number; reported?: string }): void
   /** Logs what became of a notification that had waited. */
-  waited(notification: Waited): void
+  waited(notification: ComparedNotification): void
 }
 
 /**
- * `logged_part`: the share of requests whose jobs are logged, 0 to 1. Jobs that end unknown or discarded are always
+ * `log_sample_rate`: the share of requests whose jobs are logged, 0 to 1. Jobs that end unknown or discarded are always
  * logged.
  */
-export function createJobLog(log: Log, logged_part: number): JobLog {
-  const sampled = createSampler(logged_part)
+export function createJobLog(log: Log, log_sample_rate: number): JobLog {
+  const sampled = createSampler(log_sample_rate)
   const lines = withoutRedaction(log)
-  const misconfigured = seldom(
+  const misconfigured = throttle(
     (suppressed, facts: Facts) =>
       log.error(
         { ...facts, suppressed },
         'a job waits until the configuration is corrected: a variable or a key is missing',
       ),
-    MISCONFIGURED_EVERY_MS,
+    MISCONFIGURED_INTERVAL_MS,
   )
   /** Of jobs whose call was refused: that the provider does so is logged for all of them together. */
   const refused = new WeakSet<Facts>()
   const isLogged = ({ request_id, job_id }: Facts) => sampled(String(request_id ?? job_id))
 
   return {
-    of: (job, work) => lines_of.run(idsOf(job), work),
+    of: (job, work) => job_facts.run(idsOf(job), work),
     ended(job, { outcome, state, error }, ms) {
       const facts = factsOf(job)
       if (outcome === 'misconfigured' && !refused.has(facts))
         misconfigured({ ...facts, reason: error?.message })
-      const bad = state === 'unknown' || state === 'discarded'
-      if (!bad && !isLogged(facts)) return
+      const is_problem = state === 'unknown' || state === 'discarded'
+      if (!is_problem && !isLogged(facts)) return
       const line = { ...facts, outcome, state, ms: Math.round(ms), reason: error?.message }
-      lines[bad ? 'warn' : 'info'](line, 'an attempt ended')
+      lines[is_problem ? 'warn' : 'info'](line, 'an attempt ended')
     },
-    call({ operation, outcome, duration_ms, said }) {
-      const facts = lines_of.getStore()
+    call({ operation, outcome, duration_ms, reported }) {
+      const facts = job_facts.getStore()
       if (facts !== undefined && outcome === 'misconfigured') refused.add(facts)
-      if (facts === undefined || (said === undefined && !isLogged(facts))) return
-      const line = { ...facts, operation, outcome, ms: Math.round(duration_ms), said }
+      if (facts === undefined || (reported === undefined && !isLogged(facts))) return
+      const line = { ...facts, operation, outcome, ms: Math.round(duration_ms), reported }
       lines.info(line, 'the provider answered')
     },
     waited({ id, event_id, request_id, ...stored }) {
       if (!isLogged({ request_id, job_id: id })) return
-      const line = { request_id, notification_id: id, event_id, ...factsOfStored(stored) }
+      const line = { request_id, notification_id: id, event_id, ...storedFields(stored) }
       lines.info(line, 'a notification has waited')
     },
   }
@@ -71,12 +71,12 @@ export function createJobLog(log: Log, logged_part: number): JobLog {
 
 /** Adds ids, and what came of it, to the log lines of the job that is running, once they are known. */
 export function addLogFacts(facts: Record<string, string | number | null>): void {
-  Object.assign(lines_of.getStore() ?? {}, facts)
+  Object.assign(job_facts.getStore() ?? {}, facts)
 }
 
 /** What each line about the job says: its ids and, once they are known, those of its rows. */
 export function factsOf(job: ClaimedJob): Facts {
-  return lines_of.getStore() ?? idsOf(job)
+  return job_facts.getStore() ?? idsOf(job)
 }
 
 function idsOf({ id, name, attempt, request_id, tenant_id, payload }: ClaimedJob): Facts {

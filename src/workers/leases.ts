@@ -3,18 +3,18 @@ import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { LEASE_MS, renewLeases, type ClaimedJob } from '#domain/jobs/claim.ts'
 
-const RENEW_EVERY_MS = 1000
+const RENEW_INTERVAL_MS = 1000
 /** At most this many renewals may wait for the database at once. */
-const RENEWALS_AT_ONCE = 4
+const MAX_CONCURRENT_RENEWALS = 4
 /**
  * How long after a stop provider calls may still be answered. Then they are given up, and the worker that claims their job
  * makes them again.
  */
-const STOP_PATIENCE_MS = 10_000
+const STOP_TIMEOUT_MS = 10_000
 
 export type Leases = {
   /** Starts to renew the lease of a job that was just claimed. */
-  keep(job: ClaimedJob): Lease
+  track(job: ClaimedJob): Lease
   /** The worker stops: jobs under way get a last few seconds. */
   stop(): void
   close(): void
@@ -28,8 +28,8 @@ type Lease = {
 
 /** `sql` is a connection of its own, so that renewals do not wait behind the statements of the jobs. */
 export function createLeases(sql: Sql, log: Log): Leases {
-  type Kept = { lease_token: string; confirmed_at: number; controller: AbortController }
-  const leases = new Map<string, Kept>()
+  type TrackedLease = { lease_token: string; confirmed_at: number; controller: AbortController }
+  const leases = new Map<string, TrackedLease>()
   let renewals = 0
   let stop: NodeJS.Timeout | undefined
 
@@ -40,15 +40,15 @@ export function createLeases(sql: Sql, log: Log): Leases {
     const now = performance.now()
     for (const { confirmed_at, controller } of leases.values())
       if (now - confirmed_at > LEASE_MS) controller.abort(new Error('the lease was lost'))
-    if (leases.size > 0 && renewals < RENEWALS_AT_ONCE) void renew()
-  }, RENEW_EVERY_MS)
+    if (leases.size > 0 && renewals < MAX_CONCURRENT_RENEWALS) void renew()
+  }, RENEW_INTERVAL_MS)
 
   async function renew(): Promise<void> {
     renewals += 1
     try {
-      const asked = Array.from(leases, ([id, { lease_token }]) => ({ id, lease_token }))
-      const renewed = await renewLeases(sql, asked)
-      for (const { id, lease_token } of asked) {
+      const requested = Array.from(leases, ([id, { lease_token }]) => ({ id, lease_token }))
+      const renewed = await renewLeases(sql, requested)
+      for (const { id, lease_token } of requested) {
         const lease = leases.get(id)
         if (renewed.has(id) && lease?.lease_token === lease_token) lease.confirmed_at = performance.now()
       }
@@ -60,7 +60,7 @@ export function createLeases(sql: Sql, log: Log): Leases {
   }
 
   return {
-    keep({ id, lease_token }) {
+    track({ id, lease_token }) {
       const controller = new AbortController()
       leases.set(id, { lease_token, confirmed_at: performance.now(), controller })
       return { signal: controller.signal, release: () => void leases.delete(id) }
@@ -68,7 +68,7 @@ export function createLeases(sql: Sql, log: Log): Leases {
     stop() {
       stop ??= setTimeout(() => {
         for (const { controller } of leases.values()) controller.abort(new Error('the worker is stopping'))
-      }, STOP_PATIENCE_MS)
+      }, STOP_TIMEOUT_MS)
     },
     close() {
       clearInterval(renewal)

@@ -3,7 +3,7 @@
 /** An endpoint whose last attempt took longer, or that keeps one waiting for longer, is slow. */
 const SLOW_MS = 1_000
 /** So many endpoints are remembered; the ones that were used least lately are forgotten. */
-const MOST_REMEMBERED = 10_000
+const MAX_ENDPOINTS = 10_000
 
 export type Pace = {
   /** An attempt begins in so many milliseconds; the returned function ends it. */
@@ -17,11 +17,11 @@ export type Pace = {
 }
 
 export function createPace(): Pace {
-  type Seen = { last_at: number; last_ms: number | null; open: Set<{ began_at: number }> }
-  const seen = new Map<string, Seen>()
-  const open = new Set<Seen>()
+  type EndpointState = { last_at: number; last_ms: number | null; open: Set<{ began_at: number }> }
+  const seen = new Map<string, EndpointState>()
+  const open = new Set<EndpointState>()
 
-  function isSoon({ last_ms, open: attempts }: Seen): boolean {
+  function isFast({ last_ms, open: attempts }: EndpointState): boolean {
     if (last_ms === null || last_ms > SLOW_MS) return false
     // The oldest comes first.
     const [oldest] = attempts
@@ -29,33 +29,33 @@ export function createPace(): Pace {
   }
 
   function forget(): void {
-    for (const [id, one] of seen) {
-      if (seen.size <= MOST_REMEMBERED) return
-      if (one.open.size === 0) seen.delete(id)
+    for (const [id, state] of seen) {
+      if (seen.size <= MAX_ENDPOINTS) return
+      if (state.open.size === 0) seen.delete(id)
     }
   }
 
   return {
     begin(endpoint_id, in_ms) {
-      const one: Seen = seen.get(endpoint_id) ?? { last_at: 0, last_ms: null, open: new Set() }
+      const state: EndpointState = seen.get(endpoint_id) ?? { last_at: 0, last_ms: null, open: new Set() }
       seen.delete(endpoint_id)
-      seen.set(endpoint_id, one)
+      seen.set(endpoint_id, state)
       forget()
       const attempt = { began_at: performance.now() + in_ms }
-      one.last_at = attempt.began_at
-      one.open.add(attempt)
-      open.add(one)
+      state.last_at = attempt.began_at
+      state.open.add(attempt)
+      open.add(state)
       return () => {
-        one.last_ms = performance.now() - attempt.began_at
-        one.open.delete(attempt)
-        if (one.open.size === 0) open.delete(one)
+        state.last_ms = performance.now() - attempt.began_at
+        state.open.delete(attempt)
+        if (state.open.size === 0) open.delete(state)
       }
     },
     lastAt: (endpoint_id) => seen.get(endpoint_id)?.last_at ?? null,
     isProven(endpoint_id) {
-      const one = seen.get(endpoint_id)
-      return one !== undefined && isSoon(one)
+      const state = seen.get(endpoint_id)
+      return state !== undefined && isFast(state)
     },
-    unproven: () => Array.from(open).reduce((sum, one) => (isSoon(one) ? sum : sum + one.open.size), 0),
+    unproven: () => Array.from(open).reduce((sum, state) => (isFast(state) ? sum : sum + state.open.size), 0),
   }
 }

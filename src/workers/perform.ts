@@ -8,34 +8,34 @@ import type { Settlement } from '#domain/jobs/settle.ts'
 import type { Queue } from '#queue/queue.ts'
 import { attempt } from './attempt.ts'
 import { createCallPermits, type CallPermits } from './call-permits.ts'
-import { createClaims, withCallRule, type Claimed } from './claims.ts'
+import { createJobClaimer, applyCallRule, type JobClaim } from './claims.ts'
 import type { WorkerContext } from './context.ts'
 import { giveBack, settlementOf, type Decision } from './decision.ts'
 import { handlerOf } from './handlers/index.ts'
 import { factsOf } from './job-log.ts'
 import { createLeases } from './leases.ts'
 import { createRunningJobs } from './running-jobs.ts'
-import { NOTHING } from './settle.ts'
+import { JOB_ONLY } from './settle.ts'
 import { createShares, type Shares } from './shares.ts'
-import type { Bringer } from './slots.ts'
+import type { Source } from './slots.ts'
 
 export type Performer = {
   /** Performs the job if it can be claimed; resolves when it is settled or could not be claimed. Never rejects. */
-  perform(job: { id: string; queue: string; by: Bringer }): Promise<void>
+  perform(job: { id: string; queue: string; by: Source }): Promise<void>
   /**
-   * Performs a job that was made under a lease of this worker; `asked_at`: when the database was asked whether its queue is
+   * Performs a job that was made under a lease of this worker; `requested_at`: when the database was asked whether its queue is
    * paused, on the clock of `performance.now()`; it begins `begins_in_ms` later. Never rejects.
    */
-  performHeld(job: ClaimedJob, asked_at: number, begins_in_ms?: number): Promise<void>
+  performClaimed(job: ClaimedJob, requested_at: number, begins_in_ms?: number): Promise<void>
   /** How many more jobs of the queue the sweep may bring. */
   room(queue: string): number
   /** How these may be shared among tenants. */
-  shares: Pick<Shares, 'left' | 'usedUp'>
+  shares: Pick<Shares, 'left' | 'hasUsedUpQuota'>
   /**
    * When the last bell of this queue came, on the clock of `performance.now()`; before any came, when the performer
    * was created.
    */
-  lastBellAt(queue: string): number
+  lastWakeUpAt(queue: string): number
   /** For how long there has been no job of any queue, in milliseconds; 0 while one is under way. */
   idleFor(): number
   /** Calls back whenever there is a job after none was under way. */
@@ -62,24 +62,25 @@ export function createPerformer(
   const leases = createLeases(urgent_sql, log)
   const shares = createShares(concurrencyOf)
   const running = createRunningJobs(queues, concurrencyOf, log)
-  const claim = createClaims(context, shares, worker)
+  const claim = createJobClaimer(context, shares, worker)
   const isClosing = () => closing
   const permits = createCallPermits(urgent_sql, context.provider_watch, isClosing)
-  const parts: Parts = { context, queue, permits, isClosing }
+  const run_context: RunContext = { context, queue, permits, isClosing }
   const began = performance.now()
-  const bells = new Map<string, number>()
+  const last_wakeups = new Map<string, number>()
   let closing = false
 
-  async function claimAndRun(asked: { id: string; queue: string }): Promise<void> {
+  async function claimAndRun(job: { id: string; queue: string }): Promise<void> {
     if (closing) return
-    const claimed = await claim(asked)
-    if (claimed !== undefined) await holding(claimed.job, (signal) => runClaimed(parts, claimed, signal))
+    const claimed = await claim(job)
+    if (claimed !== undefined)
+      await withLease(claimed.job, (signal) => runClaimed(run_context, claimed, signal))
   }
 
   /** Keeps the job's lease, and counts it for its tenant, until `work` ends. */
-  async function holding(job: ClaimedJob, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  async function withLease(job: ClaimedJob, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const release = shares.hold(job)
-    const lease = leases.keep(job)
+    const lease = leases.track(job)
     try {
       await work(lease.signal)
     } finally {
@@ -90,24 +91,24 @@ export function createPerformer(
 
   return {
     async perform({ id, queue: name, by }) {
-      if (by === 'bell') bells.set(name, performance.now())
+      if (by === 'wakeup') last_wakeups.set(name, performance.now())
       if (closing) return
       await running.run({ id, queue: name }, by, () => claimAndRun({ id, queue: name }))
     },
-    async performHeld(job, asked_at, begins_in_ms = 0) {
+    async performClaimed(job, requested_at, begins_in_ms = 0) {
       // Also while it waits for a slot, or for its time.
-      await holding(job, async (signal) => {
+      await withLease(job, async (signal) => {
         const begins_at = performance.now() + begins_in_ms
         if (closing) return
-        await running.run(job, 'walk', async () => {
+        await running.run(job, 'scan', async () => {
           if (begins_in_ms > 0) await sleep(Math.max(0, begins_at - performance.now()))
-          await runClaimed(parts, { job: withCallRule(job), asked_at }, signal)
+          await runClaimed(run_context, { job: applyCallRule(job), requested_at }, signal)
         })
       })
     },
     room: running.room,
     shares,
-    lastBellAt: (name) => bells.get(name) ?? began,
+    lastWakeUpAt: (name) => last_wakeups.get(name) ?? began,
     onFirstJob: running.onFirstJob,
     idleFor: running.idleFor,
     async close() {
@@ -119,12 +120,12 @@ export function createPerformer(
   }
 }
 
-type Parts = { context: WorkerContext; queue: Queue; permits: CallPermits; isClosing: () => boolean }
+type RunContext = { context: WorkerContext; queue: Queue; permits: CallPermits; isClosing: () => boolean }
 
 /** Makes an attempt at a job whose lease is kept. Never rejects. */
 async function runClaimed(
-  { context, queue, permits, isClosing }: Parts,
-  claimed: Claimed,
+  { context, queue, permits, isClosing }: RunContext,
+  claimed: JobClaim,
   signal: AbortSignal,
 ): Promise<void> {
   const { job } = claimed
@@ -154,8 +155,8 @@ async function settleDecision(
   decision: Decision,
 ): Promise<Settlement> {
   const settlement = settlementOf(job, handlerOf(job.name).definition, decision)
-  const is_ours = await (decision.tells ?? NOTHING).settle(sql, settlement)
-  if (is_ours && decision.kind === 'retry' && decision.reached === true)
+  const is_ours = await (decision.effects ?? JOB_ONLY).settle(sql, settlement)
+  if (is_ours && decision.kind === 'retry' && decision.publish_state === true)
     queue.publish([{ id: job.id, state: settlement.state }])
   return is_ours ? settlement : { ...settlement, outcome: 'fenced' }
 }

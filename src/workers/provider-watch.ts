@@ -3,16 +3,16 @@
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { CALL_FAILURES, writeOutages } from '#domain/operations/provider-outages.ts'
-import type { EndedCall } from '#providers/http.ts'
-import { every, type Loop } from './clock.ts'
-import { countFailedCalls } from './failed-calls.ts'
-import { followProvider, type ProviderHealth } from './provider-health.ts'
+import type { FinishedCall } from '#providers/http.ts'
+import { repeat, type Loop } from './clock.ts'
+import { createFailedCallCounts } from './failed-calls.ts'
+import { createProviderHealth, type CallHealth } from './provider-health.ts'
 
-const REPORT_MS = 5_000
+const REPORT_INTERVAL_MS = 5_000
 
 export type ProviderWatch = {
   /** A call has ended. */
-  ended(provider: string, call: EndedCall): void
+  ended(provider: string, call: FinishedCall): void
   /** An attempt sends its call, which has this deadline; what is returned is called when the attempt ends. */
   sent(provider: string, deadline_ms: number): () => void
   /** Writes what was seen every few seconds, until it is closed. */
@@ -20,12 +20,12 @@ export type ProviderWatch = {
 }
 
 export function watchProviders(log: Log): ProviderWatch {
-  const providers = new Map<string, ProviderHealth>()
-  const failed = countFailedCalls()
+  const providers = new Map<string, CallHealth>()
+  const failed = createFailedCallCounts()
   let has_written_outages = false
 
-  function healthOf(provider: string): ProviderHealth {
-    const health = providers.get(provider) ?? followProvider(provider, log)
+  function healthOf(provider: string): CallHealth {
+    const health = providers.get(provider) ?? createProviderHealth(provider, log)
     providers.set(provider, health)
     return health
   }
@@ -60,7 +60,7 @@ export function watchProviders(log: Log): ProviderWatch {
         for (const health of providers.values()) health.check()
         await write(sql, worker)
       }
-      const loop = every(log, 'the report on providers', () => REPORT_MS, reportNow)
+      const loop = repeat(log, 'the report on providers', () => REPORT_INTERVAL_MS, reportNow)
       return {
         async close() {
           await loop.close()

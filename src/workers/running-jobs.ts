@@ -1,16 +1,16 @@
 // The jobs that one worker runs now: each once, in a slot of its queue.
 import type { Log } from '#core/log.ts'
-import { createSlots, type Bringer, type Slots } from './slots.ts'
+import { createSlots, type Source, type Slots } from './slots.ts'
 
 export type RunningJobs = {
   /** Runs `work` in a slot of the queue, unless the job already runs. Never rejects. */
-  run(job: { id: string; queue: string }, by: Bringer, work: () => Promise<void>): Promise<void>
+  run(job: { id: string; queue: string }, by: Source, work: () => Promise<void>): Promise<void>
   /** How many more jobs of the queue the sweep may bring. */
-  room(queue: string): number
+  room: (queue: string) => number
   /** For how long no job has run, in milliseconds; 0 while one does. */
-  idleFor(): number
+  idleFor: () => number
   /** Calls back whenever a job runs after none did. */
-  onFirstJob(called: () => void): void
+  onFirstJob: (called: () => void) => void
   /** Resolves when the jobs that run now have ended. */
   ended(): Promise<void>
 }

@@ -6,11 +6,11 @@ import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'
 import type { Performer } from './perform.ts'
 
-const SEQUENCE_MS = 50
+const INTERVAL_MS = 50
 /** The interval while there is more to do than one pass does. */
-const BUSY_MS = 1
+const BUSY_INTERVAL_MS = 1
 /** Rows that one statement makes, about; after one that took too long, fewer for a while. */
-const SEQUENCED_AT_ONCE = { most: 4_000, least: 50 }
+const BATCH_ROWS = { max: 4_000, min: 50 }
 const STATEMENT_CANCELED = '57014'
 /** Where nothing has happened for a while, new events are looked for less often. */
 const IDLE = { after_ms: 5_000, interval_ms: 200 }
@@ -23,7 +23,7 @@ export function createSequencer(
   { queue, performer }: { queue: Queue; performer: Performer },
   sequenced: (tenants: string[]) => void,
 ): Sequencer {
-  let at_once: number = SEQUENCED_AT_ONCE.most
+  let batch_rows: number = BATCH_ROWS.max
   let more_events = false
   let began_at = -Infinity
   let sequenced_at = -Infinity
@@ -31,12 +31,12 @@ export function createSequencer(
   return {
     async sequence() {
       began_at = performance.now()
-      const tenants = await sequenceEvents(sql, at_once).catch((error: unknown) => {
+      const tenants = await sequenceEvents(sql, batch_rows).catch((error: unknown) => {
         if (databaseCode(error) === STATEMENT_CANCELED)
-          at_once = Math.max(SEQUENCED_AT_ONCE.least, Math.floor(at_once / 2))
+          batch_rows = Math.max(BATCH_ROWS.min, Math.floor(batch_rows / 2))
         throw error
       })
-      at_once = Math.min(SEQUENCED_AT_ONCE.most, at_once * 2)
+      batch_rows = Math.min(BATCH_ROWS.max, batch_rows * 2)
       more_events = tenants.some(({ more }) => more)
       if (tenants.length === 0) return
       sequenced_at = performance.now()
@@ -46,11 +46,11 @@ export function createSequencer(
       sequenced(tenants.filter(({ deliveries }) => deliveries > 0).map(({ tenant_id }) => tenant_id))
     },
     intervalMs() {
-      if (more_events) return BUSY_MS
+      if (more_events) return BUSY_INTERVAL_MS
       const quiet_ms = Math.min(performance.now() - sequenced_at, performer.idleFor())
       if (quiet_ms > IDLE.after_ms) return IDLE.interval_ms
       // Steadily, however long it takes.
-      return Math.max(BUSY_MS, began_at + SEQUENCE_MS - performance.now())
+      return Math.max(BUSY_INTERVAL_MS, began_at + INTERVAL_MS - performance.now())
     },
   }
 }

@@ -7,7 +7,7 @@ import type { TenantShare } from '#domain/jobs/claim.ts'
  * that was given away is not free when another comes. It is less than walks may bring, so that they find room for others
  * too. With fewer than four slots it is all of them.
  */
-const SHARE = 0.75
+const MAX_TENANT_SHARE = 0.75
 
 export type Shares = {
   /** What is left to each tenant when `count` more jobs are wanted; undefined while nobody can come above a share. */
@@ -20,26 +20,26 @@ export type Shares = {
   /** Counts a job for its tenant until the returned function is called. */
   hold(job: { queue: string; tenant_id: string }): () => void
   /** Whether a tenant holds all of its share: its other jobs wait although there may be free slots. */
-  usedUp(queue: string): boolean
+  hasUsedUpQuota(queue: string): boolean
 }
 
 /** For one worker; `sizeOf`: how many slots a queue has. */
 export function createShares(sizeOf: (queue: string) => number): Shares {
-  const mostOf = (queue: string) => Math.ceil(sizeOf(queue) * SHARE)
-  type Taken = { by: Map<string, number>; total: number; unknown: number }
-  const queues = new Map<string, Taken>()
+  const quotaOf = (queue: string) => Math.ceil(sizeOf(queue) * MAX_TENANT_SHARE)
+  type SlotUsage = { by: Map<string, number>; total: number; unknown: number }
+  const queues = new Map<string, SlotUsage>()
 
-  function takenOf(queue: string): Taken {
-    const taken = queues.get(queue) ?? { by: new Map(), total: 0, unknown: 0 }
-    queues.set(queue, taken)
-    return taken
+  function usageOf(queue: string): SlotUsage {
+    const usage = queues.get(queue) ?? { by: new Map(), total: 0, unknown: 0 }
+    queues.set(queue, usage)
+    return usage
   }
 
   function left(queue: string, count: number): TenantShare | undefined {
-    const { by, total, unknown } = takenOf(queue)
-    const most = mostOf(queue)
-    if (total + unknown + count <= most) return undefined
-    return { left: most - unknown, held: Object.fromEntries(by) }
+    const { by, total, unknown } = usageOf(queue)
+    const quota = quotaOf(queue)
+    if (total + unknown + count <= quota) return undefined
+    return { left: quota - unknown, claimed: Object.fromEntries(by) }
   }
 
   return {
@@ -50,25 +50,25 @@ export function createShares(sizeOf: (queue: string) => number): Shares {
       for (const [queue, { length }] of counts) {
         const share = left(queue, length)
         if (share !== undefined) shares[queue] = share
-        takenOf(queue).unknown += length
+        usageOf(queue).unknown += length
       }
       try {
         return await claim(shares)
       } finally {
-        for (const [queue, { length }] of counts) takenOf(queue).unknown -= length
+        for (const [queue, { length }] of counts) usageOf(queue).unknown -= length
       }
     },
     hold({ queue, tenant_id }) {
-      const taken = takenOf(queue)
+      const usage = usageOf(queue)
       const add = (by: 1 | -1) => {
-        const now = (taken.by.get(tenant_id) ?? 0) + by
-        taken.total += by
-        if (now === 0) taken.by.delete(tenant_id)
-        else taken.by.set(tenant_id, now)
+        const now = (usage.by.get(tenant_id) ?? 0) + by
+        usage.total += by
+        if (now === 0) usage.by.delete(tenant_id)
+        else usage.by.set(tenant_id, now)
       }
       add(1)
       return () => add(-1)
     },
-    usedUp: (queue) => Math.max(0, ...takenOf(queue).by.values()) >= mostOf(queue),
+    hasUsedUpQuota: (queue) => Math.max(0, ...usageOf(queue).by.values()) >= quotaOf(queue),
   }
 }

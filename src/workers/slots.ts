@@ -1,45 +1,45 @@
 // The slots of one queue in this process. They limit how many of its jobs run at once, brought by bells or by the sweep.
 
 /** What brought a job: a bell, or the sweep's walk over the waiting jobs in the database. */
-export type Bringer = 'bell' | 'walk'
+export type Source = 'wakeup' | 'scan'
 
 export type Slots = {
   /** Runs `work` when a slot is free. When none is, bells and walks are served in turns. */
-  run(by: Bringer, work: () => Promise<void>): Promise<void>
+  run(by: Source, work: () => Promise<void>): Promise<void>
   /** How many more jobs a walk may bring. */
   room(): number
 }
 
 /** One slot in eight is kept free of walks, so that a new job finds one beside a backlog. */
-const KEPT = 8
+const RESERVED_FRACTION = 8
 
 export function createSlots(size: number): Slots {
-  const for_walks = size - Math.floor(size / KEPT)
-  const lines: Record<Bringer, (() => void)[]> = { bell: [], walk: [] }
-  let taken = 0
-  let brought_by_walks = 0
-  let served_last: Bringer = 'walk'
+  const scan_slots = size - Math.floor(size / RESERVED_FRACTION)
+  const waiting: Record<Source, (() => void)[]> = { wakeup: [], scan: [] }
+  let used = 0
+  let running_from_scans = 0
+  let served_last: Source = 'scan'
 
   function next(): (() => void) | undefined {
-    const other = served_last === 'bell' ? 'walk' : 'bell'
-    served_last = lines[other].length > 0 ? other : served_last
-    return lines[served_last].shift()
+    const other = served_last === 'wakeup' ? 'scan' : 'wakeup'
+    served_last = waiting[other].length > 0 ? other : served_last
+    return waiting[served_last].shift()
   }
 
   return {
     async run(by, work) {
-      if (by === 'walk') brought_by_walks += 1
-      if (taken < size) taken += 1
-      else await new Promise<void>((resolve) => lines[by].push(resolve))
+      if (by === 'scan') running_from_scans += 1
+      if (used < size) used += 1
+      else await new Promise<void>((resolve) => waiting[by].push(resolve))
       try {
         await work()
       } finally {
-        if (by === 'walk') brought_by_walks -= 1
+        if (by === 'scan') running_from_scans -= 1
         const successor = next()
         if (successor) successor()
-        else taken -= 1
+        else used -= 1
       }
     },
-    room: () => for_walks - brought_by_walks,
+    room: () => scan_slots - running_from_scans,
   }
 }

@@ -3,6 +3,6 @@
 type Backend = 'redis' | 'postgres'
 
 /** For `test.for`: once where bells are on `backend`, never where they are on the other. For what no bell has a part in. */
-export function onlyOn(backend: Backend, queue: Backend): Backend[] {
+export function onlyWithQueue(backend: Backend, queue: Backend): Backend[] {
   return backend === queue ? [backend] : []
 }

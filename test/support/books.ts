@@ -1,8 +1,8 @@
 // The invariants of a world, checked after a story.
 import { expect } from 'vitest'
-import { problemsLeft, type Books } from './invariants.ts'
+import { findRemainingProblems, type Books } from './invariants.ts'
 
 /** Fails with the list of what does not add up in the end. */
-export async function checkBooks(world: Books): Promise<void> {
-  expect(await problemsLeft(world)).toEqual([])
+export async function checkInvariants(world: Books): Promise<void> {
+  expect(await findRemainingProblems(world)).toEqual([])
 }

@@ -101,7 +101,7 @@ export async function signInByPage(
 }
 
 /** Asks in the page's context, as a script in it could. */
-export async function askInPage(
+export async function fetchInPage(
   page: Page,
   method: string,
   path: string,

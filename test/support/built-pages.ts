@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { oneAtATime } from './file-lock.ts'
+import { withFileLock } from './file-lock.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 /** What the pages are made of. */
@@ -12,7 +12,7 @@ const SOURCES = ['src/dashboard/web', 'sdk/src', 'vite.config.ts', 'package-lock
 /** Builds them unless what is built is newer than all that they are made of. */
 export async function buildPages(): Promise<void> {
   if (await isFresh()) return
-  await oneAtATime('pages', async () => {
+  await withFileLock('pages', async () => {
     if (await isFresh()) return
     await promisify(execFile)(
       process.execPath,

@@ -1,11 +1,11 @@
 // Observes one capture: holds it at the processor, and reads its job and attempts.
 import { freshKey, type Answer } from './client.ts'
-import type { Paid } from './load.ts'
+import type { CapturedPayment } from './load.ts'
 import type { Deployment } from './deployment.ts'
 import { heldPayment } from './payments.ts'
 import type { Fault } from './providers.ts'
 
-export type Authorized = Paid & { reference: string }
+export type Authorized = CapturedPayment & { reference: string }
 
 /** A payment that waits to be captured. */
 export async function authorize({ client }: Deployment): Promise<Authorized> {

@@ -6,7 +6,7 @@ import { changedFiles, nearestTests } from './nearest-tests.ts'
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const CHECKS = ['format:check', 'lint', 'typecheck', 'deadcode']
 /** So many test files take about a minute. `npm test` runs all. */
-const MOST_TEST_FILES = 6
+const MAX_TEST_FILES = 6
 
 const began_at = performance.now()
 const changed = await changedFiles(ROOT)
@@ -16,7 +16,7 @@ console.log(
 console.log(`Running ${CHECKS.join(', ')}`)
 const results = await Promise.all(CHECKS.map((name) => report(name, 'npm', ['run', '-s', name])))
 
-const { near, count } = await nearestTests(ROOT, changed, MOST_TEST_FILES)
+const { near, count } = await nearestTests(ROOT, changed, MAX_TEST_FILES)
 if (near.length > 0) {
   console.log(`Running the ${near.length} test files nearest to the change, of ${count}: ${near.join(', ')}`)
   results.push(await report('tests', 'npx', ['vitest', 'run', '--reporter=dot', ...near]))

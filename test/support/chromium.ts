@@ -1,7 +1,7 @@
 // Chromium, as the system has it.
 import { chromium, type Browser as Chromium } from 'playwright-core'
 import { findProgram } from '#start/processes.ts'
-import { oneAtATime } from './file-lock.ts'
+import { withFileLock } from './file-lock.ts'
 import { installPackage } from './packages.ts'
 
 /** The one without windows first: it needs half the processor time. */
@@ -18,9 +18,9 @@ export async function launchChromium(): Promise<Chromium> {
 }
 
 async function chromiumPath(): Promise<string> {
-  const given = process.env['CHROMIUM_PATH'] ?? findProgram(NAMES)
-  if (given !== null) return given
-  return await oneAtATime('chromium', async () => {
+  const configured = process.env['CHROMIUM_PATH'] ?? findProgram(NAMES)
+  if (configured !== null) return configured
+  return await withFileLock('chromium', async () => {
     const found =
       findProgram(NAMES) ??
       (NAMES.slice(0, 2).some((name) => installPackage(name, NONE)) ? findProgram(NAMES) : null)

@@ -7,13 +7,13 @@ import { COMPILE_CACHE } from './process.ts'
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
 /** The environment of a command whose user has no name, as in many containers. */
-export const NAMELESS = {
+export const WITHOUT_USER_NAME = {
   NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(`
     import os from 'node:os'; import { syncBuiltinESMExports } from 'node:module'
     os.userInfo = () => { throw new Error('uv_os_get_passwd') }; syncBuiltinESMExports()`)}`,
 }
 
-export type Ran = { code: number; stdout: string; stderr: string }
+export type CommandResult = { code: number; stdout: string; stderr: string }
 
 /** Runs `node <file> <args>` with this environment and no other; the file, and where it runs, are in the project's folder unless told. */
 export async function runCommand(
@@ -21,7 +21,7 @@ export async function runCommand(
   args: string[],
   env: NodeJS.ProcessEnv = {},
   cwd: string = ROOT,
-): Promise<Ran> {
+): Promise<CommandResult> {
   return await new Promise((end) => {
     execFile(
       process.execPath,

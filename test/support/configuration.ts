@@ -1,6 +1,6 @@
 // The pages about variables that are generated from their table: docs/configuration.md and .env.example.
 import { variables } from '#core/config/help.ts'
-import { isReadBy, neededBy } from '#core/config/readers.ts'
+import { isReadBy, requiredVariables } from '#core/config/readers.ts'
 import type { ProcessName } from '#core/config/row.ts'
 import { VARIABLE_NAMES, VARIABLES, type VariableName } from '#core/config/variables.ts'
 
@@ -143,11 +143,11 @@ const BY_NAME = new Map(variables().map((variable) => [variable.name, variable])
 export function configurationPage(): string {
   const sections = GROUPS.map(([title, names]) => {
     const rows = names.map((name) => {
-      const { about, standard } = BY_NAME.get(name)!
+      const { about, default_value } = BY_NAME.get(name)!
       const cells = [
         `\`${name}\``,
         about.replaceAll('|', '\\|'),
-        standard === '' ? '' : `\`${standard}\``,
+        default_value === '' ? '' : `\`${default_value}\``,
         needs(name),
         inProduction(name),
       ]
@@ -188,7 +188,7 @@ ${parts.join('\n')}`
 function needs(name: VariableName): string {
   const { 5: of_queues = [] } = VARIABLES[name] as { 5?: readonly string[] }
   const queues = [...new Set(of_queues)].map((queue) => `\`${queue}\``).join(', ')
-  return PROCESSES.filter((process) => neededBy(process).includes(name))
+  return PROCESSES.filter((process) => requiredVariables(process).includes(name))
     .map((process) => (process === 'worker' && queues !== '' ? `worker (of ${queues})` : process))
     .join(', ')
 }
@@ -210,6 +210,6 @@ function wrapped(text: string): string {
 
 /** Names that no group has, or several. */
 export function misplacedVariables(): VariableName[] {
-  const placed = GROUPS.flatMap(([, names]) => names)
-  return VARIABLE_NAMES.filter((name) => placed.filter((other) => other === name).length !== 1)
+  const grouped = GROUPS.flatMap(([, names]) => names)
+  return VARIABLE_NAMES.filter((name) => grouped.filter((other) => other === name).length !== 1)
 }

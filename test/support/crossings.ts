@@ -7,7 +7,7 @@ import { newId } from '#core/ids.ts'
 import { eventually } from './payments.ts'
 
 /** One row under test, alone in its tenant, with a job that works on it under a lease. */
-export type Crossed = {
+export type CrossedRow = {
   tenant_id: string
   id: string
   job_id: string
@@ -27,11 +27,11 @@ export type Crossing = {
   /** Columns that no statement ever changes. */
   fixed: string[]
   /** Statements, each with its result. `refuses`: it need not wait for a row that it would have refused before. */
-  steps: Record<string, { run: (sql: Sql, row: Crossed) => Promise<unknown>; refuses?: boolean }>
+  steps: Record<string, { run: (sql: Sql, row: CrossedRow) => Promise<unknown>; refuses?: boolean }>
 }
 
 /** Rows that are changed by one transaction. */
-const AT_ONCE = 8
+const BATCH_SIZE = 8
 
 /** Every way from one of the states to another. */
 function changesOf({ states, final = [] }: Crossing): { from: string; to: string }[] {
@@ -62,8 +62,8 @@ export async function crossingsOf(
   const { run, refuses = false } = crossing.steps[step]!
   const changes = changesOf(crossing)
   const found = []
-  for (let first = 0; first < changes.length; first += AT_ONCE) {
-    const some = changes.slice(first, first + AT_ONCE)
+  for (let first = 0; first < changes.length; first += BATCH_SIZE) {
+    const some = changes.slice(first, first + BATCH_SIZE)
     const orders = refuses ? 3 : 2
     const rows = await Promise.all(
       Array.from({ length: orders }, () =>
@@ -96,9 +96,9 @@ export async function crossingsOf(
 async function crossed(
   sql: Sql,
   crossing: Crossing,
-  rows: Crossed[],
+  rows: CrossedRow[],
   states: Record<string, Json>[],
-  run: (sql: Sql, row: Crossed) => Promise<unknown>,
+  run: (sql: Sql, row: CrossedRow) => Promise<unknown>,
 ): Promise<unknown[]> {
   const running: Promise<unknown>[] = []
   await sql.begin(async (tx) => {
@@ -118,7 +118,7 @@ async function resultOf(running: Promise<unknown>): Promise<unknown> {
   return await running.then(normal, (error: Error) => ({ error: error.message }))
 }
 
-async function makeRow(sql: Sql, crossing: Crossing, state: Record<string, Json>): Promise<Crossed> {
+async function makeRow(sql: Sql, crossing: Crossing, state: Record<string, Json>): Promise<CrossedRow> {
   const [tenant_id, id, job_id, lease_token] = [newId(), newId(), newId(), newId()]
   await sql`insert into tenants (id, slug, name) values (${tenant_id}, ${tenant_id}, 'crossed')`
   // So much that whatever is posted or freed is there.
@@ -138,7 +138,7 @@ async function makeRow(sql: Sql, crossing: Crossing, state: Record<string, Json>
 async function changeAll(
   sql: Sql | Parameters<Parameters<Sql['begin']>[1]>[0],
   { table, states }: Crossing,
-  rows: Crossed[],
+  rows: CrossedRow[],
   to: Record<string, Json>[],
 ): Promise<void> {
   const names = [...new Set(Object.values(states).flatMap((state) => Object.keys(state)))]
@@ -166,7 +166,7 @@ async function changeAll(
 }
 
 /** All rows of the tenants, with ids and times made equal; a time of the states stays what it is. */
-async function endsOf(sql: Sql, crossed: Crossed[]): Promise<Map<string, string[]>> {
+async function endsOf(sql: Sql, crossed: CrossedRow[]): Promise<Map<string, string[]>> {
   const tables = await sql<{ name: string }[]>`
     select c.oid::regclass::text as name from pg_class c join pg_attribute a on a.attrelid = c.oid
     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition

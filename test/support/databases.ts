@@ -65,7 +65,7 @@ function urlOf(server: string, database: string): string {
 }
 
 /** All rows of all tables, whoever's they are. */
-export async function everyRow(sql: Sql): Promise<string> {
+export async function readAllRows(sql: Sql): Promise<string> {
   const tables = await sql<{ name: string }[]>`
     select format('%I.%I', table_schema, table_name) as name from information_schema.tables
     where table_type = 'BASE TABLE' and table_schema not in ('pg_catalog', 'information_schema')`

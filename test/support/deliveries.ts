@@ -9,7 +9,7 @@ import type { World } from './world.ts'
 /** Receivers listen on loopback. */
 export const LOOPBACK = { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8' }
 
-export type Arrived = {
+export type ReceivedRequest = {
   headers: Record<string, string>
   text: string
   body: { id: string; type: string; sequence: number | null; tenant_id: string; timestamp: string; data: any }
@@ -18,10 +18,10 @@ export type Arrived = {
 /** What it answers: a status, or a status with headers; `hold`: nothing until `release` is called. */
 type Reply = number | { status: number; headers?: Record<string, string> } | 'hold'
 
-export type Hook = {
+export type TestHook = {
   url: string
   /** In the order in which they came. */
-  arrived: Arrived[]
+  arrived: ReceivedRequest[]
   /** How many requests are not answered, now and at most so far. */
   open: { now: number; most: number }
   /** Answers what is held, with this status. */
@@ -30,8 +30,10 @@ export type Hook = {
 }
 
 /** `reply` is asked for each request, which is the nth (from 0) of its event. */
-export async function openHook(reply: (nth: number, arrived: Arrived) => Reply = () => 204): Promise<Hook> {
-  const arrived: Arrived[] = []
+export async function openHook(
+  reply: (nth: number, arrived: ReceivedRequest) => Reply = () => 204,
+): Promise<TestHook> {
+  const arrived: ReceivedRequest[] = []
   const open = { now: 0, most: 0 }
   const held: ((status: number) => void)[] = []
   const receiver = await openReceiver((socket, request) => {
@@ -58,14 +60,14 @@ export async function openHook(reply: (nth: number, arrived: Arrived) => Reply =
   }
 }
 
-function parsed(request: string): Arrived {
+function parsed(request: string): ReceivedRequest {
   const end = request.indexOf('\r\n\r\n')
   const [, ...lines] = request.slice(0, end).split('\r\n')
   const headers = Object.fromEntries(
     lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 2)]),
   )
   const text = Buffer.from(request.slice(end + 4), 'latin1').toString('utf8')
-  return { headers, text, body: JSON.parse(text) as Arrived['body'] }
+  return { headers, text, body: JSON.parse(text) as ReceivedRequest['body'] }
 }
 
 /** An endpoint of this client, as it was answered, with its secret. */
@@ -80,26 +82,26 @@ export async function makeEndpoint(client: Client, fields: object): Promise<any>
 }
 
 /** Throws unless both libraries take it. */
-export function verifyBoth({ text, headers }: Arrived, secret: string): void {
+export function verifyWithBothLibraries({ text, headers }: ReceivedRequest, secret: string): void {
   new Webhook(secret).verify(text, headers)
   new SvixWebhook(secret).verify(text, headers)
 }
 
 /** Everything that waits in a line is due now. */
-export async function hurryLines({ sql }: World): Promise<void> {
+export async function makeDeliveriesDue({ sql }: World): Promise<void> {
   await sql`update webhook_due set due_at = now() where due_at > now()`
 }
 
 /** Resolves when the condition holds, while what waits in lines is always due. */
-export async function hurryUntil(world: World, holds: () => boolean): Promise<void> {
+export async function makeDeliveriesDueUntil(world: World, holds: () => boolean): Promise<void> {
   while (!holds()) {
-    await hurryLines(world)
+    await makeDeliveriesDue(world)
     await sleep(20)
   }
 }
 
 /** Resolves when so many requests have come. */
-export async function untilArrived(hook: Hook, count: number): Promise<void> {
+export async function untilArrived(hook: TestHook, count: number): Promise<void> {
   while (hook.arrived.length < count) await sleep(10)
 }
 
@@ -113,7 +115,7 @@ export async function deliveriesOf(client: Client, endpoint_id: string): Promise
 }
 
 /** A customer: one event. Answers its id. */
-export async function anEvent(client: Client, fields: object = {}): Promise<string> {
+export async function createEvent(client: Client, fields: object = {}): Promise<string> {
   const { body } = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada', ...fields })
   return body.id as string
 }

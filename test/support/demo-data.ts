@@ -45,7 +45,7 @@ const PEOPLE = [
 ]
 const GOODS = ['Desk lamp', 'Notebook, ruled', 'Fountain pen', 'Standing desk', 'Ink, 50 ml', 'Reading chair']
 /** Most is in dollars; amounts are of the currency's own size. */
-const CURRENCIES: [code: string, least: number, most: number][] = [
+const CURRENCIES: [code: string, min: number, max: number][] = [
   ['USD', 900, 48_000],
   ['USD', 2_500, 19_000],
   ['USD', 400, 9_900],
@@ -64,64 +64,64 @@ const RECIPIENTS = [
 /** Fills the tenant of this client; takes some seconds. */
 export async function fillDemo(client: Client, options: DemoOptions): Promise<void> {
   const { customers: people = 30, payments = 120, receivers } = options
-  const make = maker(client)
+  const post = createPoster(client)
   for (const [name, url] of Object.entries(receivers))
-    await make(`endpoint-${name}`, '/v1/webhook_endpoints', {
+    await post(`endpoint-${name}`, '/v1/webhook_endpoints', {
       url,
       types: name === 'well' ? ['*'] : ['payment.*', 'refund.*'],
       description: name === 'well' ? 'Order service' : 'Old reporting, to be moved',
     })
-  const merchants = await inTurns(2, (n) =>
-    make(`merchant-${n}`, '/v1/merchants', {
+  const merchants = await runConcurrently(2, (n) =>
+    post(`merchant-${n}`, '/v1/merchants', {
       legal_name: ['Paper and Light Ltd', 'Paper and Light GmbH'][n],
       display_name: ['Paper & Light', 'Papier & Licht'][n],
       country: ['GB', 'DE'][n],
       support_email: 'help@shop.example',
     }),
   )
-  const customers = await inTurns(people, (n) => {
+  const customers = await runConcurrently(people, (n) => {
     const name = PEOPLE[n % PEOPLE.length]!
     const email = `${name.toLowerCase().replaceAll(/[^a-z]+/g, '.')}@people.example`
-    return make(`customer-${n}`, '/v1/customers', {
+    return post(`customer-${n}`, '/v1/customers', {
       name,
       email,
       external_id: `c-${1000 + n}`,
       metadata: { plan: n % 3 === 0 ? 'business' : 'home' },
     })
   })
-  await inTurns(payments, (n) => payment(client, n, customers, merchants))
-  await wallet(client, make)
-  await inTurns(Math.min(8, people), (n) => verification(n, customers[n]!.body.id, make, options))
-  await messages(make, Math.min(14, people))
-  await tasks(make)
+  await runConcurrently(payments, (n) => payment(client, n, customers, merchants))
+  await wallet(client, post)
+  await runConcurrently(Math.min(8, people), (n) => verification(n, customers[n]!.body.id, post, options))
+  await messages(post, Math.min(14, people))
+  await tasks(post)
 }
 
 /** One payment, and what became of it. */
 async function payment(client: Client, n: number, customers: Answer[], merchants: Answer[]): Promise<void> {
-  const make = maker(client)
+  const post = createPoster(client)
   const random = numbers(n)
-  const [currency, least, most] = CURRENCIES[Math.floor(random() * CURRENCIES.length)]!
+  const [currency, min, max] = CURRENCIES[Math.floor(random() * CURRENCIES.length)]!
   // Prices end as prices do.
-  const amount_minor = Math.floor((least + random() ** 2 * (most - least)) / 50) * 50
-  const fate = n === 3 ? 'disputed' : fateOf(random())
+  const amount_minor = Math.floor((min + random() ** 2 * (max - min)) / 50) * 50
+  const outcome = n === 3 ? 'disputed' : outcomeOf(random())
   const card = CARDS[Math.floor(random() * CARDS.length)]!
-  const { body } = await make(`payment-${n}`, '/v1/payments', {
+  const { body } = await post(`payment-${n}`, '/v1/payments', {
     amount_minor,
     currency,
     method: 'card',
-    payment_method: METHODS[fate] ?? card,
+    payment_method: METHODS[outcome] ?? card,
     customer_id: customers[Math.floor(random() * customers.length)]!.body.id,
     merchant_id: random() < 0.3 ? merchants[n % 2]!.body.id : null,
     description: `Order ${4200 + n}: ${GOODS[Math.floor(random() * GOODS.length)]}`,
     metadata: { order: String(4200 + n) },
   })
-  if (['held', 'declined', 'asked'].includes(fate)) return
-  if (fate === 'canceled')
+  if (['held', 'declined', 'asked'].includes(outcome)) return
+  if (outcome === 'canceled')
     return void (await client.post(`/v1/payments/${body.id}/cancel`, { reason: 'abandoned' }))
   await client.post(`/v1/payments/${body.id}/capture`, {})
-  if (fate !== 'refunded' && fate !== 'part_refunded') return
-  await make(`refund-${n}`, `/v1/payments/${body.id}/refunds`, {
-    ...(fate === 'part_refunded' && { amount_minor: Math.max(1, Math.floor(amount_minor / 3)) }),
+  if (outcome !== 'refunded' && outcome !== 'part_refunded') return
+  await post(`refund-${n}`, `/v1/payments/${body.id}/refunds`, {
+    ...(outcome === 'part_refunded' && { amount_minor: Math.max(1, Math.floor(amount_minor / 3)) }),
     reason: 'requested_by_customer',
   })
 }
@@ -132,8 +132,8 @@ const METHODS: Record<string, string> = {
   disputed: 'pm_card_createDispute',
 }
 
-function fateOf(chance: number): string {
-  const fates: [upTo: number, fate: string][] = [
+function outcomeOf(chance: number): string {
+  const fates: [upTo: number, outcome: string][] = [
     [0.62, 'captured'],
     [0.74, 'held'],
     [0.82, 'part_refunded'],
@@ -145,21 +145,21 @@ function fateOf(chance: number): string {
   return fates.find(([upTo]) => chance < upTo)![1]
 }
 
-type Make = ReturnType<typeof maker>
+type Poster = ReturnType<typeof createPoster>
 
-async function wallet(client: Client, make: Make): Promise<void> {
-  await make('top-up-1', '/v1/wallet/top_ups', {
+async function wallet(client: Client, post: Poster): Promise<void> {
+  await post('top-up-1', '/v1/wallet/top_ups', {
     amount_minor: 500_000,
     currency: 'usd',
     source: 'src_success',
   })
-  await make('top-up-2', '/v1/wallet/top_ups', {
+  await post('top-up-2', '/v1/wallet/top_ups', {
     amount_minor: 80_000,
     currency: 'usd',
     source: 'src_manual',
   })
-  const recipients = await inTurns(RECIPIENTS.length, (n) =>
-    make(`recipient-${n}`, '/v1/recipients', {
+  const recipients = await runConcurrently(RECIPIENTS.length, (n) =>
+    post(`recipient-${n}`, '/v1/recipients', {
       ...RECIPIENTS[n],
       currency: 'usd',
       country: 'US',
@@ -169,8 +169,8 @@ async function wallet(client: Client, make: Make): Promise<void> {
   const balance = async () =>
     (await client.get('/v1/wallet/balances?currency=usd')).body[0]?.available_minor ?? 0
   await until(async () => (await balance()) > 100_000)
-  await inTurns(8, (n) =>
-    make(`payout-${n}`, '/v1/payouts', {
+  await runConcurrently(8, (n) =>
+    post(`payout-${n}`, '/v1/payouts', {
       amount_minor: [12_500, 8_040, 22_000, 3_115, 9_900, 15_000, 4_275, 6_300][n],
       currency: 'usd',
       recipient_id: recipients[n % recipients.length]!.body.id,
@@ -182,10 +182,10 @@ async function wallet(client: Client, make: Make): Promise<void> {
 async function verification(
   n: number,
   subject_id: string,
-  make: Make,
+  post: Poster,
   { stripe }: DemoOptions,
 ): Promise<void> {
-  const { body } = await make(`kyc-${n}`, '/v1/compliance/kyc', { subject_type: 'customer', subject_id })
+  const { body } = await post(`kyc-${n}`, '/v1/compliance/kyc', { subject_type: 'customer', subject_id })
   const status = ['verified', 'verified', 'requires_input', 'processing', null][n % 5]
   if (status === null || status === undefined || body.provider_reference === null) return
   await stripe.control('POST', `/identity/${body.provider_reference}/settle`, {
@@ -194,8 +194,8 @@ async function verification(
   })
 }
 
-async function messages(make: Make, count: number): Promise<void> {
-  await make('template-receipt', '/v1/messages/templates', {
+async function messages(post: Poster, count: number): Promise<void> {
+  await post('template-receipt', '/v1/messages/templates', {
     name: 'receipt',
     channel: 'email',
     subject: 'Your order {{ order }}',
@@ -210,8 +210,8 @@ async function messages(make: Make, count: number): Promise<void> {
     'people.example',
     'defer.example',
   ]
-  await inTurns(count, (n) =>
-    make(`email-${n}`, '/v1/messages/email', {
+  await runConcurrently(count, (n) =>
+    post(`email-${n}`, '/v1/messages/email', {
       to: [`${PEOPLE[n % PEOPLE.length]!.split(' ')[0]!.toLowerCase()}@${hosts[n % hosts.length]}`],
       template: 'receipt',
       variables: { name: PEOPLE[n % PEOPLE.length], order: String(4200 + n) },
@@ -219,18 +219,18 @@ async function messages(make: Make, count: number): Promise<void> {
     }),
   )
   const numbers = ['+14155550132', '+14155550177', '+15005550001', '+14155550190']
-  await inTurns(numbers.length, (n) =>
-    make(`sms-${n}`, '/v1/messages/sms', { to: numbers[n], body: `Your code is ${481_220 + n * 77}.` }),
+  await runConcurrently(numbers.length, (n) =>
+    post(`sms-${n}`, '/v1/messages/sms', { to: numbers[n], body: `Your code is ${481_220 + n * 77}.` }),
   )
 }
 
-async function tasks(make: Make): Promise<void> {
+async function tasks(post: Poster): Promise<void> {
   const labels = ['delivery', 'refund', 'praise']
   const texts = ['Where is my delivery?', 'I want a refund.', 'Only praise: a fine lamp.', '[[refuse]]']
-  await inTurns(texts.length, (n) =>
-    make(`task-${n}`, '/v1/ai/tasks', { kind: 'classify', input: { text: texts[n], labels } }),
+  await runConcurrently(texts.length, (n) =>
+    post(`task-${n}`, '/v1/ai/tasks', { kind: 'classify', input: { text: texts[n], labels } }),
   )
-  await make('task-reply', '/v1/ai/tasks', {
+  await post('task-reply', '/v1/ai/tasks', {
     kind: 'generate',
     input: { system: 'You write for a shop.', prompt: 'Answer: where is my order 4207?' },
   })
@@ -240,7 +240,7 @@ async function tasks(make: Make): Promise<void> {
 const OUTCOMES = new Set(['payment_declined', 'payout_refused', 'email_send_failed', 'sms_send_failed'])
 
 /** Posts with a key of its own for each thing; what is refused for good, such as a declined card, is an answer too. */
-function maker(client: Client) {
+function createPoster(client: Client) {
   return async (key: string, path: string, body: object): Promise<Answer> => {
     const answer = await client.post(path, { idempotency_key: `demo-${key}`, ...body })
     const code = answer.body?.error?.code
@@ -251,7 +251,7 @@ function maker(client: Client) {
 }
 
 /** Calls it for 0 to `count` - 1, a few at once, and answers in order. */
-async function inTurns<T>(count: number, work: (n: number) => Promise<T>): Promise<T[]> {
+async function runConcurrently<T>(count: number, work: (n: number) => Promise<T>): Promise<T[]> {
   const results: T[] = []
   let next = 0
   const lane = async () => {

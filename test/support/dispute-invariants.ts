@@ -11,7 +11,7 @@ type Effect = {
 type Posted = { reference: string; kind: string; amount_minor: number; currency: string }
 
 /** The same sums of each kind, of every dispute of a payment of ours. */
-export async function disagreementsOfDisputes({ sql, provider }: Pick<World, 'sql' | 'provider'>) {
+export async function disputeDisagreements({ sql, provider }: Pick<World, 'sql' | 'provider'>) {
   const posted = await sql<Posted[]>`
     select d.processor_reference as reference, t.kind, sum(t.amount_minor)::bigint as amount_minor, t.currency
     from disputes d join ledger_transfers t on t.tenant_id = d.tenant_id and t.subject_id = d.id group by 1, 2, 4`

@@ -11,11 +11,11 @@ export async function disputedPayment(
   { client = world.client, method = 'pm_card_createDispute' }: { client?: Client; method?: string } = {},
 ): Promise<{ payment: any; reference: string }> {
   const payment = await capturedPayment(client, { payment_method: method })
-  return { payment, reference: await disputeThere(world, payment.processor_reference) }
+  return { payment, reference: await disputeReferenceOf(world, payment.processor_reference) }
 }
 
 /** The id of the dispute of a payment at the processor, once it has one. */
-export async function disputeThere(world: World, payment_intent: string): Promise<string> {
+export async function disputeReferenceOf(world: World, payment_intent: string): Promise<string> {
   return await eventually(async () => {
     const events = await listEvents(world, payment_intent)
     const opened = events.find(({ type }) => type === 'charge.dispute.created')

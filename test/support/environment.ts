@@ -15,7 +15,7 @@ import {
   type EmulatorChanges,
   type Provider,
   type ProviderName,
-  type Told,
+  type ProviderAddresses,
 } from './providers.ts'
 import { createRedis, type OwnRedis } from './redis.ts'
 
@@ -26,7 +26,7 @@ export function variables(places: {
   database_url: string
   /** Null: the queue is on PostgreSQL. */
   redis_url: string | null
-  provider: (name: ProviderName) => Told
+  provider: (name: ProviderName) => ProviderAddresses
 }): Record<string, string> {
   return {
     DATABASE_URL: places.database_url,
@@ -40,7 +40,7 @@ export function variables(places: {
 }
 
 /** Of small systems beside each other: on any free port, with few connections, and what happens is in the log. */
-export const SMALL = {
+export const SMALL_SYSTEM = {
   NODE_ENV: 'test',
   LOG_LEVEL: 'info',
   DATABASE_POOL: '8',
@@ -58,12 +58,12 @@ export async function createKey(
 ): Promise<{ tenant_id: string; key_id: string; secret: string }> {
   const row = await ensureTenant(sql, tenant)
   const asked = { name: 'test', scopes: [...scopes], expires_at: null }
-  const key = await createApiKey(sql, row, asked, byTest(row.id))
+  const key = await createApiKey(sql, row, asked, testActor(row.id))
   return { tenant_id: row.id, key_id: key.id, secret: key.secret }
 }
 
 /** Somebody at the machine, for the audit log. */
-export function byTest(tenant_id: string | null): Actor {
+export function testActor(tenant_id: string | null): Actor {
   return { tenant_id, actor: 'test', request_id: null, address: null }
 }
 
@@ -115,7 +115,7 @@ export async function createEnvironment({
   const kept = ends.move()
   return {
     env: {
-      ...SMALL,
+      ...SMALL_SYSTEM,
       ...variables({
         database_url: database.url,
         redis_url: redis?.url ?? null,

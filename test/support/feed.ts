@@ -17,7 +17,7 @@ export async function sequenceAll(sql: Sql): Promise<void> {
 }
 
 /** Gives sequences over a connection of its own until it is closed, a few at a time. */
-export function sequencing(world: World): { close: () => Promise<void> } {
+export function startSequencing(world: World): { close: () => Promise<void> } {
   const sql = connectDatabase(urlAs('worker', world.config.DATABASE_URL!), {
     max: 1,
     application_name: 'test',

@@ -6,16 +6,16 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createHash } from 'node:crypto'
 
 /** Runs `work` while no other process of this folder runs one under the same name. A lock whose process is gone is none. */
-export async function oneAtATime<T>(name: string, work: () => Promise<T>): Promise<T> {
+export async function withFileLock<T>(name: string, work: () => Promise<T>): Promise<T> {
   const folder = createHash('sha256')
     .update(import.meta.dirname)
     .digest('hex')
     .slice(0, 12)
   const path = join(tmpdir(), `sluice-${name}-${folder}.lock`)
-  while (!(await taken(path))) {
+  while (!(await acquire(path))) {
     const pid = Number(await readFile(path, 'utf8').catch(() => ''))
     // Empty: just made, and not written yet.
-    if (pid > 0 && !lives(pid)) await rm(path, { force: true })
+    if (pid > 0 && !isAlive(pid)) await rm(path, { force: true })
     else await sleep(50)
   }
   try {
@@ -25,7 +25,7 @@ export async function oneAtATime<T>(name: string, work: () => Promise<T>): Promi
   }
 }
 
-async function taken(path: string): Promise<boolean> {
+async function acquire(path: string): Promise<boolean> {
   try {
     await writeFile(path, String(process.pid), { flag: 'wx' })
     return true
@@ -35,7 +35,7 @@ async function taken(path: string): Promise<boolean> {
   }
 }
 
-function lives(pid: number): boolean {
+function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0)
   } catch {

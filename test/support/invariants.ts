@@ -1,19 +1,19 @@
 // What must hold in the end, of any deployment: the audit of our own books, and their agreement with the processor's record.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { auditEverything } from '#domain/audit/audit.ts'
-import { disagreementsOfDisputes } from './dispute-invariants.ts'
-import { disagreementsOfPayouts } from './payout-invariants.ts'
+import { disputeDisagreements } from './dispute-invariants.ts'
+import { payoutDisagreements } from './payout-invariants.ts'
 import { findOurTopUps, topUpDisagreements } from './top-up-effects.ts'
 import type { World } from './world.ts'
 
 /** Of any deployment, in this process or in its own. */
 export type Books = Pick<World, 'sql' | 'provider'>
 
-const PATIENCE_MS = 20_000
+const TIMEOUT_MS = 20_000
 
 /** What does not add up, after waiting for what the processor has still to tell. */
-export async function problemsLeft(world: Books): Promise<Problem[]> {
-  const until = performance.now() + PATIENCE_MS
+export async function findRemainingProblems(world: Books): Promise<Problem[]> {
+  const until = performance.now() + TIMEOUT_MS
   for (;;) {
     const problems = await findProblems(world)
     if (problems.length === 0 || performance.now() > until) return problems
@@ -30,9 +30,9 @@ const STUCK_AFTER_S = 30
 async function findProblems(world: Books): Promise<Problem[]> {
   const [report, processor, payouts, disputes] = await Promise.all([
     auditEverything(world.sql, { stuck_after_s: STUCK_AFTER_S }),
-    disagreements(world),
-    disagreementsOfPayouts(world),
-    disagreementsOfDisputes(world),
+    paymentDisagreements(world),
+    payoutDisagreements(world),
+    disputeDisagreements(world),
   ])
   const unfinished = report.checks
     .filter((each) => each.unfinished)
@@ -73,7 +73,7 @@ type OurRefund = {
 }
 
 /** The processor's record of effects and ours: the same count, the same amounts, none doubled. */
-async function disagreements({ sql, provider }: Books): Promise<Problem[]> {
+async function paymentDisagreements({ sql, provider }: Books): Promise<Problem[]> {
   // Ours first: what the processor does meanwhile is then news, not a contradiction.
   const payments = await sql<OurPayment[]>`
     select p.id, p.status, p.currency, p.processor_reference, p.amount_captured_minor, p.authorized_at, p.canceled_at,
@@ -89,7 +89,7 @@ async function disagreements({ sql, provider }: Books): Promise<Problem[]> {
   // Payouts, transfers and top-ups are of no payment.
   const effects = all.filter(({ payment_intent }) => payment_intent !== undefined)
   const problems: Problem[] = []
-  const say = (problem: string, facts: object) => problems.push({ problem, ...facts })
+  const report = (problem: string, facts: object) => problems.push({ problem, ...facts })
 
   const of = Map.groupBy(effects, ({ payment_intent }) => payment_intent)
   const ofRefund = Map.groupBy(
@@ -100,14 +100,14 @@ async function disagreements({ sql, provider }: Books): Promise<Problem[]> {
   for (const { effect, metadata, payment_intent } of effects) {
     const ours = metadata['sluice_payment_id']
     if (effect !== 'authorize' || ours === undefined) continue
-    if (authorized.has(ours)) say('a payment was authorized twice', { payment_intent, ours })
+    if (authorized.has(ours)) report('a payment was authorized twice', { payment_intent, ours })
     authorized.add(ours)
   }
   const refunded = new Set<string>()
   for (const { effect, metadata, refund } of effects) {
     const ours = metadata['sluice_refund_id']
     if (effect !== 'refund' || ours === undefined) continue
-    if (refunded.has(ours)) say('a refund was made twice', { refund, ours })
+    if (refunded.has(ours)) report('a refund was made twice', { refund, ours })
     refunded.add(ours)
   }
 
@@ -116,18 +116,18 @@ async function disagreements({ sql, provider }: Books): Promise<Problem[]> {
     const theirs = processor_reference === null ? [] : (of.get(processor_reference) ?? [])
     const count = (effect: string) => theirs.filter((each) => each.effect === effect).length
     for (const effect of ['authorize', 'capture', 'cancel'])
-      if (count(effect) > 1) say(`${effect} took effect twice`, { id, status, processor_reference })
+      if (count(effect) > 1) report(`${effect} took effect twice`, { id, status, processor_reference })
     if (payment.open) continue
     const capture = theirs.find(({ effect }) => effect === 'capture')
     if ((capture?.amount ?? 0) !== payment.amount_captured_minor)
-      say('captured differs', { id, status, ours: payment.amount_captured_minor, theirs: capture?.amount })
+      report('captured differs', { id, status, ours: payment.amount_captured_minor, theirs: capture?.amount })
     if (capture !== undefined && capture.currency.toUpperCase() !== payment.currency)
-      say('the currency differs', { id, ours: payment.currency, theirs: capture.currency })
+      report('the currency differs', { id, ours: payment.currency, theirs: capture.currency })
     if ((payment.authorized_at !== null) !== (count('authorize') === 1))
-      say('authorized differs', { id, status, theirs: count('authorize') })
+      report('authorized differs', { id, status, theirs: count('authorize') })
     if ((payment.canceled_at !== null && payment.authorized_at !== null) !== (count('cancel') === 1))
-      say('canceled differs', { id, status, theirs: count('cancel') })
-    if (authorized.has(id) && status === 'failed') say('a failed payment holds money', { id })
+      report('canceled differs', { id, status, theirs: count('cancel') })
+    if (authorized.has(id) && status === 'failed') report('a failed payment holds money', { id })
   }
 
   for (const refund of refunds) {
@@ -135,16 +135,16 @@ async function disagreements({ sql, provider }: Books): Promise<Problem[]> {
     const theirs = processor_reference === null ? [] : (ofRefund.get(processor_reference) ?? [])
     const made = theirs.filter(({ effect }) => effect === 'refund')
     const failed = theirs.filter(({ effect }) => effect === 'refund_failed')
-    if (made.length > 1 || failed.length > 1) say('a refund took effect twice', { id, status })
+    if (made.length > 1 || failed.length > 1) report('a refund took effect twice', { id, status })
     if (refund.open) continue
     if (made.length === 0 && (status !== 'failed' || refunded.has(id)))
-      say('a refund differs', { id, status, processor_reference, made: refunded.has(id) })
+      report('a refund differs', { id, status, processor_reference, made: refunded.has(id) })
     if (made.some(({ amount }) => amount !== refund.amount_minor))
-      say('a refunded amount differs', { id, ours: refund.amount_minor, theirs: made })
+      report('a refunded amount differs', { id, ours: refund.amount_minor, theirs: made })
     if (made.some(({ currency }) => currency.toUpperCase() !== refund.currency))
-      say('the currency of a refund differs', { id, ours: refund.currency })
+      report('the currency of a refund differs', { id, ours: refund.currency })
     if (made.length > 0 && (status === 'failed') !== (failed.length === 1))
-      say('a failed refund differs', { id, status, theirs: failed.length })
+      report('a failed refund differs', { id, status, theirs: failed.length })
   }
 
   const references = new Set(payments.map(({ processor_reference }) => processor_reference))
@@ -153,7 +153,7 @@ async function disagreements({ sql, provider }: Books): Promise<Problem[]> {
     // What another application did on the same account concerns nobody here.
     if (metadata['application'] === 'another') continue
     if (!references.has(payment_intent!) && !ids.has(metadata['sluice_payment_id'] ?? ''))
-      say('an effect of nothing that we know', { effect, payment_intent })
+      report('an effect of nothing that we know', { effect, payment_intent })
   }
   const known = new Set(refunds.map(({ processor_reference }) => processor_reference))
   const ourRefunds = new Set(refunds.map(({ id }) => id))
@@ -163,6 +163,6 @@ async function disagreements({ sql, provider }: Books): Promise<Problem[]> {
       !known.has(refund) &&
       !ourRefunds.has(first!.metadata['sluice_refund_id'] ?? '')
     )
-      say('a refund of nothing that we know', { refund, payment_intent: first!.payment_intent })
+      report('a refund of nothing that we know', { refund, payment_intent: first!.payment_intent })
   return [...problems, ...topUpDisagreements(top_ups, all)]
 }

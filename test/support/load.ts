@@ -1,25 +1,25 @@
 // Clients that pay and do not give up, and the proof afterwards that nothing was lost or moved twice.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { checkBooks } from './books.ts'
+import { checkInvariants } from './books.ts'
 import type { Answer, Client } from './client.ts'
 import { BY_CARD, freshKey } from './client.ts'
 import { until } from './process.ts'
 import type { Deployment } from './deployment.ts'
 
 /** A payment that was created and captured; `answers` has the status of each try, 0 where the connection broke. */
-export type Paid = { key: string; payment_id: string; amount_minor: number; answers: number[] }
+export type CapturedPayment = { key: string; payment_id: string; amount_minor: number; answers: number[] }
 
-const PATIENCE_MS = 60_000
+const TIMEOUT_MS = 60_000
 
 /** Creates and captures one payment; both are repeated under their keys until they are answered 201 and 200. */
-export async function pay(client: Client, key = freshKey()): Promise<Paid> {
+export async function pay(client: Client, key = freshKey()): Promise<CapturedPayment> {
   const answers: number[] = []
   const amount_minor = 1000 + Math.floor(Math.random() * 1000)
   const body = { ...BY_CARD, idempotency_key: key, amount_minor }
-  const created = await insist(201, answers, () => client.post('/v1/payments', body))
+  const created = await postUntil(201, answers, () => client.post('/v1/payments', body))
   const payment_id = created.body.id as string
-  const captured = await insist(200, answers, () =>
+  const captured = await postUntil(200, answers, () =>
     client.post(`/v1/payments/${payment_id}/capture`, { idempotency_key: `${key}-capture` }),
   )
   expect(captured.body).toMatchObject({
@@ -31,8 +31,8 @@ export async function pay(client: Client, key = freshKey()): Promise<Paid> {
 }
 
 /** Repeats what may be repeated: no answer, 202 (not yet), and 503, which must say when to come again. */
-async function insist(wanted: number, answers: number[], send: () => Promise<Answer>): Promise<Answer> {
-  const deadline = performance.now() + PATIENCE_MS
+async function postUntil(wanted: number, answers: number[], send: () => Promise<Answer>): Promise<Answer> {
+  const deadline = performance.now() + TIMEOUT_MS
   for (;;) {
     const answer = await send().catch(() => null)
     answers.push(answer?.status ?? 0)
@@ -42,17 +42,17 @@ async function insist(wanted: number, answers: number[], send: () => Promise<Ans
       expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
     }
     if (performance.now() > deadline)
-      throw new Error(`no ${wanted} in ${PATIENCE_MS} ms: ${answers.join(' ')}`)
+      throw new Error(`no ${wanted} in ${TIMEOUT_MS} ms: ${answers.join(' ')}`)
     await sleep(100)
   }
 }
 
 export type Load = {
-  paid: Paid[]
+  paid: CapturedPayment[]
   /** Resolves when this many more were paid; rejects with what a client could not bear. */
-  goesOn(payments: number): Promise<void>
+  untilPaid(payments: number): Promise<void>
   /** Resolves with all that were paid. */
-  stop(): Promise<Paid[]>
+  stop(): Promise<CapturedPayment[]>
 }
 
 /** Keeps that many clients paying, one payment after the other, until it is stopped. */
@@ -60,20 +60,20 @@ export function startLoad(
   client: Client,
   { clients, pause_ms = 0 }: { clients: number; pause_ms?: number },
 ): Load {
-  const paid: Paid[] = []
+  const paid: CapturedPayment[] = []
   const stopping = new AbortController()
-  async function keepPaying(): Promise<void> {
+  async function payRepeatedly(): Promise<void> {
     while (!stopping.signal.aborted) {
       paid.push(await pay(client))
       await sleep(pause_ms)
     }
   }
-  const all = Promise.all(Array.from({ length: clients }, keepPaying))
+  const all = Promise.all(Array.from({ length: clients }, payRepeatedly))
   // Told to whoever waits for payments or stops it; until then it is no unhandled rejection.
   all.catch(() => stopping.abort())
   return {
     paid,
-    async goesOn(payments) {
+    async untilPaid(payments) {
       const before = paid.length
       await until(
         `${payments} payments more`,
@@ -102,7 +102,7 @@ async function drained({ sql }: Deployment): Promise<void> {
  * Nothing lost, nothing doubled: each payment that was paid has one row, captured; the processor's own record shows one
  * authorization and one capture of each, and no others; every job ended well; the books balance and show that money.
  */
-export async function expectWhole(deployment: Deployment, paid: Paid[]): Promise<void> {
+export async function expectNothingLost(deployment: Deployment, paid: CapturedPayment[]): Promise<void> {
   const { sql, provider } = deployment
   await drained(deployment)
   const rows = await sql<
@@ -139,7 +139,7 @@ export async function expectWhole(deployment: Deployment, paid: Paid[]): Promise
           { name: 'payment.capture', ...ended },
         ],
   )
-  await checkBooks(deployment)
+  await checkInvariants(deployment)
   const [available] = await sql<{ minor: number | null }[]>`
     select sum(balance_minor)::bigint as minor from ledger_accounts where name = 'available'`
   expect(available!.minor ?? 0).toBe(total)

@@ -6,7 +6,7 @@ import type { Sql } from '#core/db.ts'
  * Loses the first write to `table` of a row for which `when` holds, a condition on `new`. Returns what asserts that one was
  * lost.
  */
-export async function losingOnce(
+export async function loseFirstWrite(
   sql: Sql,
   write: 'insert' | 'update',
   table: string,

@@ -18,7 +18,7 @@ export function hashOf(world: Pick<World, 'env'>): AddressHash {
 }
 
 /** How a message stands, and its job. */
-export async function standsAs({ sql }: World, id: string) {
+export async function readMessageState({ sql }: World, id: string) {
   const [row] = await sql<
     {
       status: string
@@ -77,13 +77,13 @@ export async function postTwilio(
   }
 }
 
-let told = 0
+let message_count = 0
 
 /** Posts an event of an email as whatever watches a relay does. */
 export async function postEmail(
   { config }: { config: Pick<World['config'], 'WEBHOOKS_URL'> },
   event: unknown,
-  { secret, id = `msg_${(told += 1)}`, at = new Date() }: { secret: string; id?: string; at?: Date },
+  { secret, id = `msg_${(message_count += 1)}`, at = new Date() }: { secret: string; id?: string; at?: Date },
 ): Promise<{ status: number; body: any }> {
   const body = JSON.stringify(event)
   const response = await fetch(`${config.WEBHOOKS_URL}/email`, {
@@ -100,6 +100,6 @@ export async function postEmail(
 }
 
 /** The same address, written in another way. */
-export function shouted(address: string): string {
+export function toUpperCaseAddress(address: string): string {
   return bareAddress(address).toUpperCase()
 }

@@ -10,7 +10,7 @@ const SOURCES = '{src,test,sdk/src,sdk/generate,bench,fuzz,torture}/**/*.{ts,tsx
 /** They start whole systems or browsers, and run only if they are changed themselves. */
 const SLOW = /^test\/(?:crash-|browser-|adding-a-|fuzz|torture\.|scripts|sdk-package|startup|supervisor)/
 /** A test that imports a file that imports the changed one. */
-const LONGEST_WAY = 2
+const MAX_IMPORT_DISTANCE = 2
 
 /** The files that differ from origin/main, or from the last commit where there is no such branch; new ones too. */
 export async function changedFiles(root: string): Promise<string[]> {
@@ -37,7 +37,7 @@ export async function nearestTests(
     scores.set(test, Math.min(points, scores.get(test) ?? Infinity))
   for (const file of changed) {
     if (tests.includes(file)) score(file, 0)
-    for (const [test, way] of waysFrom(file, importers)) if (tests.includes(test)) score(test, way)
+    for (const [test, way] of importDistances(file, importers)) if (tests.includes(test)) score(test, way)
     for (const test of tests)
       if (isNamedAfter(test, file)) score(test, 1.5)
       else if (!/\.tsx?$/.test(file) && texts.get(test)!.includes(basename(file))) score(test, 1)
@@ -73,10 +73,10 @@ function importersOf(texts: Map<string, string>, folders: [string, string][]): M
 }
 
 /** How many imports lead from each file to this one, as far as it is looked for. */
-function waysFrom(file: string, importers: Map<string, string[]>): Map<string, number> {
+function importDistances(file: string, importers: Map<string, string[]>): Map<string, number> {
   const ways = new Map<string, number>()
   let last = [file]
-  for (let way = 1; way <= LONGEST_WAY; way += 1) {
+  for (let way = 1; way <= MAX_IMPORT_DISTANCE; way += 1) {
     last = last.flatMap((each) => importers.get(each) ?? []).filter((each) => !ways.has(each))
     for (const each of last) ways.set(each, way)
   }

@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { buildApi } from '#api/app.ts'
 import { createCallerLimit } from '#api/limit.ts'
-import { createLists } from '#api/lists.ts'
-import { createRecent } from '#api/recent.ts'
+import { createListRunner } from '#api/lists.ts'
+import { createRecentNames } from '#api/recent.ts'
 import { createFeedWaiters, createJobWaiters } from '#api/wait.ts'
 import { loadConfig } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
@@ -12,7 +12,7 @@ import { createLog } from '#core/log.ts'
 import { createVault } from '#core/secrets.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { areasOf } from '#domain/areas.ts'
-import { createDoorbell } from '#queue/doorbell.ts'
+import { createWakeUps } from '#queue/wakeup.ts'
 
 /** What an API at `https://api.sluice.test` answers to these paths. It leaves connections open: end the process, or `close`. */
 export async function offlineDocuments<Path extends string>(
@@ -35,14 +35,14 @@ export async function offlineDocuments<Path extends string>(
     areas: areasOf(config),
     sql,
     remembered: async () => undefined,
-    recent_keys: createRecent(1),
+    recent_keys: createRecentNames(1),
     limit,
-    lists: createLists({ long: sql }, 1, limit),
+    runList: createListRunner({ long: sql }, 1, limit),
     log,
     queue,
     vault: createVault(randomBytes(32).toString('base64')),
     hashOf: () => '',
-    doorbell: createDoorbell(queue, 1),
+    wakeups: createWakeUps(queue, 1),
     waiters: createJobWaiters(sql, queue, log),
     feed_waiters: createFeedWaiters(sql, queue, log),
   }

@@ -21,13 +21,13 @@ export async function hasOpenWork(sql: Sql, soon_s: number, unknown_s = soon_s):
 
 /** What is still to be done, whenever that is due: each kind with its count and when the first is due, as text. */
 export async function openWork(sql: Sql): Promise<string[]> {
-  const rows = await sql<{ told: string }[]>`
-    select concat_ws(' ', count(*), name, state, 'due in', round(extract(epoch from min(due_at) - now())), 's') as told
+  const rows = await sql<{ description: string }[]>`
+    select concat_ws(' ', count(*), name, state, 'due in', round(extract(epoch from min(due_at) - now())), 's') as description
     from (
       select name, state, run_at as due_at from jobs where finished_at is null
       union all select kind, state, due_at from notifications where state = 'waiting'
       union all select 'event', 'unsequenced', created_at from unsequenced_events
       union all select 'delivery', 'due', due_at from webhook_due
     ) open group by name, state order by name, state`
-  return rows.map(({ told }) => told)
+  return rows.map(({ description }) => description)
 }

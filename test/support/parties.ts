@@ -1,6 +1,6 @@
 // A recipient and a merchant as any test may make them; their keys are missing.
 
-/** Paid to an account at which everything succeeds. */
+/** CapturedPayment to an account at which everything succeeds. */
 export const RECIPIENT = {
   name: 'Grace Hopper',
   type: 'account',

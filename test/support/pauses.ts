@@ -1,14 +1,14 @@
 // Pauses as a test makes them: by somebody at the machine, for a reason that nobody asks for.
 import type { Sql, Tx } from '#core/db.ts'
 import * as domain from '#domain/jobs/pauses.ts'
-import { byTest } from './environment.ts'
+import { testActor } from './environment.ts'
 
 type Paused = { queue?: string; tenant_id?: string }
 
 export async function pauseJobs(sql: Sql | Tx, what: Paused & { reason?: string }): Promise<void> {
-  await domain.pauseJobs(sql, { reason: 'a test', who: 'test', ...what }, byTest(what.tenant_id ?? null))
+  await domain.pauseJobs(sql, { reason: 'a test', who: 'test', ...what }, testActor(what.tenant_id ?? null))
 }
 
 export async function resumeJobs(sql: Sql | Tx, what: Paused): Promise<void> {
-  await domain.resumeJobs(sql, what, byTest(what.tenant_id ?? null))
+  await domain.resumeJobs(sql, what, testActor(what.tenant_id ?? null))
 }

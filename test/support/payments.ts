@@ -1,7 +1,7 @@
 // Payments as stories need them: created, held, captured, refunded; and waiting for what happens by itself.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { findOurs, openDrift } from '#domain/reconciliation/drift.ts'
+import { findRowSnapshot, openDrift } from '#domain/reconciliation/drift.ts'
 import { BY_CARD, freshKey, type Answer, type Client } from './client.ts'
 import { pauses } from './process.ts'
 import type { Fault } from './providers.ts'
@@ -111,7 +111,7 @@ export async function effectsOf({ provider }: World, payment_intent: string): Pr
 
 /** A drift on record: the processor is said to have captured one less. Stays while nobody reconciles. */
 export async function drift({ sql, tenant_id }: World, payment_id: string): Promise<void> {
-  const found = await findOurs(sql, { tenant_id, subject: 'payment', subject_id: payment_id })
+  const found = await findRowSnapshot(sql, { tenant_id, subject: 'payment', subject_id: payment_id })
   const { ours, since } = found!
   await openDrift(
     sql,

@@ -15,7 +15,7 @@ type OurPayout = {
 }
 
 /** The processor's record of payouts and transfers and ours. */
-export async function disagreementsOfPayouts({
+export async function payoutDisagreements({
   sql,
   provider,
 }: Pick<World, 'sql' | 'provider'>): Promise<{ problem: string }[]> {

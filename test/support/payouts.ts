@@ -70,7 +70,7 @@ export async function accountOf(
 }
 
 /** A payout with what was booked and announced of it: enough to see that two stories ended alike. */
-export async function payoutStory({ sql }: Pick<Books, 'sql'>, id: string) {
+export async function payoutSummary({ sql }: Pick<Books, 'sql'>, id: string) {
   const [payout] = await sql`
     select status, processor_status, paid_minor, returned_minor, failure ->> 'code' as failure,
       (failure -> 'manual')::boolean as manual, processor_reference is not null as known

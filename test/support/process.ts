@@ -29,7 +29,7 @@ export type Process = {
   /** What it has written to standard output and error so far. */
   output(): string
   /** Resolves with the first line, past or to come, that holds this text; rejects when the process ends before. */
-  says(text: string): Promise<string>
+  waitForLine(text: string): Promise<string>
 }
 
 /**
@@ -47,7 +47,7 @@ export async function startProcess(
     root = ROOT,
     cwd = root,
     output: to,
-    onLine,
+    onOutputLine,
   }: {
     args?: string[]
     /** Node's own. */
@@ -61,7 +61,7 @@ export async function startProcess(
     /** The descriptor that it writes to; we read what it writes without. */
     output?: number | undefined
     /** Hears each line as it is written. */
-    onLine?: (line: string) => void
+    onOutputLine?: (line: string) => void
   } = {},
 ): Promise<Process> {
   const child = spawn(process.execPath, [...flags, resolve(root, file), ...args], {
@@ -83,7 +83,7 @@ export async function startProcess(
   })
 
   const lines: string[] = []
-  const listeners = new Set<(line: string) => void>(onLine ? [onLine] : [])
+  const listeners = new Set<(line: string) => void>(onOutputLine ? [onOutputLine] : [])
   const streams = [child.stdout, child.stderr].filter((stream) => stream !== null)
   for (const stream of streams) {
     createInterface({ input: stream }).on('line', (line) => {
@@ -93,9 +93,9 @@ export async function startProcess(
   }
   const output = () => lines.join('\n')
 
-  async function says(text: string): Promise<string> {
-    const said = lines.find((line) => line.includes(text))
-    if (said !== undefined) return said
+  async function waitForLine(text: string): Promise<string> {
+    const reported = lines.find((line) => line.includes(text))
+    if (reported !== undefined) return reported
     return await new Promise((resolve, reject) => {
       const listener = (line: string) => {
         if (!line.includes(text)) return
@@ -110,8 +110,8 @@ export async function startProcess(
   }
 
   async function isReady(text: string): Promise<string> {
-    const patience = setTimeout(() => child.kill('SIGKILL'), START_LIMIT_MS)
-    return await says(text).finally(() => clearTimeout(patience))
+    const timeout = setTimeout(() => child.kill('SIGKILL'), START_LIMIT_MS)
+    return await waitForLine(text).finally(() => clearTimeout(timeout))
   }
 
   return {
@@ -120,8 +120,8 @@ export async function startProcess(
     signal: (signal) => void child.kill(signal),
     async end(signal = 'SIGKILL') {
       child.kill(signal)
-      const patience = setTimeout(() => child.kill('SIGKILL'), END_LIMIT_MS)
-      return await ended.finally(() => clearTimeout(patience))
+      const timeout = setTimeout(() => child.kill('SIGKILL'), END_LIMIT_MS)
+      return await ended.finally(() => clearTimeout(timeout))
     },
     ended,
     closeOutput() {
@@ -133,19 +133,19 @@ export async function startProcess(
       child.once('exit', () => streams.forEach((stream) => stream.resume()))
     },
     output,
-    says,
+    waitForLine,
   }
 }
 
 /** Asks again and again until the answer is neither undefined nor false. Throws after `limit_ms`, naming what was awaited. */
 export async function until<T>(
   what: string,
-  look: () => Promise<T | undefined | false> | T | undefined | false,
+  poll: () => Promise<T | undefined | false> | T | undefined | false,
   limit_ms = 45_000,
 ): Promise<T> {
   const deadline = performance.now() + limit_ms
   for (const pause_ms of pauses()) {
-    const found = await look()
+    const found = await poll()
     if (found !== undefined && found !== false) return found
     if (performance.now() > deadline) break
     await sleep(pause_ms)

@@ -30,7 +30,7 @@ export async function agreed(world: World, proposed: Proposed): Promise<void> {
 }
 
 /** Enters that two operators agreed on each correction that was posted without: for tests that only need transactions. */
-export async function agreeOnAll(world: World): Promise<void> {
+export async function agreeOnAllCorrections(world: World): Promise<void> {
   const [one, other] = [await operator(world), await operator(world)]
   await world.sql`
     insert into proposals (id, tenant_id, kind, currency, amount_minor, reason, proposed_by_id, proposed_by, expires_at,

@@ -4,7 +4,7 @@ import type { AiEmulatorOptions } from '#emulators/ai/main.ts'
 import type { SmtpEmulatorOptions } from '#emulators/smtp/main.ts'
 import type { StripeEmulatorOptions } from '#emulators/stripe/main.ts'
 import type { TwilioEmulatorOptions } from '#emulators/twilio/main.ts'
-import { EVENT_TYPES } from '#providers/stripe/news.ts'
+import { EVENT_TYPES } from '#providers/stripe/events.ts'
 import type { Process } from './process.ts'
 
 type EmulatorOptions = {
@@ -29,7 +29,7 @@ export type ProviderName = keyof Changes
 export type EmulatorChanges = { [Name in ProviderName]?: Changes[Name] }
 
 /** The addresses of an emulator. */
-export type Told = { url: string } & Record<string, string>
+export type ProviderAddresses = { url: string } & Record<string, string>
 
 type Row<Own> = {
   api_key: string
@@ -44,7 +44,7 @@ type Row<Own> = {
   /** The variables of the product that are the same wherever the provider is. */
   variables: Record<string, string>
   /** Those that say where it is, by what the emulator told: `url`, where its control API is, and its other addresses. */
-  places: (told: Told) => Record<string, string>
+  places: (told: ProviderAddresses) => Record<string, string>
   /** What it calls the address of its control API; `<name>_url` unless told. */
   control?: string
   /** In this process. As one of its own it is `src/emulators/<name>/main.ts` and says `<name>_url` when it is ready. */
@@ -116,7 +116,7 @@ type Filter = Record<string, string | number>
 export type Provider = {
   url: string
   /** Its addresses. */
-  told: Told
+  told: ProviderAddresses
   api_key: string
   /** What it signs its notifications with. */
   webhook_secret: string
@@ -167,12 +167,14 @@ export async function startProviders(
   return providers
 }
 
-/** The variables that configure the product for all providers. `toldOf`: the addresses of one. */
-export function providerVariables(toldOf: (name: ProviderName) => Told): Record<string, string> {
+/** The variables that configure the product for all providers. `addressesOf`: the addresses of one. */
+export function providerVariables(
+  addressesOf: (name: ProviderName) => ProviderAddresses,
+): Record<string, string> {
   const all: Record<string, string> = {}
   for (const name of NAMES) {
     const { variables, webhooks, places } = PROVIDERS[name]
-    Object.assign(all, variables, places(toldOf(name)))
+    Object.assign(all, variables, places(addressesOf(name)))
     if (webhooks !== null && webhooks.variable !== null) all[webhooks.variable] = webhooks.secret
   }
   return all
@@ -184,7 +186,7 @@ async function startEmulator<Name extends ProviderName>(
   name: Name,
   { launch, webhooks_url, only_needed = false, data_dir, record_requests = true }: ProviderOptions,
   own: Changes[Name] | undefined,
-): Promise<Told> {
+): Promise<ProviderAddresses> {
   const { api_key, webhooks, start, control = `${name}_url` } = PROVIDERS[name]
   const usual: EmulatorOptions = {
     port: 0,
@@ -217,7 +219,7 @@ async function startEmulator<Name extends ProviderName>(
 }
 
 /** The handle of an emulator that runs at these addresses, whoever started it. */
-export function handleOf(name: ProviderName, told: Told): Provider {
+export function handleOf(name: ProviderName, told: ProviderAddresses): Provider {
   const { url } = told
   async function control(method: string, path: string, body?: object): Promise<any> {
     const response = await fetch(`${url}/_emulator${path}`, {

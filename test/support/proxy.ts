@@ -36,12 +36,12 @@ export async function startProxy(url: string): Promise<Proxy> {
   const sockets = new Set<Socket>()
   const freezers = new Set<() => void>()
   const silent = new Set<Socket>()
-  let needles: string[] = []
+  let withheld_texts: string[] = []
   let swallowed: string | null = null
   /** What was held back on them never comes. */
-  const spoilt = new Set<Socket>()
+  const stalled = new Set<Socket>()
   let delay_ms = 0
-  let stand_in: ((request: Buffer) => string) | null = null
+  let answerer: ((request: Buffer) => string) | null = null
   let replaced: [text: string, by: string] | null = null
 
   /** Carries one direction of a connection: late where it must be, and always in order. */
@@ -60,7 +60,7 @@ export async function startProxy(url: string): Promise<Proxy> {
     }
   }
   const server = createServer((client) => {
-    const answer = stand_in
+    const answer = answerer
     if (answer !== null) {
       sockets.add(client)
       client.on('error', () => {})
@@ -80,7 +80,7 @@ export async function startProxy(url: string): Promise<Proxy> {
     client.on('close', () => {
       freezers.delete(freeze)
       silent.delete(client)
-      spoilt.delete(client)
+      stalled.delete(client)
     })
     for (const [one, other] of [
       [client, upstream],
@@ -95,13 +95,13 @@ export async function startProxy(url: string): Promise<Proxy> {
       })
     }
     client.on('data', (data) => {
-      if (needles.some((text) => data.includes(text))) {
+      if (withheld_texts.some((text) => data.includes(text))) {
         withheld = true
-        spoilt.add(client)
+        stalled.add(client)
       }
       if (swallowed !== null && data.includes(swallowed)) {
         frozen = true
-        spoilt.add(client)
+        stalled.add(client)
       }
       if (!frozen) ask(data)
     })
@@ -117,16 +117,16 @@ export async function startProxy(url: string): Promise<Proxy> {
   const cut = () => {
     for (const socket of sockets) socket.destroy()
   }
-  const endSpoilt = () => {
-    for (const socket of spoilt) socket.destroy()
+  const endStalled = () => {
+    for (const socket of stalled) socket.destroy()
   }
   const through = new URL(url)
   through.port = String((server.address() as AddressInfo).port)
   return {
     url: through.href,
     withholdAnswersTo(...texts) {
-      needles = texts
-      if (texts.length === 0) endSpoilt()
+      withheld_texts = texts
+      if (texts.length === 0) endStalled()
     },
     freeze() {
       for (const freeze of freezers) freeze()
@@ -134,13 +134,13 @@ export async function startProxy(url: string): Promise<Proxy> {
     frozen: () => silent.size,
     swallow(text) {
       swallowed = text
-      if (text === null) endSpoilt()
+      if (text === null) endStalled()
     },
     delay(ms) {
       delay_ms = ms
     },
     answerWith(answer) {
-      stand_in = answer
+      answerer = answer
       cut()
     },
     replaceInAnswers(text, by = '') {

@@ -71,7 +71,7 @@ function resetNow(socket: Socket): void {
 }
 
 /** Sends these bytes and resets the connection before anybody can have read them. */
-export async function leaveAtOnce(url: string, bytes: string): Promise<void> {
+export async function sendAndReset(url: string, bytes: string): Promise<void> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
   await once(socket, 'connect')

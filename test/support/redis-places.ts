@@ -9,7 +9,7 @@ import { makeFolder } from './folders.ts'
 import { until } from './process.ts'
 import { needRedis } from './redis.ts'
 
-export type RedisPlaces = {
+export type RedisDeployment = {
   url: string
   /** The port of the server that takes writes to `key`; undefined while none does. */
   primaryOf(key: string): Promise<number | undefined>
@@ -25,11 +25,11 @@ export type RedisPlaces = {
 /** Of all of them: replicas ask their primary with it. */
 const PASSWORD = 'of-all-places'
 /** Nothing is kept, also not what a primary once sent. */
-const FORGETFUL = { appendonly: 'no', 'rdb-del-sync-files': 'yes', masterauth: PASSWORD }
+const NO_PERSISTENCE = { appendonly: 'no', 'rdb-del-sync-files': 'yes', masterauth: PASSWORD }
 const SLOTS = 16_384
 const MASTERS = 3
 /** How long a server may be silent before the others replace it. */
-const PATIENCE_MS = '1000'
+const NODE_TIMEOUT_MS = '1000'
 
 type Node = {
   settings: Record<string, string>
@@ -55,7 +55,7 @@ async function launch(
     data_dir,
     port,
     password: PASSWORD,
-    settings: { ...FORGETFUL, ...settings },
+    settings: { ...NO_PERSISTENCE, ...settings },
   })
   const client = new Redis(server.url, { retryStrategy: () => 200, maxRetriesPerRequest: 1 })
   client.on('error', () => {})
@@ -82,9 +82,9 @@ async function flushAll(nodes: Node[]): Promise<void> {
   await Promise.any(living.map(({ client }) => client.flushall()))
 }
 
-async function killAll(takers: () => Promise<Node[]>): Promise<void> {
+async function killNodes(writableNodes: () => Promise<Node[]>): Promise<void> {
   const found = await until('a server takes writes', async () => {
-    const nodes = await takers()
+    const nodes = await writableNodes()
     return nodes.length > 0 && nodes
   })
   for (const node of found) await kill(node)
@@ -96,12 +96,12 @@ async function stopAll(nodes: Node[]): Promise<void> {
   await Promise.all(nodes.map(({ folder }) => folder.remove()))
 }
 
-export async function startRedisCluster(): Promise<RedisPlaces> {
+export async function startRedisCluster(): Promise<RedisDeployment> {
   const nodes = await Promise.all(
     Array.from({ length: 2 * MASTERS }, async () => {
       const bus = await freePort('127.0.0.1')
       return await startNode(
-        { 'cluster-enabled': 'yes', 'cluster-port': String(bus), 'cluster-node-timeout': PATIENCE_MS },
+        { 'cluster-enabled': 'yes', 'cluster-port': String(bus), 'cluster-node-timeout': NODE_TIMEOUT_MS },
         bus,
       )
     }),
@@ -115,10 +115,10 @@ export async function startRedisCluster(): Promise<RedisPlaces> {
   }
   for (const { server, bus } of nodes.slice(1))
     await nodes[0]!.client.call('CLUSTER', 'MEET', '127.0.0.1', server.port, bus)
-  const whole = (lines: string) =>
+  const isComplete = (lines: string) =>
     lines.split('\n').filter((line) => / connected/.test(line)).length === nodes.length
   for (const { client } of nodes)
-    await until('they know each other', async () => whole(String(await client.call('CLUSTER', 'NODES'))))
+    await until('they know each other', async () => isComplete(String(await client.call('CLUSTER', 'NODES'))))
   for (const [index, { client }] of nodes.slice(MASTERS).entries()) {
     const id = await masters[index]!.client.call('CLUSTER', 'MYID')
     await client.call('CLUSTER', 'REPLICATE', String(id))
@@ -131,8 +131,8 @@ export async function startRedisCluster(): Promise<RedisPlaces> {
       String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
     )
 
-  async function takers(key: string): Promise<Node[]> {
-    const takes = await Promise.all(
+  async function writableNodes(key: string): Promise<Node[]> {
+    const is_writable = await Promise.all(
       nodes.map(
         async ({ client, alive }) =>
           alive &&
@@ -142,19 +142,19 @@ export async function startRedisCluster(): Promise<RedisPlaces> {
           )),
       ),
     )
-    return nodes.filter((_node, index) => takes[index])
+    return nodes.filter((_node, index) => is_writable[index])
   }
   return {
     url: `redis+cluster://:${PASSWORD}@${nodes.map(({ server }) => `127.0.0.1:${server.port}`).join(',')}`,
-    killPrimaryOf: (key) => killAll(() => takers(key)),
-    primaryOf: async (key) => (await takers(key))[0]?.server.port,
+    killPrimaryOf: (key) => killNodes(() => writableNodes(key)),
+    primaryOf: async (key) => (await writableNodes(key))[0]?.server.port,
     revive: () => reviveAll(nodes),
     flush: () => flushAll(nodes),
     stop: () => stopAll(nodes),
   }
 }
 
-export async function startRedisSentinels(): Promise<RedisPlaces> {
+export async function startRedisSentinels(): Promise<RedisDeployment> {
   const program = findProgram(['redis-server', 'valkey-server'])
   if (program === null) throw new Error('this test needs redis-server or valkey-server on the PATH')
   const nodes = [await startNode({}), await startNode({})]
@@ -174,7 +174,7 @@ export async function startRedisSentinels(): Promise<RedisPlaces> {
         `dir ${path}`,
         `sentinel monitor sluice 127.0.0.1 ${primary.server.port} 2`,
         `sentinel auth-pass sluice ${PASSWORD}`,
-        `sentinel down-after-milliseconds sluice ${PATIENCE_MS}`,
+        `sentinel down-after-milliseconds sluice ${NODE_TIMEOUT_MS}`,
         'sentinel failover-timeout sluice 5000',
       ]
       await writeFile(file, `${lines.join('\n')}\n`)
@@ -201,12 +201,12 @@ export async function startRedisSentinels(): Promise<RedisPlaces> {
   }
 
   async function primaries(): Promise<Node[]> {
-    const told = await Promise.all(nodes.map(({ client }) => client.info('replication').catch(() => '')))
-    return nodes.filter(({ alive }, index) => alive && told[index]!.includes('role:master'))
+    const info = await Promise.all(nodes.map(({ client }) => client.info('replication').catch(() => '')))
+    return nodes.filter(({ alive }, index) => alive && info[index]!.includes('role:master'))
   }
   return {
     url: `redis+sentinel://:${PASSWORD}@${sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',')}/sluice`,
-    killPrimaryOf: () => killAll(primaries),
+    killPrimaryOf: () => killNodes(primaries),
     primaryOf: async () => (await primaries())[0]?.server.port,
     revive: () => reviveAll(nodes),
     flush: () => flushAll(nodes),

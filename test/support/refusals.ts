@@ -77,7 +77,7 @@ async function notRefused(
   bodies: (string | Buffer)[],
   { status = 400, headers = {}, routes = WRITES, param }: Expected = {},
 ): Promise<string[]> {
-  const wrong: string[] = []
+  const not_refused: string[] = []
   for (const body of bodies) {
     for (const route of routes) {
       const before = await stored(world)
@@ -85,13 +85,13 @@ async function notRefused(
       const bytes = requestBytes(method, path, { ...jsonHeaders(world), ...headers }, body)
       const answer = await sendBytes(world.client.url, bytes)
       const error = answer.body?.error
-      const told =
+      const explained =
         typeof error?.code === 'string' &&
         /\w/.test(error.message) &&
         (param === undefined || error.param === param)
-      if (answer.status !== status || !told || (await stored(world)) !== before)
-        wrong.push(`${route} ${body.toString().slice(0, 200)} => ${answer.status} ${answer.text}`)
+      if (answer.status !== status || !explained || (await stored(world)) !== before)
+        not_refused.push(`${route} ${body.toString().slice(0, 200)} => ${answer.status} ${answer.text}`)
     }
   }
-  return wrong
+  return not_refused
 }

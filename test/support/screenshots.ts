@@ -21,9 +21,9 @@ const IMAGES = join(ROOT, 'docs/images')
 const DESK = { width: 1280, height: 760 }
 const PHONE = { width: 390, height: 844 }
 /** What a picture may weigh; twice as sharp where that fits. */
-const MOST_BYTES = 150_000
+const MAX_IMAGE_BYTES = 150_000
 /** How long the figures are waited for. */
-const COUNTED_MS = 100_000
+const ROLLUP_TIMEOUT_MS = 100_000
 
 type Picture = { name: string; path: string; dark?: boolean; phone?: boolean; whole?: boolean }
 type Running = {
@@ -125,7 +125,7 @@ async function counted(page: Page): Promise<void> {
       out_by_minute.some((jobs) => jobs > 0),
     )
   }
-  const end = Date.now() + COUNTED_MS
+  const end = Date.now() + ROLLUP_TIMEOUT_MS
   while (!(await done()) && Date.now() < end) await page.waitForTimeout(1_000)
 }
 
@@ -135,7 +135,7 @@ async function take(picture: Picture): Promise<string> {
   for (const scale of [2, 1]) {
     await shoot(picture, file, scale)
     const { size } = await stat(file)
-    if (size <= MOST_BYTES || scale === 1) return `${picture.name}.png ${Math.round(size / 1000)} kB`
+    if (size <= MAX_IMAGE_BYTES || scale === 1) return `${picture.name}.png ${Math.round(size / 1000)} kB`
   }
   return ''
 }

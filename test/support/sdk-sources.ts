@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { format, type FormatConfig } from 'oxfmt'
 import { DECIMALS, STEPS } from '#core/money.ts'
-import { TYPE_PATTERNS } from '#domain/events.ts'
+import { EVENT_TYPE_PATTERNS } from '#domain/events.ts'
 import { generateSdk } from '../../sdk/generate.ts'
 import { answersFile } from '../../sdk/generate/answers.ts'
 import { filtersFile } from '../../sdk/generate/filters.ts'
@@ -23,7 +23,7 @@ export async function sdkSources(): Promise<Map<string, string>> {
   const { '/openapi.json': document } = await offlineDocuments(['/openapi.json'])
   const patterns = `// What endpoints and filters can name: all events, those of a noun, and each type.
 
-export const EVENT_PATTERNS = ${JSON.stringify(TYPE_PATTERNS)}`
+export const EVENT_PATTERNS = ${JSON.stringify(EVENT_TYPE_PATTERNS)}`
   const currencies = `// The currencies that the API takes, each with the decimals of its amounts, and those that are settled in steps.
 
 export const DECIMALS: Readonly<Record<string, number>> = ${JSON.stringify(DECIMALS)}

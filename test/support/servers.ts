@@ -31,18 +31,20 @@ export default async function setup(project: TestProject): Promise<() => Promise
   let running: Server | undefined
   const begin = async () => {
     running =
-      givenPostgres() ??
+      providedPostgres() ??
       (await startPostgres({ data_dir: join(folder.path, 'postgres'), settings: SETTINGS }))
     await countStatements(running.url)
     return running
   }
-  const servers = createServer(async (connection) => {
+  const servers = createServer((connection) => {
     connection.on('error', () => {})
-    const answer = await (starting ??= begin()).then(
-      ({ url }) => ({ url }),
-      (error: Error) => ({ error: error.message }),
-    )
-    connection.end(JSON.stringify(answer))
+    starting ??= begin()
+    void starting
+      .then(
+        ({ url }) => ({ url }),
+        (error: Error) => ({ error: error.message }),
+      )
+      .then((response) => connection.end(JSON.stringify(response)))
   })
   const socket = join(folder.path, 'servers.sock')
   servers.listen(socket)
@@ -71,7 +73,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
 }
 
 /** A server of another version, to see that all works there too: an empty one with the settings below, and its superuser. */
-function givenPostgres(): Server | undefined {
+function providedPostgres(): Server | undefined {
   const url = process.env.TEST_DATABASE_URL
   return url === undefined ? undefined : { url, pid: 0, stop: () => Promise.resolve() }
 }

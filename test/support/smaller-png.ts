@@ -20,11 +20,11 @@ export function smallerPng(png: Buffer): Buffer {
   const packed = Object.values(FILTERS).map((filter) =>
     deflateSync(filtered(rows, filter), { level: 9, memLevel: 9 }),
   )
-  const [least] = packed.toSorted((a, b) => a.length - b.length)
+  const [smallest] = packed.toSorted((a, b) => a.length - b.length)
   return Buffer.concat([
     png.subarray(0, SIGNATURE_BYTES),
     chunk('IHDR', header),
-    chunk('IDAT', least!),
+    chunk('IDAT', smallest!),
     chunk('IEND', Buffer.alloc(0)),
   ])
 }

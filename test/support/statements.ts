@@ -98,7 +98,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'sweep of old texts, unheard SMS and old counts',
     tables: ['messages', 'message_limits'],
-    part: /from messages where (content is not null and created_at <= now\(\)|ask_at <= now\(\))|select tenant_id, scope from message_limits where window_start </,
+    part: /from messages where (content is not null and created_at <= now\(\)|lookup_at <= now\(\))|select tenant_id, scope from message_limits where window_start </,
     reason: 'finds what the clock asks for; what is done about it names the tenant',
   },
   {
@@ -162,7 +162,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'drifts of what is unknown',
     tables: ['jobs', 'drifts'],
-    part: /from jobs j cross join lateral \(\) u where j\.finished_at is null and j\.unknown_since is not null and j\.subject_id is not null|update drifts d set mended_at = now\(\) where d\.mended_at is null and d\.state = \$\d+ and not exists|from drifts where mended_at is null group by state/,
+    part: /from jobs j cross join lateral \(\) u where j\.finished_at is null and j\.unknown_since is not null and j\.subject_id is not null|update drifts d set resolved_at = now\(\) where d\.resolved_at is null and d\.state = \$\d+ and not exists|from drifts where resolved_at is null group by state/,
     reason: 'brings all in line at once; what is opened names its tenant',
   },
   {
@@ -272,19 +272,22 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   },
 ]
 
-type Unfenced = { table: string; part: string }
+type ReferenceWithoutTenant = { table: string; part: string }
 
 /**
  * The references of a statement to tenants' `tables` that name no tenant and are not allowed to. A reference names it when
  * its own part of the statement (CTE, sub-query, branch of a union) compares its `tenant_id` or, inserting, writes it.
  */
-export function unfenced(statement: string, tables: ReadonlySet<string>): Unfenced[] {
+export function referencesWithoutTenant(
+  statement: string,
+  tables: ReadonlySet<string>,
+): ReferenceWithoutTenant[] {
   const text = statement
     .replaceAll(/--[^\n]*|\/\*[\s\S]*?\*\//g, ' ')
     .replaceAll(/\s+/g, ' ')
     .replaceAll('"', '')
     .toLowerCase()
-  const found: Unfenced[] = []
+  const found: ReferenceWithoutTenant[] = []
   for (const match of text.matchAll(REFERENCE)) {
     const { keyword, table, alias } = match.groups as { keyword: string; table: string; alias?: string }
     if (!tables.has(table)) continue
@@ -382,7 +385,7 @@ export async function auditStatements(server_url: string, template: string): Pro
       where r.rolname = any(${USERS_OF_PROCESSES})`
     const tables = await tenantTables(server_url, template)
     return statements.flatMap(({ query }) =>
-      unfenced(query, tables).map(
+      referencesWithoutTenant(query, tables).map(
         ({ table, part }) => `A statement touches ${table} without its tenant_id:\n  ${part}\nin\n${query}\n`,
       ),
     )

@@ -49,10 +49,10 @@ export async function eventsAbout(stripe: Stripe, id: string): Promise<string[]>
 /** Its effects, each with its amount and who caused it. */
 export async function effectsAbout(
   control: ReturnType<typeof clientsOf>['control'],
-  noun: string,
+  resource: string,
   id: string,
 ): Promise<[string, number, string][]> {
-  const { data } = await control('GET', `effects?${noun}=${id}`)
+  const { data } = await control('GET', `effects?${resource}=${id}`)
   return data.map((line: any) => [line.effect, line.amount, line.source])
 }
 

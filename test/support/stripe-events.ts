@@ -2,7 +2,7 @@
 import { expect } from 'vitest'
 import { derivedId } from '#core/ids.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
-import { readEvent } from '#providers/stripe/news.ts'
+import { readEvent } from '#providers/stripe/events.ts'
 import { eventually } from './payments.ts'
 import type { World } from './world.ts'
 
@@ -31,7 +31,7 @@ export async function listEvents(
       headers: { authorization: `Bearer ${api_key}` },
     })
     const page = (await response.json()) as { data: StripeEvent[]; has_more: boolean }
-    events.push(...page.data.filter((event) => all_kinds || readEvent(event)?.matters === true))
+    events.push(...page.data.filter((event) => all_kinds || readEvent(event)?.is_relevant === true))
     if (!page.has_more) break
     after = `&starting_after=${page.data.at(-1)!.id}`
   }
@@ -60,7 +60,7 @@ export async function eventsOf(world: World, reference: string, all?: StripeEven
 }
 
 /** An event that the emulator did not make. */
-export function madeUp(type: string, object: Record<string, unknown>): StripeEvent {
+export function fabricatedEvent(type: string, object: Record<string, unknown>): StripeEvent {
   counter += 1
   return { id: `evt_made_up_${process.pid}_${counter}`, type, data: { object } }
 }
@@ -75,7 +75,7 @@ export async function deliver(world: World, event: StripeEvent): Promise<Webhook
 
 /** Posts events, as many at once as a processor has connections; answers in their order. */
 export async function deliverAll(world: World, events: readonly StripeEvent[]): Promise<WebhookAnswer[]> {
-  return await spread(events, 100, (event) => deliver(world, event))
+  return await mapConcurrently(events, 100, (event) => deliver(world, event))
 }
 
 /**
@@ -95,9 +95,9 @@ export async function deliverInRounds(world: World, orders: StripeEvent[][]): Pr
 }
 
 /** What is parked looks again now, and not some seconds later. */
-export async function lookAgain({ sql }: World): Promise<void> {
+export async function retryParked({ sql }: World): Promise<void> {
   await sql`
-    update jobs j set run_at = now(), rung_at = null from notifications n
+    update jobs j set run_at = now(), wakeup_sent_at = null from notifications n
     where n.state = 'parked' and j.id = n.id and j.state = 'ready' and j.run_at > now()`
 }
 
@@ -105,7 +105,7 @@ export async function lookAgain({ sql }: World): Promise<void> {
  * Each object is told of in an order of its own, which names all its events by their place in time; then all is told
  * once more, and nothing is left to do.
  */
-export async function tellInOrders(world: World, references: string[], orders: number[][]): Promise<void> {
+export async function deliverInOrders(world: World, references: string[], orders: number[][]): Promise<void> {
   const all = await listEvents(world)
   const told = await Promise.all(references.map((reference) => eventsOf(world, reference, all)))
   for (const [nth, events] of told.entries()) expect(events).toHaveLength(orders[nth]!.length)
@@ -114,12 +114,12 @@ export async function tellInOrders(world: World, references: string[], orders: n
     orders.map((order, nth) => order.map((index) => told[nth]![index]!)),
   )
   await deliverAll(world, told.flat())
-  await lookAgain(world)
+  await retryParked(world)
   await world.drain()
 }
 
 /** Does the work of each item, so many at once; answers in their order. */
-export async function spread<T, R>(
+export async function mapConcurrently<T, R>(
   items: readonly T[],
   at_once: number,
   work: (item: T, index: number) => Promise<R>,
@@ -172,7 +172,7 @@ export async function tried(world: World, events: StripeEvent[]): Promise<void> 
 }
 
 /** A payment with what was booked for it: enough to see that two stories ended alike. */
-export async function storyOf(world: World, payment_id: string) {
+export async function paymentSummary(world: World, payment_id: string) {
   const [payment] = await world.sql`
     select status, processor_reference is not null as known, amount_capturable_minor, amount_captured_minor,
       amount_refunded_minor, amount_refund_reserved_minor, cancellation_reason, failure ->> 'code' as failure

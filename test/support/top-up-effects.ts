@@ -38,9 +38,9 @@ export function topUpDisagreements(
 ): { problem: string; [fact: string]: unknown }[] {
   const of_top_ups = effects.filter(({ topup }) => topup !== undefined)
   const byId = Map.groupBy(of_top_ups, ({ topup, metadata }) => metadata['sluice_top_up_id'] ?? topup!)
-  const known = new Set<string>()
+  const our_ids = new Set<string>()
   const problems = ours.flatMap(({ id, open, came, went, ...top_up }) => {
-    known.add(id)
+    our_ids.add(id)
     const theirs = byId.get(id) ?? []
     const count = (effect: string) => theirs.filter((each) => each.effect === effect).length
     const facts = { id, ...top_up, theirs }
@@ -58,11 +58,12 @@ export function topUpDisagreements(
       ? [{ problem: 'what a top-up moved differs', ...facts }]
       : []
   })
-  const strange = [...byId].filter(
-    ([id, theirs]) => !known.has(id) && theirs.some(({ metadata }) => metadata['application'] !== 'another'),
+  const unknown = [...byId].filter(
+    ([id, theirs]) =>
+      !our_ids.has(id) && theirs.some(({ metadata }) => metadata['application'] !== 'another'),
   )
   return [
     ...problems,
-    ...strange.map(([id, theirs]) => ({ problem: 'a top-up of nothing that we know', id, theirs })),
+    ...unknown.map(([id, theirs]) => ({ problem: 'a top-up of nothing that we know', id, theirs })),
   ]
 }

@@ -16,7 +16,7 @@ export async function topUp(
 }
 
 /** Somebody makes a top-up without us, of which nothing comes by itself; answers the processor's id of it. */
-export async function topUpElsewhere(
+export async function topUpAtProcessor(
   { provider }: Pick<World, 'provider'>,
   fields: Record<string, string>,
   headers: Record<string, string> = {},

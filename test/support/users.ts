@@ -26,5 +26,5 @@ export function asUser(role: ProcessRole, env: Record<string, string>): Record<s
   return { ...env, DATABASE_URL: urlAs(role, env['DATABASE_URL']!) }
 }
 
-/** Tells statements of the product's processes from those of the tests, which are the owner's. */
+/** Effects statements of the product's processes from those of the tests, which are the owner's. */
 export const USERS_OF_PROCESSES = ['api', 'webhooks', 'worker', 'dashboard'].map((role) => `${PREFIX}${role}`)

@@ -97,7 +97,7 @@ export async function askProvider(
 }
 
 /** A verification as two stories can be compared by. */
-export async function verificationStory({ sql }: Pick<Books, 'sql'>, id: string) {
+export async function verificationSummary({ sql }: Pick<Books, 'sql'>, id: string) {
   const [verification] = await sql`
     select status, failure ->> 'code' as failure, decision, decided_by, provider_reference is not null as known,
       links = '{}' as no_links

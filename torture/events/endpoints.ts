@@ -2,28 +2,33 @@
 import { randomUUID } from 'node:crypto'
 import type { Answer, Client } from '#test/client.ts'
 import { until } from '#test/process.ts'
-import type { KnownEndpoint, Receivers } from './receivers.ts'
+import type { ReceiverEndpoint, Receivers } from './receivers.ts'
 
 /** One of each kind; which types go there. */
-type Wanted = { receiver: 'good' | 'bad'; ordered: boolean; types: string[] }
+type EndpointSpec = { receiver: 'good' | 'bad'; ordered: boolean; types: string[] }
 
 const LIMIT_MS = 90_000
 /** A request may be on its way for so long. */
-const UNDER_WAY_MS = 20_000
+const MAX_REQUEST_AGE_MS = 20_000
 
 /** For a tenant with little to tell. */
-export const OF_EVERYTHING: Wanted[] = wanted(['*'], ['*'], ['*'], ['*'])
+export const ALL_EVENTS_ENDPOINTS: EndpointSpec[] = endpointSpecs(['*'], ['*'], ['*'], ['*'])
 /** For the tenant of most of the load: less than half of its events, because all processes share two cores. */
-export const OF_THE_BUSY: Wanted[] = wanted(
+export const BUSY_TENANT_ENDPOINTS: EndpointSpec[] = endpointSpecs(
   ['payment.captured', 'refund.*', 'customer.*'],
   ['payout.*'],
   ['kyc.*', 'message.*'],
   ['kyc.*'],
 )
 /** Of so many tenants with little to tell one has endpoints, and one that follows its feed. */
-export const ONE_LISTENS_OF = 4
+export const TENANTS_PER_SUBSCRIBER = 4
 
-function wanted(good: string[], good_ordered: string[], bad: string[], bad_ordered: string[]): Wanted[] {
+function endpointSpecs(
+  good: string[],
+  good_ordered: string[],
+  bad: string[],
+  bad_ordered: string[],
+): EndpointSpec[] {
   return [
     { receiver: 'good', ordered: false, types: good },
     { receiver: 'good', ordered: true, types: good_ordered },
@@ -37,7 +42,7 @@ export async function makeEndpoints(
   receivers: Receivers,
   clients: Client[],
   tenant_id: string,
-  all: Wanted[],
+  all: EndpointSpec[],
 ): Promise<void> {
   await Promise.all(all.map((each) => makeEndpoint(receivers, clients, tenant_id, each)))
 }
@@ -46,7 +51,7 @@ async function makeEndpoint(
   { url, endpoints }: Receivers,
   clients: Client[],
   tenant_id: string,
-  { receiver, ordered, types }: Wanted,
+  { receiver, ordered, types }: EndpointSpec,
 ): Promise<void> {
   const name = `${receiver}-${ordered ? 'ordered' : 'any'}-${tenant_id}`
   const body = {
@@ -56,20 +61,28 @@ async function makeEndpoint(
     ordered,
     ...(!ordered && { max_in_flight: 20 }),
   }
-  let made = await answered(clients, '/v1/webhook_endpoints', body)
+  let created = await postUntilAnswered(clients, '/v1/webhook_endpoints', body)
   // The answer with the secret was lost: it is in no other.
-  const rotated = made.secret === null
-  while (made.secret === null) {
+  const rotated = created.secret === null
+  while (created.secret === null) {
     const rotation = { idempotency_key: randomUUID(), grace_s: 0 }
-    made = await answered(clients, `/v1/webhook_endpoints/${made.id}/rotate_secret`, rotation)
+    created = await postUntilAnswered(clients, `/v1/webhook_endpoints/${created.id}/rotate_secret`, rotation)
   }
-  const judged_from = performance.now() + (rotated ? UNDER_WAY_MS : 0)
-  const secrets = [made.secret]
-  const known: KnownEndpoint = { name, id: made.id, tenant_id, types, ordered, secrets, judged_from }
-  endpoints.set(name, known)
+  const verified_from = performance.now() + (rotated ? MAX_REQUEST_AGE_MS : 0)
+  const secrets = [created.secret]
+  const endpoint: ReceiverEndpoint = {
+    name,
+    id: created.id,
+    tenant_id,
+    types,
+    ordered,
+    secrets,
+    verified_from,
+  }
+  endpoints.set(name, endpoint)
 }
 
-async function answered(
+async function postUntilAnswered(
   clients: Client[],
   path: string,
   body: object,

@@ -6,7 +6,7 @@ import type { Problem } from '#test/invariants.ts'
 type SeenEvent = { id: string; sequence: number }
 
 /** What a reader of the feed sees whose events get their numbers as they are written. */
-export const GAP = 'the feed has a gap'
+export const FEED_GAP = 'the feed has a gap'
 
 export type Follower = {
   tenant_id: string
@@ -20,10 +20,10 @@ export type Follower = {
 
 const PAGE = 100
 const WAIT_S = 10
-const AGAIN_MS = 250
+const RETRY_DELAY_MS = 250
 
 /** Asks each API in turn; what is not answered is asked for again. */
-export function follow(clients: Client[], tenant_id: string): Follower {
+export function followFeed(clients: Client[], tenant_id: string): Follower {
   const seen: SeenEvent[] = []
   const problems: Problem[] = []
   let after = 0
@@ -39,18 +39,18 @@ export function follow(clients: Client[], tenant_id: string): Follower {
       return false
     }
     for (const { id, sequence } of answer.body as SeenEvent[]) {
-      if (sequence !== after + 1) problems.push({ problem: GAP, tenant_id, after, sequence })
+      if (sequence !== after + 1) problems.push({ problem: FEED_GAP, tenant_id, after, sequence })
       after = sequence
       seen.push({ id, sequence })
     }
     return true
   }
 
-  async function go(): Promise<void> {
+  async function readAll(): Promise<void> {
     for (let turn = 0; !stopping.signal.aborted; turn++)
-      if (!(await read(clients[turn % clients.length]!))) await sleep(AGAIN_MS)
+      if (!(await read(clients[turn % clients.length]!))) await sleep(RETRY_DELAY_MS)
   }
-  void go()
+  void readAll()
   return {
     tenant_id,
     seen,

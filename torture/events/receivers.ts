@@ -8,10 +8,10 @@ import { Webhook } from 'standardwebhooks'
 import type { Problem } from '#test/invariants.ts'
 import { HOST } from '#test/environment.ts'
 import type { Random } from '../random.ts'
-import { answerBadly, LOST_UNREAD, MANNERS, type Manner } from './manners.ts'
+import { misbehave, RESET_UNREAD, BEHAVIOR_PROBABILITIES, type Behavior } from './receiver-behavior.ts'
 
 /** An endpoint as a receiver knows it; its name is the path of its URL. */
-export type KnownEndpoint = {
+export type ReceiverEndpoint = {
   name: string
   id: string
   tenant_id: string
@@ -20,7 +20,7 @@ export type KnownEndpoint = {
   /** Any of them may sign. */
   secrets: string[]
   /** From then on, on the clock of `performance.now()`, all that arrives is signed by its secrets. */
-  judged_from: number
+  verified_from: number
 }
 
 /** A request that was read. Clock: `performance.now()`. */
@@ -31,12 +31,12 @@ export type Arrival = {
   /** When its head was there. */
   at: number
   /** When it was answered 2xx; null: it was not. */
-  taken_at: number | null
+  accepted_at: number | null
 }
 
 export type Receivers = {
   url: Record<'good' | 'bad', string>
-  endpoints: Map<string, KnownEndpoint>
+  endpoints: Map<string, ReceiverEndpoint>
   arrivals: Arrival[]
   /** The first body that came of each event. */
   bodies: Map<string, string>
@@ -44,26 +44,27 @@ export type Receivers = {
   /** Resolves with the id of the next event for this endpoint when it has come; it is not answered. */
   withholdAnswer(endpoint: string): Promise<string>
   /** The good one refuses connections while this is done. */
-  away(work: () => Promise<unknown>): Promise<void>
+  whileDown(work: () => Promise<unknown>): Promise<void>
   /** From now on the bad one takes everything, too. */
-  behave(): void
+  acceptAll(): void
   close(): Promise<void>
 }
 
-const REDIRECTED = '/redirected'
+const REDIRECT_PATH = '/redirected'
 
 /** Starts both. */
 export async function startReceivers(random: Random): Promise<Receivers> {
   const arrivals: Arrival[] = []
   const bodies = new Map<string, string>()
   const problems: Problem[] = []
-  const endpoints = new Map<string, KnownEndpoint>()
+  const endpoints = new Map<string, ReceiverEndpoint>()
   const withheld = new Map<string, (event_id: string) => void>()
-  let behaves = false
+  let accepts_all = false
 
-  const good = createServer((request, response) => void receive(request, response, () => 'take'))
+  const good = createServer((request, response) => void receive(request, response, () => 'accept'))
   const bad = createServer(
-    (request, response) => void receive(request, response, () => (behaves ? 'take' : mannerOf(random))),
+    (request, response) =>
+      void receive(request, response, () => (accepts_all ? 'accept' : pickBehavior(random))),
   )
   const port = { good: await listen(good, 0), bad: await listen(bad, 0) }
   const url = { good: `http://${HOST}:${port.good}`, bad: `http://${HOST}:${port.bad}` }
@@ -71,13 +72,13 @@ export async function startReceivers(random: Random): Promise<Receivers> {
   async function receive(
     request: IncomingMessage,
     response: ServerResponse,
-    choose: () => Manner,
+    chooseBehavior: () => Behavior,
   ): Promise<void> {
     const at = performance.now()
     const path = request.url ?? ''
-    if (path === REDIRECTED) problems.push({ problem: 'a redirect was followed' })
-    const manner = choose()
-    if (manner === LOST_UNREAD) return void request.socket.resetAndDestroy()
+    if (path === REDIRECT_PATH) problems.push({ problem: 'a redirect was followed' })
+    const behavior = chooseBehavior()
+    if (behavior === RESET_UNREAD) return void request.socket.resetAndDestroy()
     const body = await read(request)
     // It broke off, as whoever sent it was killed.
     if (body === null) return
@@ -85,7 +86,7 @@ export async function startReceivers(random: Random): Promise<Receivers> {
       endpoint: path.slice(1),
       event_id: String(request.headers['webhook-id']),
       at,
-      taken_at: null,
+      accepted_at: null,
     }
     arrivals.push(arrival)
     check(arrival, request, body)
@@ -94,21 +95,21 @@ export async function startReceivers(random: Random): Promise<Receivers> {
       withheld.delete(arrival.endpoint)
       return withhold(arrival.event_id)
     }
-    const take = (status: number) => {
-      arrival.taken_at = performance.now()
+    const accept = (status: number) => {
+      arrival.accepted_at = performance.now()
       response.writeHead(status)
     }
-    if (manner === 'take') {
-      take(200)
+    if (behavior === 'accept') {
+      accept(200)
       response.end('{"taken":true}')
-    } else await answerBadly(manner, { response, take, elsewhere: `${url.good}${REDIRECTED}` })
+    } else await misbehave(behavior, { response, accept, redirect_url: `${url.good}${REDIRECT_PATH}` })
   }
 
   function check(arrival: Arrival, { headers, method }: IncomingMessage, body: string): void {
     const { endpoint, event_id } = arrival
     const known = endpoints.get(endpoint)
     // The secret of an answer that was lost is known to nobody, and may still sign what is on its way.
-    const judged = known !== undefined && performance.now() >= known.judged_from
+    const judged = known !== undefined && performance.now() >= known.verified_from
     const signed = known?.secrets.some((secret) => verifies(secret, headers, body)) === true
     if ((judged && !signed) || method !== 'POST')
       problems.push({ problem: 'an event arrived that is not signed by us', endpoint, event_id, headers })
@@ -125,7 +126,7 @@ export async function startReceivers(random: Random): Promise<Receivers> {
     bodies,
     problems,
     withholdAnswer: (endpoint) => new Promise((resolve) => void withheld.set(endpoint, resolve)),
-    async away(work) {
+    async whileDown(work) {
       const closed = once(good, 'close')
       good.close()
       good.closeAllConnections()
@@ -136,7 +137,7 @@ export async function startReceivers(random: Random): Promise<Receivers> {
         await listen(good, port.good)
       }
     },
-    behave: () => void (behaves = true),
+    acceptAll: () => void (accepts_all = true),
     async close() {
       for (const server of [good, bad]) {
         server.close()
@@ -180,12 +181,12 @@ function verifies(secret: string, headers: IncomingMessage['headers'], body: str
   }
 }
 
-function mannerOf(random: Random): Manner {
+function pickBehavior(random: Random): Behavior {
   const chance = random.next()
   let sum = 0
-  for (const [manner, part] of Object.entries(MANNERS) as [Manner, number][]) {
+  for (const [behavior, part] of Object.entries(BEHAVIOR_PROBABILITIES) as [Behavior, number][]) {
     sum += part
-    if (chance < sum) return manner
+    if (chance < sum) return behavior
   }
-  return 'take'
+  return 'accept'
 }

@@ -2,7 +2,7 @@
 import type { Fault } from './fault.ts'
 import { LOG_FAULTS } from './logs.ts'
 import { MESSAGE_FAULTS } from './messages.ts'
-import { PATIENCE_FAULTS } from './patience.ts'
+import { OUTAGE_FAULTS } from './outages.ts'
 import { POSTGRES_FAULTS } from './postgres.ts'
 import { PROCESS_FAULTS } from './processes.ts'
 import { PROVIDER_FAULTS } from './provider.ts'
@@ -20,7 +20,7 @@ export const FAULTS: Fault[] = [
   ...MESSAGE_FAULTS,
   ...RECEIVER_FAULTS,
   ...TIME_FAULTS,
-  ...PATIENCE_FAULTS,
+  ...OUTAGE_FAULTS,
   ...REFUSAL_FAULTS,
   ...VERSION_FAULTS,
   ...LOG_FAULTS,

@@ -7,47 +7,47 @@ import { until } from '#test/process.ts'
 import { metricAt, metricOf } from '../gauges.ts'
 import type { Random } from '../random.ts'
 import type { Member, System } from '../system.ts'
-import { captured } from './ask.ts'
+import { capturePayment } from './ask.ts'
 import type { Fault } from './fault.ts'
 
-const LOST = 'sluice_log_lines_lost_total'
+const LOST_LINES_METRIC = 'sluice_log_lines_lost_total'
 /** Their lines fill what is between a process and its reader. */
 const LOGGED_REQUESTS = 700
-const AT_ONCE = 50
+const BATCH_SIZE = 50
 
 export const LOG_FAULTS: Fault[] = [
   {
     name: 'log-disk-full',
     about: 'APIs and workers that log to a full disk: they lose lines and nothing else, and end when told to',
-    takes_ms: 20_000,
-    bar_ms: 6000,
+    duration_ms: 20_000,
+    recovery_limit_ms: 6000,
     inflict: fillDisk,
   },
   {
     name: 'log-reader-gone',
     about: 'nobody reads the log of an API any more, and those of the others are closed: the same',
-    takes_ms: 14_000,
-    bar_ms: 6000,
-    inflict: leaveLogs,
+    duration_ms: 14_000,
+    recovery_limit_ms: 6000,
+    inflict: detachLogReaders,
   },
 ]
 
 async function fillDisk(system: System, random: Random): Promise<Problem[]> {
   const full = await open('/dev/full', 'w')
   const members = [...system.apis, ...system.workers]
-  const again = { env: { METRICS_PORT: '0' }, output: undefined }
+  const restart_options = { env: { METRICS_PORT: '0' }, output: undefined }
   try {
-    return await withoutLogs(system, random, members, again, async () => {
+    return await withoutLogs(system, random, members, restart_options, async () => {
       const urls: string[] = []
       for (const member of members) urls.push(await logTo(member, full.fd))
-      await Promise.all(urls.map((url) => losesLines(() => metricAt(url, LOST))))
+      await Promise.all(urls.map((url) => untilLinesLost(() => metricAt(url, LOST_LINES_METRIC))))
     })
   } finally {
     await full.close()
   }
 }
 
-async function leaveLogs(system: System, random: Random): Promise<Problem[]> {
+async function detachLogReaders(system: System, random: Random): Promise<Problem[]> {
   const { apis, workers, clients } = system
   const unread = random.between(0, apis.length - 1)
   const members = [...apis, ...workers]
@@ -55,9 +55,9 @@ async function leaveLogs(system: System, random: Random): Promise<Problem[]> {
   for (const member of closed) member.process().closeOutput()
   apis[unread]!.process().stopReading()
   return await withoutLogs(system, random, members, {}, async () => {
-    for (let asked = 0; asked < LOGGED_REQUESTS; asked += AT_ONCE)
-      await Promise.all(Array.from({ length: AT_ONCE }, () => clients[unread]!.get('/v1/customers/none')))
-    await Promise.all(closed.map((member) => losesLines(() => metricOf(member, LOST))))
+    for (let asked = 0; asked < LOGGED_REQUESTS; asked += BATCH_SIZE)
+      await Promise.all(Array.from({ length: BATCH_SIZE }, () => clients[unread]!.get('/v1/customers/none')))
+    await Promise.all(closed.map((member) => untilLinesLost(() => metricOf(member, LOST_LINES_METRIC))))
   })
 }
 
@@ -69,7 +69,7 @@ async function withoutLogs(
   system: System,
   random: Random,
   members: Member[],
-  again: Parameters<Member['start']>[0],
+  restart_options: Parameters<Member['start']>[0],
   lose: () => Promise<unknown>,
 ): Promise<Problem[]> {
   const problems: Problem[] = []
@@ -78,7 +78,7 @@ async function withoutLogs(
     await step().catch((error: unknown) => failed.push(error))
   await attempt(async () => {
     await lose()
-    await captured(system, `without-logs-${random.between(0, 1e9)}`)
+    await capturePayment(system, `without-logs-${random.between(0, 1e9)}`)
   })
   for (const member of members)
     await attempt(async () => {
@@ -91,7 +91,7 @@ async function withoutLogs(
           name: member.name,
           how,
         })
-      await member.start(again)
+      await member.start(restart_options)
     })
   if (failed.length > 0)
     throw new AggregateError(
@@ -101,7 +101,7 @@ async function withoutLogs(
   return problems
 }
 
-async function losesLines(lost: () => Promise<number>): Promise<void> {
+async function untilLinesLost(lost: () => Promise<number>): Promise<void> {
   await until('lines of the log are lost', async () => (await lost()) > 0)
 }
 

@@ -4,7 +4,7 @@ import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
 import { callsAfterPause, pauseCalls, resumeCalls } from './pause.ts'
-import { cutAgain, freeze } from './redis.ts'
+import { cutRepeatedly, freeze } from './redis.ts'
 
 /** There and back. */
 const SLOW_MS = 700
@@ -18,7 +18,7 @@ const SLOW_COMMITS = `
   end $$;
   create constraint trigger torture_slow_commit after insert on unsequenced_events deferrable initially deferred
     for each row execute function torture_slow_commit();`
-const usual = { takes_ms: 4500, bar_ms: 10_000 }
+const usual = { duration_ms: 4500, recovery_limit_ms: 10_000 }
 
 export const POSTGRES_FAULTS: Fault[] = [
   {
@@ -53,16 +53,16 @@ export const POSTGRES_FAULTS: Fault[] = [
     ...usual,
     name: 'postgres-half-open',
     about: 'the connections to Postgres stay open and carry nothing',
-    takes_ms: 20_000,
-    bar_ms: 30_000,
-    counts_from: 'beginning',
+    duration_ms: 20_000,
+    recovery_limit_ms: 30_000,
+    recovery_from: 'beginning',
     inflict: ({ wires }) => freeze(wires.postgres),
   },
   {
     ...usual,
     name: 'postgres-reset',
     about: 'the connections to Postgres are cut, again and again',
-    inflict: async ({ wires }, random) => await cutAgain(wires.postgres, random),
+    inflict: async ({ wires }, random) => await cutRepeatedly(wires.postgres, random),
   },
   {
     ...usual,
@@ -89,7 +89,7 @@ export const POSTGRES_FAULTS: Fault[] = [
     ...usual,
     name: 'slow-database',
     about: 'each statement takes 700 ms more: work goes on, and a pause holds',
-    takes_ms: 20_000,
+    duration_ms: 20_000,
     inflict: slowDown,
   },
 ]

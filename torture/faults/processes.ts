@@ -6,8 +6,8 @@ import { until } from '#test/process.ts'
 import { metricOf } from '../gauges.ts'
 import type { Random } from '../random.ts'
 import type { Member, System } from '../system.ts'
-import { askCapture, authorized } from './ask.ts'
-import type { Fault, Found } from './fault.ts'
+import { requestCapture, authorizePayment } from './ask.ts'
+import type { Fault, FaultProblem } from './fault.ts'
 
 const POISON_ATTEMPTS = 3
 
@@ -15,60 +15,60 @@ export const PROCESS_FAULTS: Fault[] = [
   {
     name: 'kill-api',
     about: 'kill -9 of an API while clients wait',
-    takes_ms: 3000,
-    bar_ms: 6000,
+    duration_ms: 3000,
+    recovery_limit_ms: 6000,
     inflict: ({ apis }, random) => killAndStart(random.pick(apis), random),
   },
   {
     name: 'kill-worker',
     about: 'kill -9 of a worker that has jobs in hand',
-    takes_ms: 4500,
-    bar_ms: 6000,
+    duration_ms: 4500,
+    recovery_limit_ms: 6000,
     inflict: ({ workers }, random) => killAndStart(random.pick(workers), random),
   },
   {
     name: 'kill-workers',
     about: 'kill -9 of all workers at once',
-    takes_ms: 4500,
-    bar_ms: 6000,
+    duration_ms: 4500,
+    recovery_limit_ms: 6000,
     inflict: async ({ workers }, random) =>
       void (await Promise.all(workers.map((worker) => killAndStart(worker, random)))),
   },
   {
     name: 'stop-worker',
     about: 'SIGSTOP of a worker past its leases, then SIGCONT: its late writes must change nothing',
-    takes_ms: 9000,
-    bar_ms: 6000,
+    duration_ms: 9000,
+    recovery_limit_ms: 6000,
     fences: true,
     inflict: stopWorker,
   },
   {
     name: 'kill-before-call',
     about: 'kill -9 of a worker whose call has not reached the processor',
-    takes_ms: 3500,
-    bar_ms: 6000,
+    duration_ms: 3500,
+    recovery_limit_ms: 6000,
     inflict: (system, random) => killDuringCall(system, `before-call-${random.between(0, 1e9)}`, 1),
   },
   {
     name: 'kill-after-call',
     about: 'kill -9 of a worker whose call took effect, before it wrote so',
-    takes_ms: 3500,
-    bar_ms: 6000,
+    duration_ms: 3500,
+    recovery_limit_ms: 6000,
     inflict: killAfterCall,
   },
   {
     name: 'kill-ten-times',
     about: 'kill -9 of whoever performs one job, ten times',
-    takes_ms: 42_000,
-    bar_ms: 10_000,
+    duration_ms: 42_000,
+    recovery_limit_ms: 10_000,
     minutes: 3,
     inflict: (system, random) => killDuringCall(system, `ten-times-${random.between(0, 1e9)}`, 10),
   },
   {
     name: 'poison',
     about: 'a job that ends every process that performs it: parked after its attempts, and seen',
-    takes_ms: 20_000,
-    bar_ms: 10_000,
+    duration_ms: 20_000,
+    recovery_limit_ms: 10_000,
     minutes: 3,
     inflict: poison,
   },
@@ -82,7 +82,7 @@ async function killAndStart(member: Member, random: Random): Promise<void> {
 
 async function stopWorker(system: System, random: Random): Promise<void> {
   const worker = random.pick(system.workers).process()
-  await withAnswersOnTheirWay(system, () => worker.signal('SIGSTOP'))
+  await whileResponsesPending(system, () => worker.signal('SIGSTOP'))
   try {
     await sleep(LEASE_MS + random.between(2000, 3000))
   } finally {
@@ -91,7 +91,7 @@ async function stopWorker(system: System, random: Random): Promise<void> {
 }
 
 /** Makes sure that a worker that is frozen then has something to write when it wakes up. */
-export async function withAnswersOnTheirWay({ provider }: System, then: () => void): Promise<void> {
+export async function whileResponsesPending({ provider }: System, then: () => void): Promise<void> {
   const late = await provider('stripe').fault({
     match: { method: 'POST' },
     times: 40,
@@ -103,7 +103,7 @@ export async function withAnswersOnTheirWay({ provider }: System, then: () => vo
 }
 
 /** The worker that performs what was asked for of a payment or message in a later attempt than `attempt`, when one does. */
-export async function performerOf(
+export async function findPerformer(
   { sql, workers, tenant_id }: System,
   id: string,
   attempt: number,
@@ -120,18 +120,18 @@ export async function performerOf(
 }
 
 /** Takes a capture to the processor, where it never arrives, and kills whoever performs it, so often. */
-async function killPerformers(
+async function killWorkersOf(
   system: System,
   { key, most, prepare }: { key: string; most: number; prepare?: (payment_id: string) => Promise<unknown> },
 ): Promise<string> {
   const { wires } = system
-  const { id, processor_reference } = await authorized(system, key)
+  const { id, processor_reference } = await authorizePayment(system, key)
   wires.provider('stripe').swallow(processor_reference)
-  await askCapture(system, id, `${key}-capture`)
+  await requestCapture(system, id, `${key}-capture`)
   await prepare?.(id)
   let attempt = 0
   for (let kills = 1; kills <= most; kills++) {
-    const performer = await performerOf(system, id, attempt)
+    const performer = await findPerformer(system, id, attempt)
     attempt = performer.attempt
     await performer.worker.kill()
     await performer.worker.start()
@@ -141,7 +141,7 @@ async function killPerformers(
 
 async function killDuringCall(system: System, key: string, most: number): Promise<void> {
   try {
-    await killPerformers(system, { key, most })
+    await killWorkersOf(system, { key, most })
   } finally {
     system.wires.provider('stripe').swallow(null)
   }
@@ -150,15 +150,15 @@ async function killDuringCall(system: System, key: string, most: number): Promis
 async function killAfterCall(system: System, random: Random): Promise<void> {
   const { provider, wires } = system
   const key = `after-call-${random.between(0, 1e9)}`
-  const { id, processor_reference } = await authorized(system, key)
+  const { id, processor_reference } = await authorizePayment(system, key)
   wires.provider('stripe').withholdAnswersTo(processor_reference)
   try {
-    await askCapture(system, id, `${key}-capture`)
+    await requestCapture(system, id, `${key}-capture`)
     await until('it took effect', async () => {
       const captures = { effect: 'capture', payment_intent: processor_reference }
       return (await provider('stripe').effects(captures)).length > 0
     })
-    const { worker } = await performerOf(system, id, 0)
+    const { worker } = await findPerformer(system, id, 0)
     await worker.kill()
     await worker.start()
   } finally {
@@ -167,14 +167,14 @@ async function killAfterCall(system: System, random: Random): Promise<void> {
 }
 
 /** It has fewer attempts than others, so that the end comes soon. */
-async function poison(system: System, random: Random): Promise<Found[]> {
+async function poison(system: System, random: Random): Promise<FaultProblem[]> {
   const { sql, tenant_id, workers, wires } = system
   const key = `poison-${random.between(0, 1e9)}`
-  const unknownNow = async () =>
+  const countUnknown = async () =>
     Math.max(...(await Promise.all(workers.map((worker) => metricOf(worker, 'sluice_jobs_unknown')))))
-  const before = await unknownNow()
+  const before = await countUnknown()
   try {
-    const id = await killPerformers(system, {
+    const id = await killWorkersOf(system, {
       key,
       most: POISON_ATTEMPTS,
       prepare: (payment_id) => sql`
@@ -186,7 +186,7 @@ async function poison(system: System, random: Random): Promise<Found[]> {
         select state from jobs where tenant_id = ${tenant_id} and subject_id = ${id} and queue = 'payments' and finished_at is null`
       return job?.state === 'unknown'
     })
-    await until('operators see it', async () => (await unknownNow()) > before)
+    await until('operators see it', async () => (await countUnknown()) > before)
     const harmed = await sql<{ id: string }[]>`
       select id from jobs where finished_at is null and state <> 'unknown' and subject_id is distinct from ${id}
         and run_at < now() - interval '5 seconds' and coalesce(lease_until, run_at) < now()`

@@ -1,6 +1,6 @@
 // The providers: answers that are lost, cut, late or errors, before and after what was asked for was done.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Fault as Scripted, ProviderName } from '#test/providers.ts'
+import type { Fault as ScriptedFault, ProviderName } from '#test/providers.ts'
 import type { Random } from '../random.ts'
 import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
@@ -8,7 +8,7 @@ import type { Fault } from './fault.ts'
 /** Of a conversation with the email server; nothing is taken before the last. */
 const EMAIL_PHASES = ['MAIL', 'RCPT', 'DATA', 'DOT'] as const
 /** Whoever it is that is asked by requests. */
-const ASKED = [
+const HTTP_PROVIDERS = [
   ['stripe', '^/v1/'],
   ['twilio', '/Messages'],
 ] as const
@@ -16,7 +16,7 @@ const ASKED = [
 type Script = string | object
 
 /** What is scripted at the processor and at whoever sends SMS, and what at the email server, in one of these phases. */
-const KINDS: [name: string, about: string, fault: Script, email: Script, phases: readonly string[]][] = [
+const FAILURES: [name: string, about: string, fault: Script, email: Script, phases: readonly string[]][] = [
   [
     'provider-lost',
     'their answers are lost, and what was asked for is done',
@@ -51,24 +51,24 @@ const KINDS: [name: string, about: string, fault: Script, email: Script, phases:
   ['provider-slow', 'their answers take 1.5 s', { delay_ms: 1500 }, { delay_ms: 1500 }, EMAIL_PHASES],
 ]
 
-const ALL: ProviderName[] = ['stripe', 'twilio', 'smtp']
+const PROVIDER_NAMES: ProviderName[] = ['stripe', 'twilio', 'smtp']
 
 export const PROVIDER_FAULTS: Fault[] = [
-  ...KINDS.map(([name, about, fault, email, phases]): Fault => ({
+  ...FAILURES.map(([name, about, fault, email, phases]): Fault => ({
     name,
     about: `a third of the providers' answers: ${about}`,
-    takes_ms: 3300,
-    bar_ms: 10_000,
+    duration_ms: 3300,
+    recovery_limit_ms: 10_000,
     inflict: (system, random) => script(system, random, fault, { fault: email, method: random.pick(phases) }),
   })),
   {
     name: 'provider-reset',
     about: 'the connections to the providers are cut',
-    takes_ms: 2000,
-    bar_ms: 10_000,
+    duration_ms: 2000,
+    recovery_limit_ms: 10_000,
     async inflict({ wires }, random) {
       for (let times = 0; times < 5; times++) {
-        for (const name of ALL) wires.provider(name).cut()
+        for (const name of PROVIDER_NAMES) wires.provider(name).cut()
         await sleep(random.between(100, 500))
       }
     },
@@ -76,15 +76,15 @@ export const PROVIDER_FAULTS: Fault[] = [
 ]
 
 /** A little of everything, all the time. */
-export async function alwaysSome({ provider }: System, random: Random): Promise<void> {
+export async function injectBackgroundFaults({ provider }: System, random: Random): Promise<void> {
   const chance = (probability: number) => ({ probability, seed: random.between(1, 1e9) })
-  for (const [, , fault, email, phases] of KINDS) {
+  for (const [, , fault, email, phases] of FAILURES) {
     if (typeof fault !== 'string') continue
-    for (const [name, path] of ASKED)
+    for (const [name, path] of HTTP_PROVIDERS)
       await provider(name).fault({ match: { method: 'POST', path }, ...chance(0.003), fault })
     await provider('smtp').fault({ match: { method: random.pick(phases) }, ...chance(0.003), fault: email })
   }
-  for (const name of ALL)
+  for (const name of PROVIDER_NAMES)
     await provider(name).fault({ ...chance(0.05), fault: { delay_ms: random.between(20, 300) } })
 }
 
@@ -95,9 +95,9 @@ async function script(
   email: { fault: Script; method: string },
 ): Promise<void> {
   const chance = () => ({ probability: 0.33, seed: random.between(1, 1e9) })
-  const scripted: Scripted[] = []
+  const scripted: ScriptedFault[] = []
   try {
-    for (const [name, path] of ASKED)
+    for (const [name, path] of HTTP_PROVIDERS)
       scripted.push(await provider(name).fault({ match: { method: 'POST', path }, ...chance(), fault }))
     const { method } = email
     scripted.push(await provider('smtp').fault({ match: { method }, ...chance(), fault: email.fault }))

@@ -3,22 +3,22 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { until } from '#test/process.ts'
 import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
-import { performerOf } from './processes.ts'
+import { findPerformer } from './processes.ts'
 
 export const RECEIVER_FAULTS: Fault[] = [
   {
     name: 'receiver-away',
     about: 'the good receiver of events is away: all are sent when it is back, and nothing else waits for it',
-    takes_ms: 5000,
-    bar_ms: 6000,
-    inflict: ({ receivers }, random) => receivers.away(() => sleep(random.between(2000, 4000))),
+    duration_ms: 5000,
+    recovery_limit_ms: 6000,
+    inflict: ({ receivers }, random) => receivers.whileDown(() => sleep(random.between(2000, 4000))),
   },
   {
     name: 'kill-after-post',
     about:
       'kill -9 of a worker whose event has arrived, before it wrote so: the same event comes again first',
-    takes_ms: 4500,
-    bar_ms: 6000,
+    duration_ms: 4500,
+    recovery_limit_ms: 6000,
     inflict: killAfterPost,
   },
 ]
@@ -29,7 +29,7 @@ async function killAfterPost(system: System): Promise<void> {
     (each) => each.tenant_id === tenant_id && each.ordered && each.name.startsWith('good'),
   )!
   const event_id = await receivers.withholdAnswer(endpoint.name)
-  const { worker } = await performerOf(system, endpoint.id, 0, 'deliveries')
+  const { worker } = await findPerformer(system, endpoint.id, 0, 'deliveries')
   await worker.kill()
   await worker.start()
   await until('it has come again', () => {

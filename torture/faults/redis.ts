@@ -9,23 +9,28 @@ import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
 import { callsAfterPause, pauseCalls, resumeCalls } from './pause.ts'
 
-const onOne = { on: ['redis'], takes_ms: 3200, bar_ms: 5000, unnoticed: true } as const
+const SINGLE_SERVER = {
+  on: ['redis'],
+  duration_ms: 3200,
+  recovery_limit_ms: 5000,
+  transparent: true,
+} as const
 /** A Cluster may take its time to agree on who comes next. */
-const onAny = { ...onOne, on: ['redis', 'cluster', 'sentinels'] } as const
+const ANY_SERVERS = { ...SINGLE_SERVER, on: ['redis', 'cluster', 'sentinels'] } as const
 const HALF_OPEN_LIMIT_MS = 30_000
-const AWAY_MS = 10 * 60_000
+const OUTAGE_MS = 10 * 60_000
 
 export const REDIS_FAULTS: Fault[] = [
-  { ...onAny, name: 'flushall', about: 'FLUSHALL, again and again', inflict: flush },
+  { ...ANY_SERVERS, name: 'flushall', about: 'FLUSHALL, again and again', inflict: flush },
   {
-    ...onAny,
+    ...ANY_SERVERS,
     name: 'pause-flushall',
     about: 'all queues that call a provider paused, and FLUSHALL meanwhile: no call may start 1 s later',
-    takes_ms: 4900,
+    duration_ms: 4900,
     inflict: pauseAndFlush,
   },
   {
-    ...onAny,
+    ...ANY_SERVERS,
     name: 'kill-redis',
     about: 'kill -9 of Redis, or of those that take writes for the payments; they come back empty',
     async inflict({ redis }, random) {
@@ -35,18 +40,18 @@ export const REDIS_FAULTS: Fault[] = [
     },
   },
   {
-    ...onOne,
+    ...SINGLE_SERVER,
     name: 'redis-readonly',
     about: 'Redis answers READONLY, as a replica does',
     inflict: (system, random) =>
-      configured(system, random, [['replicaof', '127.0.0.1', '1']], [['replicaof', 'no', 'one']]),
+      whileConfigured(system, random, [['replicaof', '127.0.0.1', '1']], [['replicaof', 'no', 'one']]),
   },
   {
-    ...onOne,
+    ...SINGLE_SERVER,
     name: 'redis-misconf',
     about: 'Redis answers MISCONF, as when it cannot save',
     inflict: (system, random) =>
-      configured(
+      whileConfigured(
         system,
         random,
         [['config', 'set', 'dir', '/proc', 'save', '3600 1'], ['bgsave']],
@@ -54,11 +59,11 @@ export const REDIS_FAULTS: Fault[] = [
       ),
   },
   {
-    ...onOne,
+    ...SINGLE_SERVER,
     name: 'redis-oom',
     about: 'Redis answers OOM: its memory is full',
     inflict: (system, random) =>
-      configured(
+      whileConfigured(
         system,
         random,
         [['config', 'set', 'maxmemory', '1']],
@@ -66,7 +71,7 @@ export const REDIS_FAULTS: Fault[] = [
       ),
   },
   {
-    ...onOne,
+    ...SINGLE_SERVER,
     name: 'redis-loading',
     about: 'Redis answers LOADING to everything, as after a start',
     async inflict({ wires }, random) {
@@ -81,22 +86,22 @@ export const REDIS_FAULTS: Fault[] = [
     },
   },
   {
-    ...onOne,
+    ...SINGLE_SERVER,
     name: 'redis-half-open',
     about: 'the connections to Redis stay open and carry nothing',
-    takes_ms: 1500,
-    bar_ms: 30_000,
-    counts_from: 'beginning',
+    duration_ms: 1500,
+    recovery_limit_ms: 30_000,
+    recovery_from: 'beginning',
     inflict: ({ wires }) => freeze(wires.redis!),
   },
   {
-    ...onOne,
+    ...SINGLE_SERVER,
     name: 'redis-reset',
     about: 'the connections to Redis are cut, again and again',
-    inflict: async ({ wires }, random) => await cutAgain(wires.redis!, random),
+    inflict: async ({ wires }, random) => await cutRepeatedly(wires.redis!, random),
   },
   {
-    ...onOne,
+    ...SINGLE_SERVER,
     name: 'redis-slow',
     about: 'Redis answers late',
     inflict: async ({ wires }, random) => {
@@ -106,10 +111,10 @@ export const REDIS_FAULTS: Fault[] = [
     },
   },
   {
-    ...onOne,
+    ...SINGLE_SERVER,
     name: 'redis-down-at-boot',
     about: 'a worker starts while Redis is away',
-    takes_ms: 4300,
+    duration_ms: 4300,
     async inflict({ redis, workers }, random) {
       const worker = random.pick(workers)
       await Promise.all([redis!.kill(), worker.kill()])
@@ -119,12 +124,12 @@ export const REDIS_FAULTS: Fault[] = [
     },
   },
   {
-    ...onOne,
+    ...SINGLE_SERVER,
     name: 'redis-away',
     about: 'Redis is away for ten minutes: all is accepted, and finished, throughout',
-    takes_ms: AWAY_MS,
+    duration_ms: OUTAGE_MS,
     minutes: 12,
-    inflict: beWithoutRedis,
+    inflict: runWithoutRedis,
   },
 ]
 
@@ -134,7 +139,7 @@ export async function freeze(wire: Proxy): Promise<void> {
   await until('silent connections are given up', () => wire.frozen() === 0, HALF_OPEN_LIMIT_MS)
 }
 
-export async function cutAgain(wire: Proxy, random: Random): Promise<void> {
+export async function cutRepeatedly(wire: Proxy, random: Random): Promise<void> {
   for (let times = 0; times < 5; times++) {
     wire.cut()
     await sleep(random.between(50, 500))
@@ -142,17 +147,22 @@ export async function cutAgain(wire: Proxy, random: Random): Promise<void> {
 }
 
 /** On a connection past the wire. */
-async function configured({ redis }: System, random: Random, on: string[][], off: string[][]): Promise<void> {
+async function whileConfigured(
+  { redis }: System,
+  random: Random,
+  on: string[][],
+  off: string[][],
+): Promise<void> {
   const client = new Redis(redis!.url, { enableReadyCheck: false })
   client.on('error', () => {})
-  const say = async (commands: string[][]) => {
+  const runCommands = async (commands: string[][]) => {
     for (const [command, ...args] of commands) await client.call(command!, ...args)
   }
   try {
-    await say(on)
+    await runCommands(on)
     await sleep(random.between(1500, 3000))
   } finally {
-    await say(off)
+    await runCommands(off)
     client.disconnect()
   }
 }
@@ -165,11 +175,11 @@ async function flush({ redis }: System, random: Random): Promise<void> {
 }
 
 /** What is asked for meanwhile is accepted and finished meanwhile. */
-async function beWithoutRedis({ redis, sql }: System): Promise<Problem[]> {
+async function runWithoutRedis({ redis, sql }: System): Promise<Problem[]> {
   const problems: Problem[] = []
   await redis!.kill()
-  const over = performance.now() + AWAY_MS
-  while (performance.now() < over) {
+  const end = performance.now() + OUTAGE_MS
+  while (performance.now() < end) {
     await sleep(5000)
     const [row] = await sql<{ accepted: number; waiting: number }[]>`
       select count(*) filter (where created_at > now() - interval '5 seconds') as accepted,

@@ -2,13 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Problem } from '#test/invariants.ts'
 import { until } from '#test/process.ts'
-import { promptly } from '../notifications.ts'
+import { withPromptNotifications } from '../notifications.ts'
 import type { Random } from '../random.ts'
 import type { Member, System } from '../system.ts'
-import { askPayment, askRefund, captured } from './ask.ts'
+import { requestPayment, requestRefund, capturePayment } from './ask.ts'
 import type { Fault } from './fault.ts'
-import { CALLING, pauseCalls, resumeCalls } from './pause.ts'
-import { withAnswersOnTheirWay } from './processes.ts'
+import { CALLING_QUEUES, pauseCalls, resumeCalls } from './pause.ts'
+import { whileResponsesPending } from './processes.ts'
 
 const APART_MS = 5 * 60_000
 /** As `preload.ts` has it. */
@@ -19,19 +19,19 @@ export const TIME_FAULTS: Fault[] = [
   {
     name: 'clocks-apart',
     about: "the workers' clocks are five minutes apart, and one of the workers dies",
-    takes_ms: 9000,
-    bar_ms: 6000,
+    duration_ms: 9000,
+    recovery_limit_ms: 6000,
     inflict: setClocksApart,
   },
   {
     name: 'block-loop',
     about: "a worker's event loop stands still past its leases: its late writes must change nothing",
-    takes_ms: 7000,
-    bar_ms: 6000,
+    duration_ms: 7000,
+    recovery_limit_ms: 6000,
     fences: true,
     async inflict(system, random) {
       const worker = random.pick(system.workers).process()
-      await withAnswersOnTheirWay(system, () => worker.signal('SIGUSR2'))
+      await whileResponsesPending(system, () => worker.signal('SIGUSR2'))
       await sleep(BLOCKED_MS)
     },
   },
@@ -39,8 +39,8 @@ export const TIME_FAULTS: Fault[] = [
     name: 'day-passed',
     about:
       'a day passes after answers were lost and the workers died: what was sent is looked for, not sent again',
-    takes_ms: 9000,
-    bar_ms: 10_000,
+    duration_ms: 9000,
+    recovery_limit_ms: 10_000,
     inflict: letADayPass,
   },
 ]
@@ -65,7 +65,7 @@ async function letADayPass(system: System, random: Random): Promise<Problem[]> {
   const { control } = system.provider('stripe')
   try {
     // What happens at the processor tomorrow is not in its list of events before tomorrow.
-    return await promptly(system, () => sendAndLookADayLater(system, random))
+    return await withPromptNotifications(system, () => lookUpADayLater(system, random))
   } finally {
     system.wires.provider('stripe').withholdAnswersTo()
     const { offset_ms } = await control('GET', '/clock')
@@ -76,16 +76,16 @@ async function letADayPass(system: System, random: Random): Promise<Problem[]> {
 }
 
 /** The keys under which they were sent are forgotten by then: sending again would do it again. */
-async function sendAndLookADayLater(system: System, random: Random): Promise<Problem[]> {
+async function lookUpADayLater(system: System, random: Random): Promise<Problem[]> {
   const { sql, wires, workers, provider, tenant_id } = system
   const stripe = provider('stripe')
   const label = `day-passed-${random.between(0, 1e9)}`
   // Nor may notifications settle them: only looks may.
   await stripe.control('POST', '/webhooks', { paused: true })
-  const paid = await captured(system, `${label}-paid`)
+  const paid = await capturePayment(system, `${label}-paid`)
   wires.provider('stripe').withholdAnswersTo(paid.processor_reference, label)
-  const created = await askPayment(system, label)
-  const refunded = await askRefund(system, paid.id, `${label}-refund`)
+  const created = await requestPayment(system, label)
+  const refunded = await requestRefund(system, paid.id, `${label}-refund`)
   const authorizations = { effect: 'authorize', 'metadata[sluice_payment_id]': created.id }
   const refunds = { effect: 'refund', 'metadata[sluice_refund_id]': refunded.id }
   await until('both took effect', async () => {
@@ -98,7 +98,7 @@ async function sendAndLookADayLater(system: System, random: Random): Promise<Pro
   await until('all others are settled', async () => {
     const others = await sql`
       select from jobs
-      where queue = any(${CALLING}::text[]) and state = 'running' and subject_id not in (${created.id}, ${paid.id})`
+      where queue = any(${CALLING_QUEUES}::text[]) and state = 'running' and subject_id not in (${created.id}, ${paid.id})`
     return others.length === 0
   })
   await Promise.all(workers.map((worker) => worker.kill()))

@@ -39,8 +39,8 @@ export const paymentJobs = { takePayment, `,
   },
   {
     file: 'src/domain/payments/request.ts',
-    from: 'askFor(sql, capturePayment, ',
-    to: 'askFor(sql, takePayment, ',
+    from: 'requestJobs(sql, capturePayment, ',
+    to: 'requestJobs(sql, takePayment, ',
   },
   {
     file: 'src/domain/payments/request.ts',
@@ -48,7 +48,7 @@ export const paymentJobs = { takePayment, `,
     to: 'requestJson(sql, takePayment, ',
   },
   {
-    file: 'src/domain/jobs/asked.ts',
+    file: 'src/domain/jobs/request.ts',
     from: '${id}) as payload',
     to: "${id}, 'version', 2) as payload",
   },
@@ -58,8 +58,8 @@ export const VERSION_FAULTS: Fault[] = [
   {
     name: 'two-versions',
     about: 'an API and a worker of the next version beside those of this one, and a worker of each dies',
-    takes_ms: 14_000,
-    bar_ms: 6000,
+    duration_ms: 14_000,
+    recovery_limit_ms: 6000,
     inflict: runTwoVersions,
   },
 ]
@@ -84,15 +84,15 @@ async function runTwoVersions(system: System, random: Random): Promise<Problem[]
   }
   await deploy(api, root)
   const named = (of: number[]) => of.map((pid) => `${hostname()}/${pid}`)
-  const [seen] = await sql<{ own: number; others: number; strange: number }[]>`
-    select count(*) filter (where j.name = 'payment.take' and a.worker = any(${named(pids.fresh)}::text[])) as own,
-      count(*) filter (where j.name = 'payment.capture' and a.worker = any(${named(pids.fresh)}::text[])) as others,
-      count(*) filter (where j.name = 'payment.take' and a.worker = any(${named(pids.old)}::text[])) as strange
+  const [seen] = await sql<{ next_jobs: number; old_jobs: number; unknown_jobs: number }[]>`
+    select count(*) filter (where j.name = 'payment.take' and a.worker = any(${named(pids.fresh)}::text[])) as next_jobs,
+      count(*) filter (where j.name = 'payment.capture' and a.worker = any(${named(pids.fresh)}::text[])) as old_jobs,
+      count(*) filter (where j.name = 'payment.take' and a.worker = any(${named(pids.old)}::text[])) as unknown_jobs
     from all_job_attempts a join jobs j on j.id = a.job_id where a.started_at >= ${began}`
   return [
-    ...(seen!.own === 0 ? [{ problem: 'the next version did nothing' }] : []),
-    ...(seen!.others === 0 ? [{ problem: 'the next version left the jobs of this one' }] : []),
-    ...(seen!.strange > 0 ? [{ problem: 'a worker took a job that it does not know', ...seen }] : []),
+    ...(seen!.next_jobs === 0 ? [{ problem: 'the next version did nothing' }] : []),
+    ...(seen!.old_jobs === 0 ? [{ problem: 'the next version left the jobs of this one' }] : []),
+    ...(seen!.unknown_jobs > 0 ? [{ problem: 'a worker took a job that it does not know', ...seen }] : []),
   ]
 }
 

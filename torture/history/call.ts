@@ -10,22 +10,22 @@ export type Write = {
 }
 
 /** What others do at the processor: it shows here at any time afterwards, or never. */
-export type Outside =
-  | { op: 'capture outside' | 'refund outside'; amount_minor: number }
-  | { op: 'cancel outside' }
+export type ExternalChange =
+  | { op: 'external capture' | 'external refund'; amount_minor: number }
+  | { op: 'external cancel' }
   /** What becomes of the refund that was asked for under `key`. */
-  | { op: 'refund settles outside'; key: string; status: 'succeeded' | 'failed' }
+  | { op: 'external refund settlement'; key: string; status: 'succeeded' | 'failed' }
 
-export type Asked =
+export type Operation =
   | Write
-  | Outside
+  | ExternalChange
   | { op: 'read' | 'list refunds' }
   | { op: 'read refund'; key: string }
   /** A list of those in that status, which could hold only this one. */
   | { op: 'list'; status: string }
 
 /** A payment as it was shown. `failed`: it names a failure. */
-export type Shown = {
+export type PaymentView = {
   status: string
   capturable: number
   captured: number
@@ -34,56 +34,57 @@ export type Shown = {
 }
 
 /** `key` is null for a refund that others made. */
-export type ShownRefund = { key: string | null; status: string; amount_minor: number }
+export type RefundView = { key: string | null; status: string; amount_minor: number }
 
 /** What an answer said. A list has those that it held; a refusal has its code and the facts that it gave. */
-export type Said = {
+export type CallResult = {
   status: number
   /** It said that it was asked before. */
   replayed: boolean
-  payment?: Shown
-  refund?: ShownRefund
-  refunds?: ShownRefund[]
-  payments?: Shown[]
-  refusal?: { code: string; facts: Record<string, unknown> }
+  payment?: PaymentView
+  refund?: RefundView
+  refunds?: RefundView[]
+  payments?: PaymentView[]
+  refusal?: { code: string; context: Record<string, unknown> }
 }
 
 /** A call of one client. Times are in milliseconds of `performance.now()`. */
 export type Call = {
-  asked: Asked
+  operation: Operation
   start: number
   /** Which API was asked, from 1; 0: the processor. */
   api: number
   /** Null when nothing came, or a 5xx: then it may take effect at any time after its start, or never. */
-  answer: { end: number; said: Said } | null
+  answer: { end: number; result: CallResult } | null
 }
 
 /** All calls, by the key of the payment that they are about. */
 export type Histories = Map<string, Call[]>
 
 /** Adds a call to the history of its payment. */
-export function keep(histories: Histories, payment: string, call: Call): void {
+export function recordCall(histories: Histories, payment: string, call: Call): void {
   const calls = histories.get(payment)
   if (calls === undefined) histories.set(payment, [call])
   else calls.push(call)
 }
 
 /** What the checks need of an answer; null when it does not say what was done. */
-export function saidBy(asked: Asked, answer: Answer | null): Said | null {
+export function resultOf(operation: Operation, answer: Answer | null): CallResult | null {
   if (answer === null || answer.status >= 500 || answer.status === 408 || answer.status === 429) return null
   const { status, body, headers } = answer
-  const said: Said = { status, replayed: headers.get('idempotent-replayed') === 'true' }
+  const result: CallResult = { status, replayed: headers.get('idempotent-replayed') === 'true' }
   if (status >= 400) {
     const { code, context = {} } = body.error as { code: string; context?: Record<string, unknown> }
-    return { ...said, refusal: { code, facts: context } }
+    return { ...result, refusal: { code, context: context } }
   }
-  if (asked.op === 'list refunds') return { ...said, refunds: (body as object[]).map(shownRefund) }
-  if (asked.op === 'list') return { ...said, payments: (body as object[]).map(shownPayment) }
-  if (asked.op === 'refund' || asked.op === 'read refund') return { ...said, refund: shownRefund(body) }
-  return { ...said, payment: shownPayment(body) }
+  if (operation.op === 'list refunds') return { ...result, refunds: (body as object[]).map(refundViewOf) }
+  if (operation.op === 'list') return { ...result, payments: (body as object[]).map(paymentViewOf) }
+  if (operation.op === 'refund' || operation.op === 'read refund')
+    return { ...result, refund: refundViewOf(body) }
+  return { ...result, payment: paymentViewOf(body) }
 }
 
-function shownPayment(body: any): Shown {
+function paymentViewOf(body: any): PaymentView {
   return {
     status: body.status,
     capturable: body.amount_capturable_minor,
@@ -93,6 +94,6 @@ function shownPayment(body: any): Shown {
   }
 }
 
-function shownRefund(body: any): ShownRefund {
+function refundViewOf(body: any): RefundView {
   return { key: body.idempotency_key, status: body.status, amount_minor: body.amount_minor }
 }

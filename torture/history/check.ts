@@ -1,15 +1,15 @@
 // Whether what clients saw can be explained: for each payment some order of all its calls, and if not, the fewest that cannot.
 import type { Problem } from '#test/invariants.ts'
 import type { Call, Histories } from './call.ts'
-import { paymentMachine, shownIn, type Payment, type State } from './payment.ts'
+import { paymentMachine, viewPayment, type Payment, type State } from './payment.ts'
 import { explain, type Explanation } from './search.ts'
-import { actsOf, spanOf } from './spans.ts'
-import { told } from './told.ts'
+import { changesOf, spanOf } from './spans.ts'
+import { historyLines } from './reported.ts'
 
 export const UNEXPLAINED = 'no order of the calls explains what clients saw'
-const TOO_MANY = 'a history has too many orders to be judged'
+const TOO_MANY_ORDERS = 'a history has too many orders to be judged'
 /** Of more, that they are there is all that is told. */
-const MOST_TOLD = 20
+const MAX_DETAILED = 20
 
 export type Checked = { problems: Problem[]; payments: number; calls: number; took_ms: number }
 
@@ -23,9 +23,9 @@ export function checkHistories(histories: Histories): Checked {
     const explained = explainCalls(history)
     if (explained.found) continue
     const id = { payment }
-    if (explained.gave_up) problems.push({ problem: TOO_MANY, ...id, calls: history.length })
-    else if (problems.length >= MOST_TOLD) problems.push({ problem: UNEXPLAINED, ...id })
-    else problems.push({ problem: UNEXPLAINED, ...id, ...whyNot(history) })
+    if (explained.gave_up) problems.push({ problem: TOO_MANY_ORDERS, ...id, calls: history.length })
+    else if (problems.length >= MAX_DETAILED) problems.push({ problem: UNEXPLAINED, ...id })
+    else problems.push({ problem: UNEXPLAINED, ...id, ...contradictionOf(history) })
   }
   return { problems, payments: histories.size, calls, took_ms: performance.now() - began }
 }
@@ -37,21 +37,21 @@ export function explainCalls(calls: Call[]): Explanation<State> {
 }
 
 /** The fewest calls that no order explains, in lines, and how the payment may have stood before those that do not fit. */
-function whyNot(calls: Call[]): { history: string[]; before: string[] } {
-  const fewest = fewestOf(calls)
+function contradictionOf(calls: Call[]): { history: string[]; before: string[] } {
+  const fewest = minimalContradictionOf(calls)
   const payment = paymentOf(fewest)
   const explained = explainCalls(fewest)
   const stuck = explained.found ? [] : explained.stuck
-  const before = new Set(stuck.map((state) => inWords(payment, state)))
+  const before = new Set(stuck.map((state) => describeState(payment, state)))
   const timed = fewest.toSorted((a, b) => a.start - b.start)
-  return { history: told(timed), before: [...before] }
+  return { history: historyLines(timed), before: [...before] }
 }
 
 /**
  * Leaves out what is not needed for the contradiction: reads, and the answers of changes. A change itself stays: without
  * it nothing would explain what others saw of it.
  */
-function fewestOf(calls: Call[]): Call[] {
+function minimalContradictionOf(calls: Call[]): Call[] {
   const contradicts = (some: Call[]) => {
     const explained = explainCalls(some)
     return !explained.found && !explained.gave_up
@@ -67,32 +67,32 @@ function fewestOf(calls: Call[]): Call[] {
   return fewest.filter(({ start }) => start <= last)
 }
 
-function isChange({ asked: { op } }: Call): boolean {
+function isChange({ operation: { op } }: Call): boolean {
   return op !== 'read' && op !== 'list' && op !== 'read refund' && op !== 'list refunds'
 }
 
 function paymentOf(calls: Call[]): Payment {
-  const acts = actsOf(calls)
-  const created = acts.find(({ op }) => op === 'create')
+  const changes = changesOf(calls)
+  const created = changes.find(({ op }) => op === 'create')
   const amount_minor = created?.op === 'create' ? (created.amount_minor ?? 0) : 0
-  return { acts, amount_minor }
+  return { changes, amount_minor }
 }
 
 /** Those of an act that nobody answered are one: whichever came through first, the others are the same. */
 function spansOf(payment: Payment, calls: Call[]) {
-  const asked = new Set<string>()
+  const operation = new Set<string>()
   return calls
     .toSorted((a, b) => a.start - b.start)
-    .filter(({ asked: { op, ...rest }, answer }) => {
+    .filter(({ operation: { op, ...rest }, answer }) => {
       const name = `${op} ${'key' in rest ? rest.key : ''}`
       if (answer !== null || !('key' in rest) || !('amount_minor' in rest)) return true
-      return asked.has(name) ? false : asked.add(name)
+      return operation.has(name) ? false : operation.add(name)
     })
     .flatMap((call) => spanOf(payment, call) ?? [])
 }
 
-function inWords(payment: Payment, state: State): string {
-  const { captured, refunded } = shownIn(payment, state)
+function describeState(payment: Payment, state: State): string {
+  const { captured, refunded } = viewPayment(payment, state)
   const amounts = state.status === 'captured' ? ` ${captured}, refunded ${refunded}` : ''
   return `${state.status}${state.voided ? ', to be canceled' : ''}${amounts}`
 }

@@ -15,14 +15,14 @@ export type Machine<S> = {
   /** Equal for equal states. */
   keyOf: (state: S) => string
   /** Where the state may go by itself, at any time. */
-  alone: (state: S) => S[]
+  spontaneousSteps: (state: S) => S[]
 }
 
 /** `stuck`: the states in which most of the calls were explained. */
 export type Explanation<S> = { found: true } | { found: false; gave_up: boolean; stuck: S[] }
 
 /** How many configurations are looked at before the search gives up. */
-const MOST_LOOKED_AT = 200_000
+const MAX_CONFIGURATIONS = 200_000
 
 /** Looks for an order of the spans that explains them all. */
 export function explain<S>(spans: Span<S>[], machine: Machine<S>): Explanation<S> {
@@ -37,7 +37,7 @@ export function explain<S>(spans: Span<S>[], machine: Machine<S>): Explanation<S
     const key = `${String.fromCharCode(...done)}${machine.keyOf(state)}`
     if (seen.has(key)) return false
     seen.add(key)
-    if (seen.size > MOST_LOOKED_AT) {
+    if (seen.size > MAX_CONFIGURATIONS) {
       gave_up = true
       return false
     }
@@ -51,7 +51,7 @@ export function explain<S>(spans: Span<S>[], machine: Machine<S>): Explanation<S
         const after = span.steps[done[nth]!]!.next(state)
         if (after !== null && visit(stepped(done, nth), after)) return true
       }
-      if (!optional) for (const after of machine.alone(state)) if (visit(done, after)) return true
+      if (!optional) for (const after of machine.spontaneousSteps(state)) if (visit(done, after)) return true
     }
     return false
   }

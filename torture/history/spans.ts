@@ -1,171 +1,199 @@
 // What each answer says about the payment, as steps that the state machine can follow or not.
-import type { Call, Said, Shown, ShownRefund, Write } from './call.ts'
-import { accepted, isRefund, settled, shownIn, type Act, type Payment, type State } from './payment.ts'
+import type { Call, CallResult, PaymentView, RefundView, Write } from './call.ts'
+import {
+  afterAcceptance,
+  isRefund,
+  afterSettlement,
+  viewPayment,
+  type Change,
+  type Payment,
+  type State,
+} from './payment.ts'
 import type { Span, Step } from './search.ts'
 
 /** The changes that these calls asked for, each once. */
-export function actsOf(calls: Call[]): Act[] {
-  const acts = new Map<string, Act>()
-  for (const { asked } of calls) {
-    if (asked.op === 'refund settles outside' || !('amount_minor' in asked || asked.op === 'cancel outside'))
+export function changesOf(calls: Call[]): Change[] {
+  const changes = new Map<string, Change>()
+  for (const { operation } of calls) {
+    if (
+      operation.op === 'external refund settlement' ||
+      !('amount_minor' in operation || operation.op === 'external cancel')
+    )
       continue
-    const key = 'key' in asked ? `${asked.op} ${asked.key}` : `${asked.op} ${acts.size}`
-    if (!acts.has(key)) acts.set(key, asked)
+    const key = 'key' in operation ? `${operation.op} ${operation.key}` : `${operation.op} ${changes.size}`
+    if (!changes.has(key)) changes.set(key, operation)
   }
-  return [...acts.values()]
+  return [...changes.values()]
 }
 
 /** The span of a call. Undefined for a read without an answer: it says nothing. */
 export function spanOf(payment: Payment, call: Call): Span<State> | undefined {
-  const { asked, start, answer } = call
-  const said = answer?.said
-  const happens = (steps: Step<State>[]) => ({ start, end: answer!.end, optional: false, steps })
-  const may = (step: Step<State>) => ({ start, end: Infinity, optional: true, steps: [step] })
-  switch (asked.op) {
+  const { operation, start, answer } = call
+  const result = answer?.result
+  const required = (steps: Step<State>[]) => ({ start, end: answer!.end, optional: false, steps })
+  const possible = (step: Step<State>) => ({ start, end: Infinity, optional: true, steps: [step] })
+  switch (operation.op) {
     case 'create':
     case 'capture':
     case 'cancel':
     case 'refund': {
-      const nth = payment.acts.findIndex((act) => act.op === asked.op && act.key === asked.key)
-      return said === undefined ? may(accepting(payment, nth)) : happens(stepsOf(payment, nth, asked, said))
+      const nth = payment.changes.findIndex(
+        (change) => change.op === operation.op && change.key === operation.key,
+      )
+      return result === undefined
+        ? possible(acceptStep(payment, nth))
+        : required(stepsOf(payment, nth, operation, result))
     }
-    case 'capture outside':
-    case 'cancel outside':
-    case 'refund outside':
-      return may(accepting(payment, payment.acts.indexOf(asked)))
-    case 'refund settles outside': {
-      const nth = refundOf(payment, asked.key)
-      return may({ reads: false, next: (state) => settled(state, nth, asked.status) })
+    case 'external capture':
+    case 'external cancel':
+    case 'external refund':
+      return possible(acceptStep(payment, payment.changes.indexOf(operation)))
+    case 'external refund settlement': {
+      const nth = refundOf(payment, operation.key)
+      return possible({ reads: false, next: (state) => afterSettlement(state, nth, operation.status) })
     }
     case 'read':
-      return said && happens([showing(payment, said.payment)])
+      return result && required([paymentStep(payment, result.payment)])
     case 'list': {
-      const [listed] = said?.payments ?? []
-      const missing = reading(({ status }) => status !== asked.status)
-      const held =
-        said && listed ? [showing(payment, listed), reading(() => listed.status === asked.status)] : [missing]
-      return said && happens(said.refusal ? [never] : held)
+      const [listed] = result?.payments ?? []
+      const missing = readStep(({ status }) => status !== operation.status)
+      const listed_steps =
+        result && listed
+          ? [paymentStep(payment, listed), readStep(() => listed.status === operation.status)]
+          : [missing]
+      return result && required(result.refusal ? [impossible] : listed_steps)
     }
     case 'read refund':
-      return said && happens([showingRefund(payment, said.refund)])
+      return result && required([refundStep(payment, result.refund)])
     case 'list refunds':
   }
-  return said && happens([showingRefunds(payment, said.refunds)])
+  return result && required([refundsStep(payment, result.refunds)])
 }
 
-const never: Step<State> = { reads: true, next: () => null }
+const impossible: Step<State> = { reads: true, next: () => null }
 
-function reading(holds: (state: State) => boolean): Step<State> {
+function readStep(holds: (state: State) => boolean): Step<State> {
   return { reads: true, next: (state) => (holds(state) ? state : null) }
 }
 
-function accepting(payment: Payment, nth: number): Step<State> {
-  return { reads: false, next: (state) => accepted(payment, state, nth) }
+function acceptStep(payment: Payment, nth: number): Step<State> {
+  return { reads: false, next: (state) => afterAcceptance(payment, state, nth) }
 }
 
 /** A change that was answered: it was accepted, now or before, or refused; then the payment was read. */
-function stepsOf(payment: Payment, nth: number, asked: Write, said: Said): Step<State>[] {
-  const { refusal } = said
+function stepsOf(payment: Payment, nth: number, operation: Write, result: CallResult): Step<State>[] {
+  const { refusal } = result
   if (refusal === undefined) {
-    const taken = said.replayed ? reading(({ marks }) => marks[nth] !== '-') : accepting(payment, nth)
-    if (said.refund !== undefined) return [taken, showingRefund(payment, said.refund)]
-    return [taken, showing(payment, said.status === 202 ? said.payment : finished(asked, said.payment))]
+    const accepted_step = result.replayed
+      ? readStep(({ marks }) => marks[nth] !== '-')
+      : acceptStep(payment, nth)
+    if (result.refund !== undefined) return [accepted_step, refundStep(payment, result.refund)]
+    return [
+      accepted_step,
+      paymentStep(payment, result.status === 202 ? result.payment : finalView(operation, result.payment)),
+    ]
   }
   // The job failed: the refusal names what it was about.
-  if (refusal.facts['payment_id'] !== undefined) {
-    const taken: Step<State> = {
+  if (refusal.context['payment_id'] !== undefined) {
+    const accepted_step: Step<State> = {
       reads: false,
-      next: (state) => (state.marks[nth] === '-' ? accepted(payment, state, nth) : state),
+      next: (state) => (state.marks[nth] === '-' ? afterAcceptance(payment, state, nth) : state),
     }
-    const whole = asked.op === 'create' ? reading(({ status }) => status === 'failed') : []
-    return [taken, reading(({ marks }) => marks[nth] === 'f'), whole].flat()
+    const whole = operation.op === 'create' ? readStep(({ status }) => status === 'failed') : []
+    return [accepted_step, readStep(({ marks }) => marks[nth] === 'f'), whole].flat()
   }
   const unknown = (holds: (state: State) => boolean) =>
-    reading((state) => state.marks[nth] === '-' && holds(state))
-  const guarded = unknown((state) => accepted(payment, state, nth) === null)
+    readStep((state) => state.marks[nth] === '-' && holds(state))
+  const guarded = unknown((state) => afterAcceptance(payment, state, nth) === null)
   // A cancellation is asked for by one statement and joined by another.
-  if (asked.op === 'cancel')
+  if (operation.op === 'cancel')
     return [
       unknown(({ status, voided }) => status !== 'authorized' && (status !== 'pending' || voided)),
       unknown(({ status, voided }) => status !== 'canceling' && (status !== 'pending' || !voided)),
-      explaining(payment, asked, said),
+      refusalStep(payment, operation, result),
     ]
-  return [guarded, explaining(payment, asked, said)]
+  return [guarded, refusalStep(payment, operation, result)]
 }
 
 /** What is shown by an answer that says that it is done; undefined where that cannot be. */
-function finished({ op }: Write, shown: Shown | undefined): Shown | undefined {
+function finalView({ op }: Write, view: PaymentView | undefined): PaymentView | undefined {
   const is = {
-    create: shown?.status !== 'pending',
-    capture: shown?.status === 'captured',
-    cancel: shown?.status === 'canceled',
+    create: view?.status !== 'pending',
+    capture: view?.status === 'captured',
+    cancel: view?.status === 'canceled',
   }
-  return op === 'refund' || is[op] ? shown : undefined
+  return op === 'refund' || is[op] ? view : undefined
 }
 
 /** A refusal names facts, read after the guard refused. */
-function explaining(payment: Payment, { amount_minor }: Write, { refusal }: Said): Step<State> {
-  const { code, facts } = refusal!
-  const capturable = (state: State) => shownIn(payment, state).capturable
+function refusalStep(payment: Payment, { amount_minor }: Write, { refusal }: CallResult): Step<State> {
+  const { code, context } = refusal!
+  const capturable = (state: State) => viewPayment(payment, state).capturable
   switch (code) {
     case 'payment_not_capturable':
     case 'payment_not_cancelable':
     case 'payment_not_refundable':
-      return reading(({ status }) => status === facts['status'])
+      return readStep(({ status }) => status === context['status'])
     case 'amount_too_large':
-      return reading(
+      return readStep(
         (state) =>
           state.status === 'authorized' &&
-          capturable(state) === facts['amount_capturable_minor'] &&
+          capturable(state) === context['amount_capturable_minor'] &&
           (amount_minor ?? 0) > capturable(state),
       )
     case 'refund_exceeds_captured':
-      return reading((state) => {
-        const { captured, refunded } = shownIn(payment, state)
-        const as_told =
-          captured === facts['amount_captured_minor'] && refunded === facts['amount_refunded_minor']
-        return state.status === 'captured' && as_told
+      return readStep((state) => {
+        const { captured, refunded } = viewPayment(payment, state)
+        const matches =
+          captured === context['amount_captured_minor'] && refunded === context['amount_refunded_minor']
+        return state.status === 'captured' && matches
       })
     default:
-      return never
+      return impossible
   }
 }
 
-function showing(payment: Payment, shown: Shown | undefined): Step<State> {
-  if (shown === undefined) return never
-  return reading((state) => {
-    const { status, capturable, captured, refunded, failed } = shownIn(payment, state)
-    if (status !== shown.status || capturable !== shown.capturable) return false
-    if (captured !== shown.captured || refunded !== shown.refunded) return false
+function paymentStep(payment: Payment, view: PaymentView | undefined): Step<State> {
+  if (view === undefined) return impossible
+  return readStep((state) => {
+    const { status, capturable, captured, refunded, failed } = viewPayment(payment, state)
+    if (status !== view.status || capturable !== view.capturable) return false
+    if (captured !== view.captured || refunded !== view.refunded) return false
     // Elsewhere it tells about the authorization, or about what is past.
-    return status !== 'authorized' || failed === shown.failed
+    return status !== 'authorized' || failed === view.failed
   })
 }
 
 const REFUND_STATUS: Record<string, string> = { a: 'pending', d: 'succeeded', f: 'failed' }
 
-function showingRefund(payment: Payment, shown: ShownRefund | undefined): Step<State> {
-  if (shown === undefined || shown.key === null) return never
-  const nth = refundOf(payment, shown.key)
-  if (nth === -1 || (payment.acts[nth] as Write).amount_minor !== shown.amount_minor) return never
-  return reading(({ marks }) => REFUND_STATUS[marks[nth]!] === shown.status)
+function refundStep(payment: Payment, view: RefundView | undefined): Step<State> {
+  if (view === undefined || view.key === null) return impossible
+  const nth = refundOf(payment, view.key)
+  if (nth === -1 || (payment.changes[nth] as Write).amount_minor !== view.amount_minor) return impossible
+  return readStep(({ marks }) => REFUND_STATUS[marks[nth]!] === view.status)
 }
 
-function showingRefunds(payment: Payment, shown: ShownRefund[] | undefined): Step<State> {
-  if (shown === undefined) return never
-  const listed = shown.map(inWords).toSorted().join()
-  return reading(({ marks }) => {
-    const known = payment.acts.flatMap((act, nth) => {
+function refundsStep(payment: Payment, view: RefundView[] | undefined): Step<State> {
+  if (view === undefined) return impossible
+  const listed = view.map(refundText).toSorted().join()
+  return readStep(({ marks }) => {
+    const existing = payment.changes.flatMap((change, nth) => {
       const status = REFUND_STATUS[marks[nth]!]
-      if (!isRefund(act) || status === undefined) return []
-      return [inWords({ key: act.op === 'refund' ? act.key : null, status, amount_minor: act.amount_minor })]
+      if (!isRefund(change) || status === undefined) return []
+      return [
+        refundText({
+          key: change.op === 'refund' ? change.key : null,
+          status,
+          amount_minor: change.amount_minor,
+        }),
+      ]
     })
-    return known.toSorted().join() === listed
+    return existing.toSorted().join() === listed
   })
 }
 
-const inWords = ({ key, status, amount_minor }: ShownRefund) => `${key} ${status} ${amount_minor}`
+const refundText = ({ key, status, amount_minor }: RefundView) => `${key} ${status} ${amount_minor}`
 
-function refundOf({ acts }: Payment, key: string): number {
-  return acts.findIndex((act) => act.op === 'refund' && act.key === key)
+function refundOf({ changes }: Payment, key: string): number {
+  return changes.findIndex((change) => change.op === 'refund' && change.key === key)
 }

@@ -2,10 +2,10 @@
 import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
 
-const ON_ITS_WAY = ['pending', 'in_transit']
+const OPEN_STATUSES = ['pending', 'in_transit']
 
 /** Those whose work is still open, because nobody knows whether a call took effect, may stand as they do. */
-export async function elsewhereOtherwise(system: System): Promise<Problem[]> {
+export async function statusDifferences(system: System): Promise<Problem[]> {
   const { sql } = system
   const idle = (table: string) => sql`
     select r.* from ${sql(table)} r where not exists (
@@ -18,13 +18,16 @@ export async function elsewhereOtherwise(system: System): Promise<Problem[]> {
     where decided_by = 'manual' and provider_reference is not null`
   const problems: Problem[] = []
   for (const payout of payouts) {
-    const there = await statusOf(system, `/v1/payouts/${payout.reference}`)
-    if (!ON_ITS_WAY.includes(there))
-      problems.push({ problem: 'what became of a payout is lost', ...payout, there })
+    const at_processor = await statusOf(system, `/v1/payouts/${payout.reference}`)
+    if (!OPEN_STATUSES.includes(at_processor))
+      problems.push({ problem: 'what became of a payout is lost', ...payout, at_processor })
   }
   for (const verification of decided) {
-    const there = await statusOf(system, `/v1/identity/verification_sessions/${verification.reference}`)
-    if (there === 'requires_input')
+    const at_processor = await statusOf(
+      system,
+      `/v1/identity/verification_sessions/${verification.reference}`,
+    )
+    if (at_processor === 'requires_input')
       problems.push({ problem: 'a session waits for somebody about whom all is decided', ...verification })
   }
   return problems

@@ -1,10 +1,10 @@
 // How payouts, top-ups, verifications and messages have ended: as their stories leave them, and step by step.
 import type { Problem } from '#test/invariants.ts'
-import type { Seen } from '../record.ts'
-import { goesBackwards, NOUNS, stateOf, type Noun } from '../sightings.ts'
+import type { ClientRecord } from '../record.ts'
+import { goesBackwards, RESOURCE_NAMES, stateOf, type ResourceName } from '../observations.ts'
 import type { System } from '../system.ts'
 
-const TABLES: Record<Noun, string> = {
+const TABLES: Record<ResourceName, string> = {
   payout: 'payouts',
   top_up: 'top_ups',
   kyc: 'verifications',
@@ -12,45 +12,51 @@ const TABLES: Record<Noun, string> = {
 }
 
 /** How many of each there are, by status. */
-export type Ends = Record<Noun, Record<string, number>>
+export type Ends = Record<ResourceName, Record<string, number>>
 
 /** Those whose work is still open, because nobody knows whether a call took effect, may stand as they do. */
 export async function endsOf(
   { sql }: System,
-  { ends }: Pick<Seen, 'ends'>,
+  { ends }: Pick<ClientRecord, 'ends'>,
 ): Promise<{ problems: Problem[]; ends: Ends }> {
   const found: Ends = { payout: {}, top_up: {}, kyc: {}, message: {} }
   const problems: Problem[] = []
-  for (const noun of NOUNS) {
+  for (const resource of RESOURCE_NAMES) {
     const rows = await sql<{ id: string; key: string; status: string; open: boolean }[]>`
       select r.id, r.idempotency_key as key, r.status, exists (
         select from jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.id and j.finished_at is null) as open
-      from ${sql(TABLES[noun])} r`
+      from ${sql(TABLES[resource])} r`
     for (const { open, ...row } of rows) {
-      found[noun][row.status] = (found[noun][row.status] ?? 0) + 1
+      found[resource][row.status] = (found[resource][row.status] ?? 0) + 1
       const left = ends.get(row.key)
       // Some messages are asked for by faults, which leave them to themselves.
-      if (!open && !left?.includes(row.status) && (left !== undefined || noun !== 'message'))
-        problems.push({ problem: 'a story has not ended as it should', noun, ...row, left })
+      if (!open && !left?.includes(row.status) && (left !== undefined || resource !== 'message'))
+        problems.push({ problem: 'a story has not ended as it should', resource, ...row, left })
     }
   }
   return { problems, ends: found }
 }
 
 /** What was announced of each went forward. */
-export async function announcedBackwards({ sql }: System): Promise<Problem[]> {
+export async function eventsBackwards({ sql }: System): Promise<Problem[]> {
   const events = await sql<
-    { noun: Noun; id: string; status: string; decided_by: string | null; channel: string | null }[]
+    {
+      resource: ResourceName
+      id: string
+      status: string
+      decided_by: string | null
+      channel: string | null
+    }[]
   >`
-    select split_part(type, '.', 1) as noun, subject_id as id, data ->> 'status' as status, data ->> 'decided_by' as decided_by,
+    select split_part(type, '.', 1) as resource, subject_id as id, data ->> 'status' as status, data ->> 'decided_by' as decided_by,
       data ->> 'channel' as channel
-    from events where split_part(type, '.', 1) = any(${[...NOUNS]}::text[]) order by tenant_id, sequence`
+    from events where split_part(type, '.', 1) = any(${[...RESOURCE_NAMES]}::text[]) order by tenant_id, sequence`
   const latest = new Map<string, string>()
-  return events.flatMap(({ noun, id, ...shown }) => {
+  return events.flatMap(({ resource, id, ...shown }) => {
     const [before, after] = [latest.get(id), stateOf(shown)]
     latest.set(id, after)
-    return before !== undefined && goesBackwards(noun, before, after)
-      ? [{ problem: 'a state went backwards in what was announced', noun, id, before, after }]
+    return before !== undefined && goesBackwards(resource, before, after)
+      ? [{ problem: 'a state went backwards in what was announced', resource, id, before, after }]
       : []
   })
 }

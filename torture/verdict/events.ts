@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Json, Sql } from '#core/db.ts'
 import type { Vault } from '#core/secrets.ts'
-import { completedData, findCompletingRows, MOST_BYTES_OF_MANY } from '#domain/event-data.ts'
+import { completeEventData, findCompletionRows, MAX_LISTED_VALUE_BYTES } from '#domain/event-data.ts'
 import { payloadOf } from '#domain/deliveries/payload.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Problem } from '#test/invariants.ts'
@@ -11,7 +11,7 @@ import type { System } from '../system.ts'
 import { judgeDeliveries, type Delivery } from './deliveries.ts'
 import { judgeFeeds, type FeedEvent } from './feeds.ts'
 
-const PATIENCE_MS = 15_000
+const TIMEOUT_MS = 15_000
 
 export type EventCounts = {
   events: number
@@ -38,7 +38,7 @@ export async function hasOpenEvents({ sql, followers }: Pick<System, 'sql' | 'fo
 /** After waiting for what is still on its way. */
 export async function judgeAllEvents(system: System): Promise<{ problems: Problem[]; counts: EventCounts }> {
   const { sql, followers, receivers } = system
-  const deadline = performance.now() + PATIENCE_MS
+  const deadline = performance.now() + TIMEOUT_MS
   while (performance.now() < deadline && (await hasOpenEvents(system))) await sleep(200)
   const { events, deliveries } = await sql.begin('isolation level repeatable read', async (tx) => ({
     events: await tx<SentEvent[]>`
@@ -55,7 +55,7 @@ export async function judgeAllEvents(system: System): Promise<{ problems: Proble
       ...followers.flatMap((follower) => follower.problems),
       ...judgeDeliveries({ events, endpoints, deliveries, arrivals }),
       ...receivers.problems,
-      ...(await saidOtherwise(system, events)),
+      ...(await bodyDifferences(system, events)),
     ],
     counts: {
       events: events.length,
@@ -71,21 +71,21 @@ export async function judgeAllEvents(system: System): Promise<{ problems: Proble
 type SentEvent = FeedEvent & { stored: Json }
 
 /** What was sent of an event is what happened. */
-async function saidOtherwise(
+async function bodyDifferences(
   { sql, vault, receivers }: { sql: Sql; vault: Vault } & Pick<System, 'receivers'>,
   events: SentEvent[],
 ): Promise<Problem[]> {
   const sent = events.filter(({ id }) => receivers.bodies.has(id))
-  const rows = await findCompletingRows(sql, sent, MOST_BYTES_OF_MANY)
+  const rows = await findCompletionRows(sql, sent, MAX_LISTED_VALUE_BYTES)
   return sent.flatMap((event, nth) => {
     const { id, subject_id, created_at } = event
     const row = rows[nth]!
     const body = receivers.bodies.get(id)!
-    const expected = payloadOf({ ...event, data: completedData(event, row, vault), omits: row?.omits })
-    const [said, happened] = [body, expected].map((text) => JSON.parse(text) as { timestamp: string })
+    const expected = payloadOf({ ...event, data: completeEventData(event, row, vault), omits: row?.omits })
+    const [reported, happened] = [body, expected].map((text) => JSON.parse(text) as { timestamp: string })
     const same =
-      isDeepStrictEqual({ ...said, timestamp: null }, { ...happened, timestamp: null }) &&
-      Date.parse(said!.timestamp) === Date.parse(created_at)
+      isDeepStrictEqual({ ...reported, timestamp: null }, { ...happened, timestamp: null }) &&
+      Date.parse(reported!.timestamp) === Date.parse(created_at)
     return same ? [] : [{ problem: 'an event was sent that happened otherwise', id, subject_id, body }]
   })
 }

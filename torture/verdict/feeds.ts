@@ -1,5 +1,5 @@
 // The feeds: sequences without a gap, in the order in which things happened, and seen so by those who follow them.
-import { NOUNS, subjectOf } from '#domain/subjects.ts'
+import { RESOURCE_NAMES, resourceOf } from '#domain/resources.ts'
 import type { Problem } from '#test/invariants.ts'
 import type { Follower } from '../events/follower.ts'
 
@@ -17,15 +17,17 @@ export type FeedEvent = {
 }
 
 /** Types of which, where both happened, the first comes first. */
-const LIVES = [
+const ORDERS = [
   ['payment.created', 'payment.authorized', 'payment.captured'],
   ['payment.authorized', 'payment.canceled'],
   ['refund.created', 'refund.succeeded'],
   ['refund.created', 'refund.failed'],
 ]
 /** Nouns whose first event says that there is one. */
-const CREATED = new Set(
-  NOUNS.filter((noun) => 'created' in subjectOf(noun).events).map((noun) => `${noun}.created`),
+const CREATED_TYPES = new Set(
+  RESOURCE_NAMES.filter((resource) => 'created' in resourceOf(resource).events).map(
+    (resource) => `${resource}.created`,
+  ),
 )
 
 /** `events` are all that there are, those of a tenant by their sequences. */
@@ -85,20 +87,20 @@ function judgeFollower(
 function outOfOrder(feed: FeedEvent[]): Problem[] {
   const problems: Problem[] = []
   const subjects = Map.groupBy(feed, ({ type, subject_id }) => `${type.split('.')[0]} ${subject_id}`)
-  for (const life of subjects.values()) {
-    const types = life.map(({ type }) => type)
+  for (const history of subjects.values()) {
+    const types = history.map(({ type }) => type)
     const contradicts =
-      life.some(({ created_at }, index) => index > 0 && created_at < life[index - 1]!.created_at) ||
-      [...CREATED].some((type) => types.indexOf(type) > 0) ||
-      LIVES.some((order) => {
+      history.some(({ created_at }, index) => index > 0 && created_at < history[index - 1]!.created_at) ||
+      [...CREATED_TYPES].some((type) => types.indexOf(type) > 0) ||
+      ORDERS.some((order) => {
         const places = order.map((type) => types.indexOf(type)).filter((place) => place >= 0)
         return places.some((place, index) => index > 0 && place < places[index - 1]!)
       })
     if (contradicts)
       problems.push({
         problem: 'the feed tells what happened in another order',
-        subject_id: life[0]!.subject_id,
-        life: life.map(({ type, sequence, created_at }) => ({ type, sequence, created_at })),
+        subject_id: history[0]!.subject_id,
+        history: history.map(({ type, sequence, created_at }) => ({ type, sequence, created_at })),
       })
   }
   return problems

@@ -22,27 +22,27 @@ export type JudgedMessage = {
   /** Its first recipient. */
   address: string
   /** How many of those to its first recipient are unknown. */
-  unknown_there: number
+  unknown_at_address: number
   /** Its job is not over. */
   open: boolean
   /** At some time nobody knew whether it was sent. */
   ambiguous: boolean
   /** Its provider told what became of it before its job found out. */
-  told: boolean
+  reported: boolean
 }
 
 export type MessageCounts = {
   ambiguous: number
-  told: number
+  reported: number
   found: number
   unknown: number
   failed_and_sent: number
 }
 
-const LEFT = new Set(['sent', 'delivered', 'undelivered'])
+const SENT_STATUSES = new Set(['sent', 'delivered', 'undelivered'])
 /** What a provider answered with 500 it may have done all the same, which it tells later, or never. */
-const FAILED_INSIDE = '20500'
-const NEVER_LEFT = new Set(['scheduled', 'queued', 'canceled', 'suppressed'])
+const TWILIO_INTERNAL_ERROR = '20500'
+const NEVER_SENT = new Set(['scheduled', 'queued', 'canceled', 'suppressed'])
 
 /** What contradicts itself, and how many there are about which nobody knew for a while, by how that ended. */
 export function judgeMessages(
@@ -50,7 +50,7 @@ export function judgeMessages(
   departures: Departure[],
 ): { problems: Problem[]; counts: MessageCounts } {
   const problems: Problem[] = []
-  const counts: MessageCounts = { ambiguous: 0, told: 0, found: 0, unknown: 0, failed_and_sent: 0 }
+  const counts: MessageCounts = { ambiguous: 0, reported: 0, found: 0, unknown: 0, failed_and_sent: 0 }
   const of = Map.groupBy(departures, ({ id }) => id)
   const by_reference = new Map(messages.map((message) => [message.reference, message]))
   // Of two that say the same to the same number, and of which nobody knew, either may be either.
@@ -65,51 +65,51 @@ export function judgeMessages(
     )
   }
   for (const message of messages) {
-    const { id, status, open, ambiguous, told, reference, channel } = message
-    const left = of.get(id) ?? []
-    const say = (problem: string) => problems.push({ problem, ...message, left })
-    if (left.length > 1) say(SENT_TWICE)
-    if (LEFT.has(status) && left.length === 0) say('a message that was sent is lost')
-    if (NEVER_LEFT.has(status) && left.length > 0) say('a message left that never should have')
-    if (status === 'failed' && left.length > 0) {
-      if (channel === 'sms' && message.provider_code === FAILED_INSIDE) counts.failed_and_sent++
-      else say('a message that failed was sent')
+    const { id, status, open, ambiguous, reported, reference, channel } = message
+    const sent = of.get(id) ?? []
+    const report = (problem: string) => problems.push({ problem, ...message, sent })
+    if (sent.length > 1) report(SENT_TWICE)
+    if (SENT_STATUSES.has(status) && sent.length === 0) report('a message that was sent is lost')
+    if (NEVER_SENT.has(status) && sent.length > 0) report('a message left that never should have')
+    if (status === 'failed' && sent.length > 0) {
+      if (channel === 'sms' && message.provider_code === TWILIO_INTERNAL_ERROR) counts.failed_and_sent++
+      else report('a message that failed was sent')
     }
-    if (!open && ['scheduled', 'queued', 'sending'].includes(status)) say('an accepted message is lost')
+    if (!open && ['scheduled', 'queued', 'sending'].includes(status)) report('an accepted message is lost')
     if (!open && status === 'unknown' && message.failure !== 'not_resolved')
-      say('an unknown message is left lying')
+      report('an unknown message is left lying')
     if (
-      LEFT.has(status) &&
-      left.length === 1 &&
-      reference !== left[0]!.reference &&
+      SENT_STATUSES.has(status) &&
+      sent.length === 1 &&
+      reference !== sent[0]!.reference &&
       !(channel === 'sms' && isExchanged(message))
     )
-      say('a message is known by another reference')
+      report('a message is known by another reference')
     if (
-      LEFT.has(status) &&
+      SENT_STATUSES.has(status) &&
       channel === 'email' &&
-      left.length === 1 &&
-      message.reached !== left[0]!.recipients
+      sent.length === 1 &&
+      message.reached !== sent[0]!.recipients
     )
-      say('a message reached others than it says')
+      report('a message reached others than it says')
     // Email cannot be asked about, and of several alike nobody can tell which one has left.
-    if (channel === 'sms' && status === 'unknown' && left.length > 0 && message.unknown_there === 1)
-      say('an SMS that was sent stays unknown')
+    if (channel === 'sms' && status === 'unknown' && sent.length > 0 && message.unknown_at_address === 1)
+      report('an SMS that was sent stays unknown')
     if (ambiguous) counts.ambiguous++
     if (status === 'unknown') counts.unknown++
-    else if (ambiguous) counts[told ? 'told' : 'found']++
+    else if (ambiguous) counts[reported ? 'reported' : 'found']++
   }
-  const known = new Set(messages.map(({ id }) => id))
+  const ids = new Set(messages.map(({ id }) => id))
   for (const departure of departures)
-    if (departure.id === null || !known.has(departure.id))
+    if (departure.id === null || !ids.has(departure.id))
       problems.push({ problem: 'a message left of which nothing is known', ...departure })
   return { problems, counts }
 }
 
 /** From now on each SMS about which nobody knows is due to be looked for: its provider works, so what has left is found. */
-export async function lookForAll({ sql }: System): Promise<void> {
+export async function lookUpUnknownSms({ sql }: System): Promise<void> {
   await sql`
-    update jobs set run_at = now(), rung_at = null
+    update jobs set run_at = now(), wakeup_sent_at = null
     where name = ${sendSms.name} and state = 'unknown' and run_at > now()`
 }
 
@@ -123,12 +123,12 @@ export async function messagesOf(system: System): Promise<ReturnType<typeof judg
         select count(*) from jsonb_array_elements(m.recipients) as r
         where r ->> 'status' in ('accepted', 'delivered', 'bounced')) as reached,
       m.recipients -> 0 ->> 'address' as address,
-      count(*) filter (where m.status = 'unknown') over (partition by m.recipients -> 0 ->> 'address') as unknown_there,
+      count(*) filter (where m.status = 'unknown') over (partition by m.recipients -> 0 ->> 'address') as unknown_at_address,
       coalesce(j.finished_at is null and j.id is not null, false) as open,
       exists (
         select from notifications n
         where n.subject = 'message' and n.subject_id = m.id and n.state = 'applied' and n.applied_at < j.finished_at
-      ) as told, exists (
+      ) as reported, exists (
         select from job_attempts a where a.tenant_id = j.tenant_id and a.job_id = j.id
           and (a.outcome is null or a.outcome in ('ambiguous', 'unknown'))) as ambiguous
     from messages m

@@ -3,13 +3,13 @@ import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
 
 /** Of more, that they are there is all that is told. */
-const MOST_TOLD = 20
+const MAX_REPORTED = 20
 
 export const OVERDRAWN = 'payouts were accepted for more than there was'
 
 /** What problems of money there are, beside those that hold of any deployment. */
 export async function moneyProblems(system: System): Promise<Problem[]> {
-  const found = await Promise.all([overdrawn(system), paidAfterItsEnd(system)])
+  const found = await Promise.all([overdrawn(system), paidAfterFailure(system)])
   return found.flat()
 }
 
@@ -26,7 +26,7 @@ async function overdrawn({ sql }: System): Promise<Problem[]> {
       from payouts p
       left join ledger_transfers t on t.tenant_id = p.tenant_id and t.subject_id = p.id and t.kind = 'payout_paid'
     )
-    select ${OVERDRAWN} as problem, p.tenant_id, p.id, p.created_at, open.amount as open_minor, there.amount as there_minor
+    select ${OVERDRAWN} as problem, p.tenant_id, p.id, p.created_at, open.amount as open_minor, at_processor.amount as there_minor
     from payout p
     cross join lateral (select p.created_at + interval '1 millisecond' as at) soon
     cross join lateral (
@@ -44,15 +44,15 @@ async function overdrawn({ sql }: System): Promise<Problem[]> {
          where t.tenant_id = p.tenant_id and t.currency = p.currency and t.seq is not null
            and t.created_at > p.created_at and t.created_at <= soon.at)
       ) b
-    ) there
-    where open.amount > there.amount
-    order by p.created_at limit ${MOST_TOLD}`
+    ) at_processor
+    where open.amount > at_processor.amount
+    order by p.created_at limit ${MAX_REPORTED}`
 }
 
 /** What was refused, canceled, failed by hand or came back has not been paid: operators force no failure here. */
-async function paidAfterItsEnd({ sql, provider }: System): Promise<Problem[]> {
-  const payouts = await sql<{ id: string; status: string; there: string | null }[]>`
-    select id, status, processor_status as there from payouts where status in ('failed', 'canceled')`
+async function paidAfterFailure({ sql, provider }: System): Promise<Problem[]> {
+  const payouts = await sql<{ id: string; status: string; at_processor: string | null }[]>`
+    select id, status, processor_status as at_processor from payouts where status in ('failed', 'canceled')`
   const effects: { effect: string; amount: number; metadata: Record<string, string> }[] =
     await provider('stripe').effects()
   const paid = new Map<string, number>()

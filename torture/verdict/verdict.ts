@@ -4,24 +4,24 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
-import { problemsLeft, type Problem } from '#test/invariants.ts'
+import { findRemainingProblems, type Problem } from '#test/invariants.ts'
 import { hasOpenWork } from '#test/open-work.ts'
 import { checkHistories, type Checked } from '../history/check.ts'
-import { notStored } from '../notifications.ts'
-import { isFinal, type Accepted, type Seen } from '../record.ts'
-import { checkSightings } from '../sightings.ts'
+import { missingNotifications } from '../notifications.ts'
+import { isFinal, type Accepted, type ClientRecord } from '../record.ts'
+import { checkObservations } from '../observations.ts'
 import type { System } from '../system.ts'
-import { elsewhereOtherwise } from './elsewhere.ts'
-import { announcedBackwards, endsOf, type Ends } from './ends.ts'
+import { statusDifferences } from './elsewhere.ts'
+import { eventsBackwards, endsOf, type Ends } from './ends.ts'
 import { hasOpenEvents, judgeAllEvents, type EventCounts } from './events.ts'
-import { lookForAll, messagesOf, type MessageCounts } from './messages.ts'
+import { lookUpUnknownSms, messagesOf, type MessageCounts } from './messages.ts'
 import { moneyProblems } from './money.ts'
-import { overruledWords } from './words.ts'
+import { overruledOptOuts } from './opt-outs.ts'
 
 /** Later than this, a job waits on purpose: its effect is not known, or it is parked. */
 const SOON_S = 15
 /** The keys of calls that a fault aged by a day while they were on their way: the processor cannot be asked about those. */
-const MOST_UNKNOWN = 5
+const MAX_UNKNOWN = 5
 
 export type Verdict = {
   problems: Problem[]
@@ -42,16 +42,16 @@ export type Verdict = {
 export async function settle(system: System, limit_ms: number): Promise<boolean> {
   const { sql, provider } = system
   const deadline = performance.now() + limit_ms
-  let looked = false
+  let looked_up = false
   for (;;) {
     const open = await hasOpenWork(sql, SOON_S, 0)
     const { waiting, sending } = await provider('stripe').control('GET', '/webhooks')
     const quiet = !open && waiting === 0 && sending === 0 && !(await hasOpenEvents(system))
     // It takes a look at all of them, so that it comes last.
-    if (quiet && (await notStored(system)).missed.length === 0) {
-      if (looked) return true
-      looked = true
-      await lookForAll(system)
+    if (quiet && (await missingNotifications(system)).missed.length === 0) {
+      if (looked_up) return true
+      looked_up = true
+      await lookUpUnknownSms(system)
       continue
     }
     if (performance.now() > deadline) return false
@@ -60,11 +60,11 @@ export async function settle(system: System, limit_ms: number): Promise<boolean>
 }
 
 /** Everything that contradicts the invariants, after waiting for what may still come. */
-export async function judge(system: System, seen: Seen): Promise<Verdict> {
+export async function judge(system: System, seen: ClientRecord): Promise<Verdict> {
   const { sql } = system
   const [
     books,
-    lying,
+    overdue,
     late,
     doubled,
     notifications,
@@ -72,23 +72,23 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
     ended,
     money,
     backwards,
-    elsewhere,
+    differences,
     messages,
-    words,
+    opt_outs,
     events,
   ] = await Promise.all([
-    problemsLeft(system),
-    leftLying(system),
+    findRemainingProblems(system),
+    overdueJobs(system),
     lateWrites(system),
-    doubledWork(system),
+    duplicateWork(system),
     notificationsOnce(system),
     acceptedRequests(system, seen),
     endsOf(system, seen),
     moneyProblems(system),
-    announcedBackwards(system),
-    elsewhereOtherwise(system),
+    eventsBackwards(system),
+    statusDifferences(system),
     messagesOf(system),
-    overruledWords(system),
+    overruledOptOuts(system),
     judgeAllEvents(system),
   ])
   const { problems: unexplained, ...histories } = checkHistories(seen.histories)
@@ -99,7 +99,7 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
     problems: [
       ...seen.problems,
       ...books,
-      ...lying,
+      ...overdue,
       ...late,
       ...doubled,
       ...notifications,
@@ -108,12 +108,12 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
       ...ended.problems,
       ...money,
       ...backwards,
-      ...elsewhere,
+      ...differences,
       ...messages.problems,
-      ...words,
+      ...opt_outs,
       ...events.problems,
-      ...checkSightings(seen.sightings),
-      ...(unknown!.count > MOST_UNKNOWN
+      ...checkObservations(seen.observations),
+      ...(unknown!.count > MAX_UNKNOWN
         ? [{ problem: 'too many effects are unknown', jobs: unknown!.count }]
         : []),
     ],
@@ -127,7 +127,7 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
 }
 
 /** What is due is taken up, whatever was lost on the way. */
-async function leftLying({ sql }: System): Promise<Problem[]> {
+async function overdueJobs({ sql }: System): Promise<Problem[]> {
   return await sql<Problem[]>`
     select 'a due job was left lying' as problem, id, name, state, attempt, subject_id, last_error from jobs
     where finished_at is null and run_at < now() - interval '5 seconds' and (state <> 'running' or lease_until < now() - interval '5 seconds')`
@@ -135,12 +135,12 @@ async function leftLying({ sql }: System): Promise<Problem[]> {
 
 /** A worker that lost a lease wrote nothing: no worker logged that it settled a lost attempt. And no lease was taken early. */
 async function lateWrites({ sql, folder, workers }: System): Promise<Problem[]> {
-  const lost = await sql<{ job_id: string; attempt: number; held_s: number | null }[]>`
-    select a.job_id, a.attempt, extract(epoch from b.started_at - a.started_at)::float8 as held_s
+  const lost = await sql<{ job_id: string; attempt: number; lease_s: number | null }[]>`
+    select a.job_id, a.attempt, extract(epoch from b.started_at - a.started_at)::float8 as lease_s
     from job_attempts a left join all_job_attempts b on b.tenant_id = a.tenant_id and b.job_id = a.job_id and b.attempt = a.attempt + 1
     where a.outcome is null`
   const early = lost
-    .filter(({ held_s }) => held_s !== null && held_s < 3.9)
+    .filter(({ lease_s }) => lease_s !== null && lease_s < 3.9)
     .map((each) => ({ problem: 'a lease was taken away early', ...each }))
   const known = new Set(lost.map(({ job_id, attempt }) => `${job_id} ${attempt}`))
   const late: Problem[] = []
@@ -157,7 +157,7 @@ async function lateWrites({ sql, folder, workers }: System): Promise<Problem[]> 
 }
 
 /** One request wins: no payment is captured by two jobs, and of refunds that race only what fits is accepted. None fails here. */
-async function doubledWork({ sql }: System): Promise<Problem[]> {
+async function duplicateWork({ sql }: System): Promise<Problem[]> {
   const refunds = await sql<Problem[]>`
     select 'refunds were accepted for more than was captured' as problem, p.id, p.amount_captured_minor, sum(r.amount_minor) as accepted
     from refunds r join payments p on p.tenant_id = r.tenant_id and p.id = r.payment_id
@@ -188,13 +188,13 @@ async function notificationsOnce(system: System): Promise<Problem[]> {
         where ours.reference = coalesce(n.payload #>> '{data,object,payment_intent}', n.object_id)))`
   const { given_up } = await provider('stripe').control('GET', '/webhooks')
   const undelivered = given_up > 0 ? [{ problem: 'notifications did not arrive', given_up }] : []
-  const { missed, taken } = await notStored(system)
+  const { missed, acknowledged } = await missingNotifications(system)
   const named = (problem: string, ids: string[]) => ids.map((event_id) => ({ problem, event_id }))
   return [
     ...doubled,
     ...unapplied,
     ...undelivered,
-    ...named('a notification was answered 200 and is lost', taken),
+    ...named('a notification was answered 200 and is lost', acknowledged),
     ...named('a lost notification was never read from the list of events', missed),
   ]
 }
@@ -203,14 +203,14 @@ function linesOf(path: string): AsyncIterable<string> {
   return createInterface({ input: createReadStream(path) })
 }
 
-type Known = { key: string; id: string; state: string | null; job_missing: boolean; finished: boolean }
+type StoredKey = { key: string; id: string; state: string | null; job_missing: boolean; finished: boolean }
 
 /** Each request that a client saw accepted has its row and its job, and what the client was told is what became of it. */
 async function acceptedRequests(
   { sql }: System,
-  { accepted }: Seen,
+  { accepted }: ClientRecord,
 ): Promise<{ problems: Problem[]; finished: Set<string> }> {
-  const keys = await sql<Known[]>`
+  const keys = await sql<StoredKey[]>`
     select k.key, k.resource_id as id, j.state, k.job_id is not null and j.id is null as job_missing,
       k.job_id is null or j.finished_at is not null as finished
     from idempotency_keys k left join jobs j on j.id = k.job_id`

@@ -8,7 +8,7 @@ import { median } from '../../compare.ts'
 import { costs, cpuTimes } from '../../cpu.ts'
 import type { System } from '../../system.ts'
 
-const AT_ONCE = 20
+const BATCH_SIZE = 20
 const STATEMENTS = 200
 const ROUNDS = 21
 
@@ -50,7 +50,7 @@ function connectTo({ database_url }: System, search_path: string): Sql {
 
 async function run(sql: Sql, tenant_id: string): Promise<number> {
   const batches = Array.from({ length: STATEMENTS }, () =>
-    Array.from({ length: AT_ONCE }, () => ({
+    Array.from({ length: BATCH_SIZE }, () => ({
       tenant_id,
       customer_id: newId(),
       event_id: newId(),
@@ -67,5 +67,5 @@ async function run(sql: Sql, tenant_id: string): Promise<number> {
   )
   const before = cpuTimes()
   for (const batch of batches) await createCustomers(sql, batch)
-  return costs(before, cpuTimes(), STATEMENTS * AT_ONCE)['postgres']!
+  return costs(before, cpuTimes(), STATEMENTS * BATCH_SIZE)['postgres']!
 }

@@ -4,7 +4,7 @@ import { freshKey } from '#test/client.ts'
 import type { Key, System } from '../../system.ts'
 
 /** The receiver is on loopback, and speaks plain HTTP, to which nothing is sent in production. */
-export const REACHABLE = { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8', NODE_ENV: 'test' }
+export const ALLOW_LOOPBACK = { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8', NODE_ENV: 'test' }
 const PAD = 'An order of the shop, as long as the data of an event usually is. '.repeat(8)
 
 /** Of a receiver's name: how many events came, how long that took, and how long after they happened each came. */
@@ -14,7 +14,7 @@ export async function received(receiver: string, name: string): Promise<Received
   return (await (await fetch(`${receiver}/told/${name}`)).json()) as Received
 }
 
-export async function forget(receiver: string, name: string): Promise<void> {
+export async function resetStats(receiver: string, name: string): Promise<void> {
   await fetch(`${receiver}/told/${name}`, { method: 'DELETE' })
 }
 

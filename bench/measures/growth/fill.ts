@@ -3,9 +3,9 @@ import postgres from 'postgres'
 
 const WEEKS = 13
 /** Payments written in one statement. */
-const AT_ONCE = 250_000
+const PAYMENTS_PER_STATEMENT = 250_000
 /** Of a hundred jobs so many finished within the last hour and have not been moved. */
-const LATELY = 1
+const RECENT_PERCENT = 1
 
 /** Writes `finished` jobs and half as many payments, authorized and captured, of all tenants in turn. */
 export async function fill(database_url: string, finished: number): Promise<void> {
@@ -16,8 +16,12 @@ export async function fill(database_url: string, finished: number): Promise<void
     await sql.unsafe(`
       create temporary table tenant as select id, row_number() over (order by slug) - 1 as number from tenants where slug like 'bench-%'`)
     const payments = Math.ceil(finished / 2)
-    for (let first = 0; first < payments; first += AT_ONCE)
-      await writePayments(sql, { first, last: Math.min(first + AT_ONCE, payments) - 1, payments })
+    for (let first = 0; first < payments; first += PAYMENTS_PER_STATEMENT)
+      await writePayments(sql, {
+        first,
+        last: Math.min(first + PAYMENTS_PER_STATEMENT, payments) - 1,
+        payments,
+      })
     await sql.unsafe('vacuum (analyze)')
   } finally {
     await sql.end()
@@ -46,7 +50,7 @@ async function writePayments(
   sql: postgres.Sql,
   { first, last, payments }: { first: number; last: number; payments: number },
 ): Promise<void> {
-  const lately = Math.ceil((payments * (100 - LATELY)) / 100)
+  const first_recent = Math.ceil((payments * (100 - RECENT_PERCENT)) / 100)
   const id = (kind: string) =>
     `(lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '7' || substr(md5(n || '${kind}'), 1, 3) || '8' || substr(md5(n || '${kind}'), 4, 15))::uuid`
   await sql.unsafe(`
@@ -54,8 +58,8 @@ async function writePayments(
     select n, tenant.id as tenant_id, at, ${id('payment')} as id, ${id('job')} as capture_id, ${id('authorize')} as authorize_id,
       ${id('notification')} as notification_id, ${id('transfer')} as transfer_id, ${id('event')} as event_id, ${id('told')} as told_id
     from (
-      select n, case when n < ${lately} then now() - interval '2 hours' - (${lately} - n) * (interval '89 days' / ${lately})
-        else now() - (${payments} - n) * (interval '50 minutes' / ${payments - lately + 1}) end as at
+      select n, case when n < ${first_recent} then now() - interval '2 hours' - (${first_recent} - n) * (interval '89 days' / ${first_recent})
+        else now() - (${payments} - n) * (interval '50 minutes' / ${payments - first_recent + 1}) end as at
       from generate_series(${first}, ${last}) n
     ) each join tenant on tenant.number = n % (select count(*) from tenant);
     insert into payments (tenant_id, id, idempotency_key, status, amount_minor, currency, method, amount_captured_minor, processor,

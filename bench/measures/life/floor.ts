@@ -20,7 +20,7 @@ export async function openLifeFloor(
   const queue = { REDIS_URL: system.redis_url, QUEUE_NAME: name }
   // The host asks the provider, which notifies the host: one of them has to know where the other will be.
   const PORT = String(await freePort(HOST))
-  const providers = await system.startNotifying(ends, `http://${HOST}:${PORT}`)
+  const providers = await system.startNotifyingProviders(ends, `http://${HOST}:${PORT}`)
   const env = { ...queue, ...providerVariables((each) => providers.get(each)!.told) }
   ends.use(await system.startFloor('chain-webhooks', { ...env, PORT }))
   ends.use(await system.startFloor('chain-worker', env))

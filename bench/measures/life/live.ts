@@ -6,7 +6,7 @@ import { costs, cpuTimes } from '../../cpu.ts'
 import { closedLoop, type Load } from '../../load.ts'
 
 /** A system that its provider tells what happens there. */
-export type Notified = {
+export type NotifiedSystem = {
   /** Of its API. */
   url: string
   /** Its emulator's own; no other system asks for anything there. */
@@ -18,7 +18,7 @@ export type Notified = {
 }
 
 /** A system in which payments live. */
-export type Target = Notified & {
+export type Target = NotifiedSystem & {
   /** A request that authorizes one more payment. */
   authorize: () => string
   /** The request that captures the payment which was authorized with this answer. */
@@ -26,32 +26,32 @@ export type Target = Notified & {
 }
 
 /** `rate`, `count` and the processor time are those of whole stories, of which `work` has begun each. */
-export type Whole = Pick<Load, 'rate' | 'count' | 'cpu_us' | 'cpu'> & {
+export type CompleteRuns = Pick<Load, 'rate' | 'count' | 'cpu_us' | 'cpu'> & {
   /** From the last answer to the moment at which nothing was left to apply, in seconds. */
   lag_s: number
   /** Requests to the provider's API for one of them. */
-  asked: number
+  provider_requests: number
   /** Notifications of one of them. */
   told: number
 }
 
 /** Of whole payments. */
-export type Life = Whole & {
+export type PaymentLife = CompleteRuns & {
   authorize_p50_ms: number
   capture_p50_ms: number
 }
 
-const POLL_MS = 20
-const LONGEST_LAG_MS = 120_000
+const POLL_INTERVAL_MS = 20
+const MAX_LAG_MS = 120_000
 
 /**
  * Each client authorizes a payment, captures it, and begins again, for `seconds`. The run ends when every notification is applied,
  * and its rate is over all this time. Without `notified` the provider tells nothing.
  */
-export async function live(
+export async function runPaymentLives(
   target: Target,
   { clients, seconds, notified }: { clients: number; seconds: number; notified: boolean },
-): Promise<Life> {
+): Promise<PaymentLife> {
   const { url, authorize, capture } = target
   const latencies = { authorize: [] as number[], capture: [] as number[] }
   // Whoever was told of an authorization asks next: there is never more than one in it.
@@ -83,25 +83,25 @@ export async function live(
  * notification is missing in the end: then it is no measurement.
  */
 export async function untilApplied(
-  { provider, isBusy, count }: Notified,
+  { provider, isBusy, count }: NotifiedSystem,
   notified: boolean,
   work: () => Promise<number>,
-): Promise<Whole> {
+): Promise<CompleteRuns> {
   const sender = await provider.control('POST', '/webhooks', { drop_percent: notified ? 0 : 100 })
   const since = new Date().toISOString()
-  const asked = await countRequests(provider)
+  const provider_requests = await countRequests(provider)
   const cpu_before = cpuTimes()
   const began = performance.now()
-  const stories = await work()
+  const runs = await work()
   const answered = performance.now()
   // What is still to happen at the provider keeps it busy too; then comes what is told of it, and what that makes it do.
-  while ((await isBusy()) || (await isTelling(provider)) || (await isBusy())) {
-    if (performance.now() - answered > LONGEST_LAG_MS)
-      throw new Error(`notifications are not applied after ${LONGEST_LAG_MS / 1000} s`)
-    await sleep(POLL_MS)
+  while ((await isBusy()) || (await isNotifying(provider)) || (await isBusy())) {
+    if (performance.now() - answered > MAX_LAG_MS)
+      throw new Error(`notifications are not applied after ${MAX_LAG_MS / 1000} s`)
+    await sleep(POLL_INTERVAL_MS)
   }
   const elapsed_s = (performance.now() - began) / 1000
-  const cpu = costs(cpu_before, cpuTimes(), stories)
+  const cpu = costs(cpu_before, cpuTimes(), runs)
 
   const { delivered, given_up } = await provider.control('GET', '/webhooks')
   const sent = delivered - sender.delivered
@@ -109,17 +109,17 @@ export async function untilApplied(
   if (told !== sent || over !== sent || given_up !== sender.given_up || sent > 0 !== notified)
     throw new Error(`of ${sent} notifications that were sent, ${told} are stored and ${over} applied`)
   return {
-    rate: stories / elapsed_s,
-    count: stories,
+    rate: runs / elapsed_s,
+    count: runs,
     lag_s: elapsed_s - (answered - began) / 1000,
-    asked: ((await countRequests(provider)) - asked) / stories,
-    told: sent / stories,
+    provider_requests: ((await countRequests(provider)) - provider_requests) / runs,
+    told: sent / runs,
     cpu_us: Object.values(cpu).reduce((sum, us) => sum + us, 0),
     cpu,
   }
 }
 
-async function isTelling(provider: Provider): Promise<boolean> {
+async function isNotifying(provider: Provider): Promise<boolean> {
   const { waiting, sending } = await provider.control('GET', '/webhooks')
   return waiting + sending > 0
 }

@@ -17,7 +17,7 @@ import { paymentRequests } from '../captures/requests.ts'
 import type { Target } from './live.ts'
 
 /** What the provider did not tell in one run would be read from its list in the middle of another. */
-const NEVER_READ = { RECONCILE_AFTER_S: '1000000' }
+const NO_RECONCILIATION = { RECONCILE_AFTER_S: '1000000' }
 
 type Product = { target: Target; sql: Sql; [Symbol.asyncDispose](): Promise<void> }
 /** `env`: with which one more of them is started. */
@@ -32,9 +32,9 @@ export async function openParts(system: System): Promise<Parts> {
   ends.defer(folder.remove)
   const redis = await needRedis({ data_dir: folder.path })
   ends.defer(() => redis.stop())
-  const servers = { DATABASE_URL: database_url, REDIS_URL: redis.url, ...NEVER_READ }
+  const servers = { DATABASE_URL: database_url, REDIS_URL: redis.url, ...NO_RECONCILIATION }
   const webhooks = ends.use(await system.startProduct('webhooks', servers))
-  const providers = await system.startNotifying(ends, webhooks.url)
+  const providers = await system.startNotifyingProviders(ends, webhooks.url)
   const env = { ...servers, ...providerVariables((name) => providers.get(name)!.told) }
   const api = ends.use(await system.startProduct('api', env))
   const worker = ends.use(await system.startProduct('worker', env))
@@ -55,7 +55,7 @@ export async function openStart(): Promise<Product> {
     RATE_LIMIT_TENANT_RPS: '1000000',
     RATE_LIMIT_TENANT_BURST: '1000000',
   }
-  const { url } = ends.use(await npmStart(folder.path, { ...limits, ...NEVER_READ }))
+  const { url } = ends.use(await npmStart(folder.path, { ...limits, ...NO_RECONCILIATION }))
   const told = await until('dev.json is written', () =>
     readFile(join(folder.path, 'dev.json'), 'utf8').then(
       (text) => JSON.parse(text) as { database_url: string; emulators: { stripe_url: string } },

@@ -23,7 +23,7 @@ export async function sendAsAccepted(
 ): Promise<Sending> {
   const since = new Date().toISOString()
   const sending = await timed(async () => {
-    const count = await acceptMany(system, url, channel, seconds)
+    const count = await acceptMessages(system, url, channel, seconds)
     await untilDrained(system)
     return count
   })
@@ -41,7 +41,7 @@ export async function sendWaiting(
   const since = new Date().toISOString()
   const what = { queue: sendEmail.queue }
   await pauseJobs(system.sql, what)
-  const count = await acceptMany(system, url, channel, seconds)
+  const count = await acceptMessages(system, url, channel, seconds)
   const sending = await timed(async () => {
     await resumeJobs(system.sql, what)
     await untilDrained(system)
@@ -52,7 +52,12 @@ export async function sendWaiting(
 }
 
 /** Answers how many messages were accepted. */
-async function acceptMany(system: System, url: string, channel: Channel, seconds: number): Promise<number> {
+async function acceptMessages(
+  system: System,
+  url: string,
+  channel: Channel,
+  seconds: number,
+): Promise<number> {
   const next = messageRequests(system.keys, channel)
   const { count } = await closedLoop({ url, connections: CLIENTS, seconds, expect: 202, next })
   return count
@@ -67,7 +72,7 @@ async function finish(
     select count(*)::integer as sent from messages
     where created_at >= ${since} and channel = ${channel} and status in ('sent', 'delivered')`
   if (row!.sent !== count) throw new Error(`of ${count} messages that were accepted, ${row!.sent} are sent`)
-  await sql`update messages set ask_at = null where ask_at is not null`
+  await sql`update messages set lookup_at = null where lookup_at is not null`
 }
 
 /** `rate` messages a second are accepted, while the worker sends them; all are sent when it resolves. */

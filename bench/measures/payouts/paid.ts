@@ -1,23 +1,23 @@
 // Payouts until they are paid: asked for, taken by the provider, and paid in the books once it has told so.
 import type postgres from 'postgres'
-import { SOON_MS } from '#emulators/stripe/later.ts'
-import { alternate } from '../../compare.ts'
+import { SETTLE_DELAY_MS } from '#emulators/stripe/later.ts'
+import { runAlternately } from '../../compare.ts'
 import { closedLoop } from '../../load.ts'
 import type { System } from '../../system.ts'
 import { cost, info, type Row } from '../../table.ts'
 import { openLifeFloor } from '../life/floor.ts'
-import { untilApplied, type Notified, type Whole } from '../life/live.ts'
+import { untilApplied, type NotifiedSystem, type CompleteRuns } from '../life/live.ts'
 import type { Parts } from '../life/product.ts'
 import { floorPayout, payoutRequests, type Payer } from './payers.ts'
 
 const CLIENTS = [1, 64]
 /** The bank's two steps. */
-const BANK_MS = 2 * SOON_MS
+const BANK_MS = 2 * SETTLE_DELAY_MS
 
 const row = { measure: 'payouts', unit: 'payouts/s' } as const
 
 /** A system in which payouts are paid. */
-type Side = Notified & {
+type Side = NotifiedSystem & {
   /** A request for one more payout, which is answered once the provider has taken it. */
   payOut: () => string
   /** From being accepted to being paid, of those that were accepted since this time (ISO 8601). */
@@ -35,7 +35,7 @@ export async function measurePaid(system: System, parts: Parts, payers: Payer[])
   const rows: Row[] = []
   for (const clients of CLIENTS) {
     log(nameOf(clients))
-    const results = await alternate(rounds, {
+    const results = await runAlternately(rounds, {
       floor: () => pay(floor, clients, seconds),
       product: () => pay(product, clients, seconds),
     })
@@ -44,7 +44,10 @@ export async function measurePaid(system: System, parts: Parts, payers: Payer[])
   return rows
 }
 
-function rowsOf(clients: number, { floor, product }: Record<'floor' | 'product', Whole & Times>): Row[] {
+function rowsOf(
+  clients: number,
+  { floor, product }: Record<'floor' | 'product', CompleteRuns & Times>,
+): Row[] {
   const name = nameOf(clients)
   const chain = (value: number) => ({ name: 'chain floor', value })
   const beside = `beside the ${BANK_MS} ms of the bank`
@@ -59,8 +62,8 @@ function rowsOf(clients: number, { floor, product }: Record<'floor' | 'product',
       chain(floor.p99_ms - BANK_MS),
     ),
     info(
-      { ...row, unit: 'requests', name: `${name}, to the provider`, measured: product.asked },
-      chain(floor.asked),
+      { ...row, unit: 'requests', name: `${name}, to the provider`, measured: product.provider_requests },
+      chain(floor.provider_requests),
     ),
     info(
       { ...row, unit: 'requests', name: `${name}, notifications`, measured: product.told },
@@ -75,7 +78,7 @@ function nameOf(clients: number): string {
 }
 
 /** Each client asks for a payout, waits until the provider has taken it, and begins again. The run ends when all are paid. */
-async function pay(side: Side, clients: number, seconds: number): Promise<Whole & Times> {
+async function pay(side: Side, clients: number, seconds: number): Promise<CompleteRuns & Times> {
   const since = new Date().toISOString()
   const whole = await untilApplied(side, true, async () => {
     const { url, payOut: next } = side

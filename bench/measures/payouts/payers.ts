@@ -17,7 +17,7 @@ const AMOUNT_MINOR = 10
 export type Payer = { authorization: string; recipient_id: string }
 
 /** Tops up the balances of these tenants and makes a recipient for each. `sql` is connected to their database. */
-export async function openPayers(sql: Sql, url: string, keys: Key[]): Promise<Payer[]> {
+export async function createPayers(sql: Sql, url: string, keys: Key[]): Promise<Payer[]> {
   const client = createClient(url, '')
   const payers: Payer[] = []
   for (const { authorization } of keys) {
@@ -33,9 +33,9 @@ export async function openPayers(sql: Sql, url: string, keys: Key[]): Promise<Pa
     })
   }
   await until('each tenant has a balance', async () => {
-    const [row] = await sql<{ rich: number }[]>`
-      select count(*)::integer as rich from ledger_accounts where name = 'available' and balance_minor > 0`
-    return row!.rich === keys.length
+    const [row] = await sql<{ funded: number }[]>`
+      select count(*)::integer as funded from ledger_accounts where name = 'available' and balance_minor > 0`
+    return row!.funded === keys.length
   })
   await untilDrained({ sql })
   return payers

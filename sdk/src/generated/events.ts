@@ -175,7 +175,7 @@ export interface FeedEventOf<Type extends EventType> {
   /** What happened. */
   type: Type
   /** The type of the resource that it is about. */
-  subject_type: Type extends `${infer Noun}.${string}` ? Noun : never
+  subject_type: Type extends `${infer ResourceName}.${string}` ? ResourceName : never
   /** The id of that resource. */
   subject_id: string
   /**

@@ -484,7 +484,7 @@ export interface CreateWebhookEndpoint {
    * no user or password.
    */
   url: string
-  /** The events to send: `*` for all, `<noun>.*`, or single types. */
+  /** The events to send: `*` for all, `<resource>.*`, or single types. */
   types: EventTypes[]
   /** Yours. */
   description?: string | null
@@ -793,7 +793,7 @@ export interface ErrorDetail {
   message: string
 }
 
-/** `*` for all, `<noun>.*`, or a type. */
+/** `*` for all, `<resource>.*`, or a type. */
 export type EventTypes =
   | '*'
   | 'customer.*'
@@ -2078,7 +2078,7 @@ export interface UpdateWebhookEndpoint {
    * no user or password.
    */
   url?: string
-  /** The events to send: `*` for all, `<noun>.*`, or single types. */
+  /** The events to send: `*` for all, `<resource>.*`, or single types. */
   types?: EventTypes[]
   /** Yours. */
   description?: string | null
@@ -2354,7 +2354,7 @@ export interface WebhookEndpoint {
   idempotency_key: string | null
   /** The URL that events are sent to. */
   url: string
-  /** The events to send: `*` for all, `<noun>.*`, or single types. */
+  /** The events to send: `*` for all, `<resource>.*`, or single types. */
   types: string[]
   /** Yours. */
   description: string | null
@@ -2404,7 +2404,7 @@ export interface WebhookEndpointEventData {
   idempotency_key: string | null
   /** The URL that events are sent to. */
   url: string
-  /** The events to send: `*` for all, `<noun>.*`, or single types. */
+  /** The events to send: `*` for all, `<resource>.*`, or single types. */
   types: string[]
   /** Yours. */
   description: string | null

@@ -13,15 +13,21 @@ const SDK = '../../sdk/README.md'
 const KEYWORDS = /^<!-- keywords: (.*) -->/
 
 /** More words cost more to look for, and hardly find more. */
-const MOST_WORDS = 8
+const MAX_SEARCH_WORDS = 8
 
 /** A heading and what stands under it, up to the next. `anchor` empty: the top of the page. */
-export type Section = { anchor: string; title: string; text: string; keywords: string[]; sought: Sought }
+export type Section = {
+  anchor: string
+  title: string
+  text: string
+  keywords: string[]
+  search_text: SearchText
+}
 
-type Passage = Omit<Section, 'sought'>
+type SectionContent = Omit<Section, 'search_text'>
 
 /** What is searched, in lower case. `all`: with the keywords of the section, and title and keywords of the guide. */
-type Sought = { title: string; text: string; all: string }
+type SearchText = { title: string; text: string; all: string }
 
 export type Guide = {
   /** As in the address; empty for the index. */
@@ -37,12 +43,12 @@ export type Library = { index: Guide; guides: Guide[] }
 /** A guide as the index has it. `about`: what it is for, in Markdown. */
 export type ListedGuide = { name: string; title: string; about: string }
 
-const LISTED = /^- \[(.+)\]\((?:\.\.\/\.\.\/(?=sdk))?([a-z0-9-]+)(?:\/README)?\.md\): (.+)$/gm
+const INDEX_ENTRY = /^- \[(.+)\]\((?:\.\.\/\.\.\/(?=sdk))?([a-z0-9-]+)(?:\/README)?\.md\): (.+)$/gm
 
 /** The guides that there are; the index, README.md, says so. */
 export async function listGuides(): Promise<ListedGuide[]> {
   const index = await readFile(join(FOLDER, 'README.md'), 'utf8')
-  return Array.from(index.matchAll(LISTED), ([, title, name, about]) => ({
+  return Array.from(index.matchAll(INDEX_ENTRY), ([, title, name, about]) => ({
     title: title!,
     name: name!,
     about: about!,
@@ -60,8 +66,8 @@ export async function loadLibrary(): Promise<Library> {
 }
 
 /** What is looked for: the first eight different words. */
-export function soughtWords(query: string): string[] {
-  return [...new Set(wordsOf(query))].slice(0, MOST_WORDS)
+export function searchWords(query: string): string[] {
+  return [...new Set(wordsOf(query))].slice(0, MAX_SEARCH_WORDS)
 }
 
 function wordsOf(text: string): string[] {
@@ -78,15 +84,17 @@ function singularOf(word: string): string {
 
 /** What finds a word: what begins with it, or (`anywhere`) has it in it, and its singular as a whole word. */
 function patternOf(word: string, anywhere: boolean): string {
-  const one = singularOf(word)
-  const itself = anywhere ? RegExp.escape(word) : `(?<![\\p{L}\\p{N}])${RegExp.escape(word)}`
-  return one === word ? itself : `${itself}|(?<![\\p{L}\\p{N}_-])${RegExp.escape(one)}(?![\\p{L}\\p{N}_-])`
+  const singular = singularOf(word)
+  const word_pattern = anywhere ? RegExp.escape(word) : `(?<![\\p{L}\\p{N}])${RegExp.escape(word)}`
+  return singular === word
+    ? word_pattern
+    : `${word_pattern}|(?<![\\p{L}\\p{N}_-])${RegExp.escape(singular)}(?![\\p{L}\\p{N}_-])`
 }
 
-type Searched = { found: { guide: Guide; section: Section }[]; patterns: string[] }
+type SearchResult = { found: { guide: Guide; section: Section }[]; patterns: string[] }
 
 /** As `sectionsWith`: where words begin so, or else, if that finds nothing, anywhere in them. */
-export function search(guides: Guide[], words: string[]): Searched {
+export function search(guides: Guide[], words: string[]): SearchResult {
   for (const anywhere of [false, true]) {
     const patterns = words.map((word) => patternOf(word, anywhere))
     const found = sectionsWith(guides, words, patterns)
@@ -99,21 +107,28 @@ export function search(guides: Guide[], words: string[]): Searched {
  * The sections that contain all words: first those with a matching keyword, then those with a word in the title. The
  * singular does where a plural is looked for.
  */
-function sectionsWith(guides: Guide[], words: string[], sources: string[]): Searched['found'] {
+function sectionsWith(guides: Guide[], words: string[], sources: string[]): SearchResult['found'] {
   if (words.length === 0) return []
   const patterns = sources.map((source) => new RegExp(source, 'u'))
-  const countIn = (...texts: string[]) =>
+  const countMatches = (...texts: string[]) =>
     patterns.filter((pattern) => texts.some((text) => pattern.test(text))).length
   const found = guides.flatMap((guide) =>
     guide.sections.map((section) => {
-      const { title, text, all } = section.sought
-      const holds = countIn(all) === words.length
-      const here = countIn(title, text)
-      const titled = countIn(title)
+      const { title, text, all } = section.search_text
+      const has_all_words = countMatches(all) === words.length
+      const matches = countMatches(title, text)
+      const title_matches = countMatches(title)
       const isKeyword = (word: string) =>
         section.keywords.includes(word) || section.keywords.includes(singularOf(word))
-      const named = words.filter(isKeyword).length
-      return { guide, section, score: holds && here + named > 0 ? here + 5 * titled + 10 * named : 0 }
+      const keyword_matches = words.filter(isKeyword).length
+      return {
+        guide,
+        section,
+        score:
+          has_all_words && matches + keyword_matches > 0
+            ? matches + 5 * title_matches + 10 * keyword_matches
+            : 0,
+      }
     }),
   )
   return found.filter(({ score }) => score > 0).toSorted((a, b) => b.score - a.score)
@@ -128,9 +143,9 @@ export function escapeHtml(text: string): string {
 }
 
 async function readGuide(name: string, file: string): Promise<Guide> {
-  const written = await readFile(join(FOLDER, file), 'utf8')
+  const markdown = await readFile(join(FOLDER, file), 'utf8')
   // In the folder a link names a file.
-  const linked = written
+  const linked = markdown
     .replaceAll(`](${SDK}`, '](/docs/guides/sdk')
     .replaceAll('](../README.md', '](/docs/guides')
     .replaceAll('](../images/', '](/docs/images/')
@@ -143,11 +158,11 @@ async function readGuide(name: string, file: string): Promise<Guide> {
     name,
     title,
     html: marked.parser(tokens.filter((token) => keywordsIn(token) === undefined)),
-    sections: sections.map((section) => ({ ...section, sought: soughtIn(section, before) })),
+    sections: sections.map((section) => ({ ...section, search_text: searchTextOf(section, before) })),
   }
 }
 
-function soughtIn(section: Passage, before: string): Sought {
+function searchTextOf(section: SectionContent, before: string): SearchText {
   const [title, text] = [section.title.toLowerCase(), section.text.toLowerCase()]
   return { title, text, all: `${before} ${section.keywords.join(' ')} ${title} ${text}` }
 }
@@ -168,14 +183,14 @@ const marked = new Marked({
       const row = (cells: Tokens.TableCell[], opening: (at: number) => string) =>
         `<tr>${cells.map(({ tokens }, at) => `<${opening(at)}>${this.parser.parseInline(tokens)}`).join('')}</tr>\n`
       const body = rows.map((cells) => row(cells, (at) => `td${heads[at]}`)).join('')
-      return scrolled(`<table><thead>${row(header, () => 'th')}</thead><tbody>${body}</tbody></table>`)
+      return scrollable(`<table><thead>${row(header, () => 'th')}</thead><tbody>${body}</tbody></table>`)
     },
-    code: ({ text }) => scrolled(`<pre><code>${escapeHtml(text)}</code></pre>`, 'code'),
+    code: ({ text }) => scrollable(`<pre><code>${escapeHtml(text)}</code></pre>`, 'code'),
   },
 })
 
 // What is wider than the page scrolls by itself, also by keyboard.
-function scrolled(html: string, kind = 'table'): string {
+function scrollable(html: string, kind = 'table'): string {
   return `<div class="scrolled ${kind}" tabindex="0">${html}</div>\n`
 }
 
@@ -194,8 +209,8 @@ function keywordsIn({ type, raw }: Token): string[] | undefined {
   return listed === undefined ? undefined : wordsOf(listed)
 }
 
-function sectionsOf(tokens: Token[]): Passage[] {
-  const sections: Passage[] = []
+function sectionsOf(tokens: Token[]): SectionContent[] {
+  const sections: SectionContent[] = []
   // Those of a guide stand before its title.
   let before: string[] = []
   for (const token of tokens) {
@@ -212,13 +227,13 @@ function sectionsOf(tokens: Token[]): Passage[] {
     } else if (token.type !== 'space') {
       const section = sections.at(-1)
       if (section === undefined) throw new Error('A guide begins with its title.')
-      section.text += ` ${plain(token.raw)}`
+      section.text += ` ${plainText(token.raw)}`
     }
   }
   return sections
 }
 
-function plain(markdown: string): string {
+function plainText(markdown: string): string {
   return markdown
     .replaceAll(/\]\([^)]*\)/g, '')
     .replaceAll(/^```.*$/gm, '')

@@ -1,8 +1,8 @@
 // The guides as pages: no script, nothing from another host.
-import { escapeHtml, search, soughtWords, type Guide, type Library, type Section } from './library.ts'
+import { escapeHtml, search, searchWords, type Guide, type Library, type Section } from './library.ts'
 
-const EXCERPT = 220
-const SHOWN = 30
+const EXCERPT_LENGTH = 220
+const MAX_RESULTS = 30
 
 /** A guide, or the index. */
 export function guidePage(library: Library, guide: Guide): string {
@@ -10,28 +10,30 @@ export function guidePage(library: Library, guide: Guide): string {
   const list = contents
     .map(({ anchor, title }) => `<li><a href="#${anchor}">${escapeHtml(title)}</a></li>`)
     .join('')
-  const inside = `<nav class="inside" aria-label="On this page"><h2>On this page</h2><ul>${list}</ul></nav>`
+  const contents_nav = `<nav class="inside" aria-label="On this page"><h2>On this page</h2><ul>${list}</ul></nav>`
   return page(library, {
     title: guide.title,
     current: guide.name,
-    main: `<article>${guide.html}${nextOf(library, guide)}</article>${contents.length > 1 ? inside : ''}`,
+    main: `<article>${guide.html}${nextLink(library, guide)}</article>${contents.length > 1 ? contents_nav : ''}`,
   })
 }
 
 /** What a search finds. */
 export function searchPage(library: Library, query: string): string {
-  const words = soughtWords(query)
+  const words = searchWords(query)
   const { found, patterns } = search(library.guides, words)
-  const results = found.slice(0, SHOWN).map(({ guide, section }) => result(guide, section, patterns))
+  const results = found
+    .slice(0, MAX_RESULTS)
+    .map(({ guide, section }) => resultItem(guide, section, patterns))
   const count = found.length === 1 ? '1 section' : `${found.length} sections`
-  const said =
+  const status_text =
     words.length === 0 ? 'Type the words to look for.' : `${count} with “${escapeHtml(words.join(' '))}”.`
-  const instead = `<p>Try another word, or fewer, or look through <a href="/docs/guides">all guides</a>.</p>`
+  const help = `<p>Try another word, or fewer, or look through <a href="/docs/guides">all guides</a>.</p>`
   return page(library, {
     title: 'Search',
     current: null,
     query,
-    main: `<article><h1>Search</h1><p role="status">${said}</p>${found.length === 0 ? instead : ''}<ol class="results">${results.join('\n')}</ol></article>`,
+    main: `<article><h1>Search</h1><p role="status">${status_text}</p>${found.length === 0 ? help : ''}<ol class="results">${results.join('\n')}</ol></article>`,
   })
 }
 
@@ -81,22 +83,22 @@ function page(
 `
 }
 
-function nextOf({ guides }: Library, guide: Guide): string {
+function nextLink({ guides }: Library, guide: Guide): string {
   const next = guides[guides.indexOf(guide) + 1]
   if (next === undefined || guide.name === '') return ''
   return `<p class="next">Next: <a href="/docs/guides/${next.name}">${escapeHtml(next.title)}</a></p>`
 }
 
-function result(guide: Guide, { anchor, title, text, sought }: Section, patterns: string[]): string {
+function resultItem(guide: Guide, { anchor, title, text, search_text }: Section, patterns: string[]): string {
   const address = `/docs/guides/${guide.name}${anchor === '' ? '' : `#${anchor}`}`
   const name = title === guide.title ? title : `${guide.title}: ${title}`
-  const at = Math.max(0, ...patterns.map((pattern) => sought.text.search(new RegExp(pattern, 'u'))))
-  const from = at < EXCERPT / 2 ? 0 : text.indexOf(' ', at - EXCERPT / 2)
-  const excerpt = `${from > 0 ? '… ' : ''}${text.slice(from, from + EXCERPT).replace(/\s+\S*$/, '')} …`
-  return `<li><a href="${address}">${marked(name, patterns)}</a><p>${marked(excerpt, patterns)}</p></li>`
+  const at = Math.max(0, ...patterns.map((pattern) => search_text.text.search(new RegExp(pattern, 'u'))))
+  const from = at < EXCERPT_LENGTH / 2 ? 0 : text.indexOf(' ', at - EXCERPT_LENGTH / 2)
+  const excerpt = `${from > 0 ? '… ' : ''}${text.slice(from, from + EXCERPT_LENGTH).replace(/\s+\S*$/, '')} …`
+  return `<li><a href="${address}">${highlighted(name, patterns)}</a><p>${highlighted(excerpt, patterns)}</p></li>`
 }
 
-function marked(text: string, patterns: string[]): string {
+function highlighted(text: string, patterns: string[]): string {
   const any = new RegExp(`(${patterns.join('|')})`, 'giu')
   return text
     .split(any)

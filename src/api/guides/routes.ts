@@ -8,7 +8,7 @@ import { guidePage, missingPage, searchPage } from './pages.ts'
 const STYLE = new URL('./style.css', import.meta.url)
 /** The pictures of the guides. */
 const IMAGES = new URL('../../../docs/images/', import.meta.url)
-const LONGEST_QUERY = 200
+const MAX_QUERY_LENGTH = 200
 const HEADERS = {
   'content-security-policy':
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -35,7 +35,7 @@ export function guidesRoutes(app: FastifyInstance): void {
     '/docs/guides/search',
     answer((library, { query }) => {
       const { q } = query as { q?: unknown }
-      return searchPage(library, typeof q === 'string' ? q.slice(0, LONGEST_QUERY) : '')
+      return searchPage(library, typeof q === 'string' ? q.slice(0, MAX_QUERY_LENGTH) : '')
     }),
   )
   app.get('/docs/guides/style.css', async (_request, reply) =>

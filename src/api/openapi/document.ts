@@ -16,7 +16,7 @@ const TAGS = [
 ].map(([name, description]) => ({ name, description }))
 
 /** What all documents of ours say of themselves. */
-export const INFO = {
+export const DOCUMENT_INFO = {
   version: '1.0.0',
   license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
 }
@@ -34,8 +34,8 @@ export function apiDocument(
   const codes = new Set<ErrorCode>()
   const timelines = new Map<string, string>()
   for (const route of routes) {
-    const { area, tag = area } = route.literal
-    for (const code of codesOf(route.literal)) codes.add(code)
+    const { area, tag = area } = route.definition
+    for (const code of codesOf(route.definition)) codes.add(code)
     const path = route.path.replaceAll(/:(\w+)/g, '{$1}')
     if (path.endsWith('/timeline') && tag !== null) timelines.set(tag, path)
     paths[path] = { ...paths[path], [route.method.toLowerCase()]: operationOf(route, schemas) }
@@ -48,7 +48,7 @@ export function apiDocument(
       title: 'Sluice API',
       summary: 'Customers, payments, captures and refunds; no request lost and no money moved twice.',
       description: introduction(guides),
-      ...INFO,
+      ...DOCUMENT_INFO,
     },
     servers: [{ url: server, description: 'This installation.' }],
     externalDocs: { url: `${origin}/docs/guides`, description: 'Guides' },

@@ -97,4 +97,10 @@ const securitySchemes = {
   },
 }
 
-export const EMAIL_SENDER = { path: '/email', operation, answer: null, schemas, securitySchemes } as const
+export const EMAIL_WEBHOOK_DOC = {
+  path: '/email',
+  operation,
+  answer: null,
+  schemas,
+  securitySchemes,
+} as const

@@ -50,11 +50,11 @@ export function webhookBody(type: string, data: JsonSchema[], schemas: Schemas):
 /** Makes the component `FeedEvent` a choice among a component for each `type`. Called when all other schemas are made. */
 export function splitByType(schemas: Schemas): void {
   const { components } = schemas
-  const whole = components['FeedEvent']
-  if (whole === undefined) return
-  const { properties, ...rest } = whole as JsonSchema & { properties: Record<string, JsonSchema> }
+  const feed_event = components['FeedEvent']
+  if (feed_event === undefined) return
+  const { properties, ...rest } = feed_event as JsonSchema & { properties: Record<string, JsonSchema> }
   const mapping: Record<string, string> = {}
-  for (const { type, noun, about, data } of EVENTS) {
+  for (const { type, resource, about, data } of EVENTS) {
     const name = `${nameOfType(type)}Event`
     mapping[type] = `#/components/schemas/${name}`
     components[name] = {
@@ -63,13 +63,13 @@ export function splitByType(schemas: Schemas): void {
       properties: {
         ...properties,
         type: { ...properties['type'], const: type, examples: [type] },
-        subject_type: { ...properties['subject_type'], const: noun, examples: [noun] },
+        subject_type: { ...properties['subject_type'], const: resource, examples: [resource] },
         data: { ...schemas.of(data, 'output'), description: properties['data']!['description'] },
       },
     }
   }
   components['FeedEvent'] = {
-    description: `${String(whole['description'])} Its \`type\` says which. There can be new types at any time.`,
+    description: `${String(feed_event['description'])} Its \`type\` says which. There can be new types at any time.`,
     oneOf: Object.values(mapping).map(($ref) => ({ $ref })),
     discriminator: { propertyName: 'type', mapping },
   }

@@ -2,14 +2,14 @@
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { EVENTS, type EventType } from '#domain/events.ts'
-import { rootOf, subjectOf } from '#domain/subjects.ts'
+import { rootOf, resourceOf } from '#domain/resources.ts'
 import { AI_TASK_FAILED, AI_TASK_QUEUED } from '../routes/ai-tasks/examples.ts'
 import {
   CANCELED,
   CAPTURED,
   DECLINED,
   FAILED,
-  HELD,
+  AUTHORIZED,
   PENDING,
   REQUIRES_ACTION,
   PROCESSOR_FAILED,
@@ -17,7 +17,7 @@ import {
 import { MESSAGE_CANCELED, MESSAGE_QUEUED, recipientsOf, SMS_RECEIVED } from '../routes/messages/examples.ts'
 import {
   CANCELED_PAYOUT,
-  FAILED_BY_HAND,
+  FAILED_MANUALLY,
   PENDING_PAYOUT,
   PROCESSING_PAYOUT,
 } from '../routes/payouts/examples.ts'
@@ -83,23 +83,23 @@ const BOUNCED = { code: REFUSED.provider_code, message: UNDELIVERED.message }
 const COMPLAINED = { code: 'complaint', message: 'The recipient complained.' }
 
 /** What the type of an event implies for its data, where that differs from the examples of the fields. */
-const IMPLIED: Record<string, object> = {
+const EXAMPLES_BY_TYPE: Record<string, object> = {
   'customer.deleted': { name: null, email: null, phone: null, metadata: {}, deleted_at: EXAMPLE_TIME },
   'recipient.archived': { archived_at: EXAMPLE_TIME },
   'merchant.archived': { archived_at: EXAMPLE_TIME },
-  'kyc.created': inEvent(PENDING_VERIFICATION),
+  'kyc.created': withoutUrl(PENDING_VERIFICATION),
   'kyc.processing': { status: 'processing' },
-  'kyc.approved': inEvent(DECIDED_VERIFICATION),
-  'kyc.rejected': { ...inEvent(DECIDED_VERIFICATION), status: 'rejected', decision: 'rejected' },
+  'kyc.approved': withoutUrl(DECIDED_VERIFICATION),
+  'kyc.rejected': { ...withoutUrl(DECIDED_VERIFICATION), status: 'rejected', decision: 'rejected' },
   'payment.created': PENDING,
   'payment.requires_action': REQUIRES_ACTION,
-  'payment.authorized': HELD,
+  'payment.authorized': AUTHORIZED,
   'payment.authorization_failed': { ...REQUIRES_ACTION, failure: DECLINED },
-  'payment.capture_expiring': HELD,
+  'payment.capture_expiring': AUTHORIZED,
   'payment.captured': CAPTURED,
-  'payment.capture_failed': { ...HELD, failure: PROCESSOR_FAILED },
+  'payment.capture_failed': { ...AUTHORIZED, failure: PROCESSOR_FAILED },
   'payment.canceled': CANCELED,
-  'payment.cancel_failed': { ...HELD, failure: PROCESSOR_FAILED },
+  'payment.cancel_failed': { ...AUTHORIZED, failure: PROCESSOR_FAILED },
   'payment.failed': FAILED,
   'payment.disputed': disputed('needs_response'),
   'payment.dispute_won': disputed('won'),
@@ -114,7 +114,7 @@ const IMPLIED: Record<string, object> = {
     paid_at: EXAMPLE_TIME,
     fail_requested_at: EXAMPLE_TIME,
   },
-  'payout.failed': FAILED_BY_HAND,
+  'payout.failed': FAILED_MANUALLY,
   'payout.canceled': { ...CANCELED_PAYOUT, processing_at: null, arrival_date: null },
   'message.created': MESSAGE_QUEUED,
   'message.delivered': { status: 'delivered', delivered_at: EXAMPLE_TIME, ...recipientsOf('delivered') },
@@ -165,8 +165,8 @@ function disputed(status: string, closed_at: string | null = null): object {
 }
 
 /** Events carry no link. */
-function inEvent({ url: _url, ...shown }: { url: null }): object {
-  return shown
+function withoutUrl({ url: _url, ...rest }: { url: null }): object {
+  return rest
 }
 
 /**
@@ -175,11 +175,11 @@ function inEvent({ url: _url, ...shown }: { url: null }): object {
  */
 export function eventsOf(schemas: Schemas, timelines: Map<string, string>): Record<string, JsonSchema> {
   return Object.fromEntries(
-    EVENTS.map(({ type, noun, about, data }) => {
-      const timeline = timelines.get(subjectOf(rootOf(noun)).table)
-      const told = timeline === undefined ? '' : `, and \`GET ${timeline}\` tells of it`
-      const description = `${about} \`GET /v1/events\` lists it${told}.`
-      const tag = subjectOf(noun).table
+    EVENTS.map(({ type, resource, about, data }) => {
+      const timeline = timelines.get(resourceOf(rootOf(resource)).table)
+      const timeline_text = timeline === undefined ? '' : `, and \`GET ${timeline}\` tells of it`
+      const description = `${about} \`GET /v1/events\` lists it${timeline_text}.`
+      const tag = resourceOf(resource).table
       return [type, { post: eventOperation(type, tag, description, schemas.of(data, 'output'), schemas) }]
     }),
   )
@@ -197,7 +197,7 @@ export function exampleOfEvent(type: EventType): object {
 }
 
 function dataOf(type: string, data: JsonSchema, schemas: Schemas): JsonSchema {
-  return { ...(schemas.exampleOf(data) as object), ...IMPLIED[type] }
+  return { ...(schemas.exampleOf(data) as object), ...EXAMPLES_BY_TYPE[type] }
 }
 
 function eventOperation(

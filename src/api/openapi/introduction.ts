@@ -1,10 +1,10 @@
 // What the OpenAPI document says before its operations.
 import { ERRORS } from '#core/errors.ts'
 import type { ListedGuide } from '../guides/library.ts'
-import { PROCESSOR_SENDER } from './stripe.ts'
+import { PROCESSOR_WEBHOOK_DOC } from './stripe.ts'
 
 /** The reference searches headings only: what people look for in these guides, beside their titles. */
-const SOUGHT: Record<string, string> = {
+const SEARCH_TERMS: Record<string, string> = {
   quickstart: 'reset',
   sdk: 'client library, TypeScript, npm',
   payments: 'capture, cancel (void), amounts with zero decimals (JPY)',
@@ -15,21 +15,21 @@ const SOUGHT: Record<string, string> = {
   messages: 'email, SMS, mail, text message, bounce, unsubscribe, DKIM',
   'ai-tasks': 'generate, classify, extract',
   'receiving-events': 'webhooks, signatures, replay, listen',
-  [PROCESSOR_SENDER.guide.name]: 'news and no news',
+  [PROCESSOR_WEBHOOK_DOC.guide.name]: 'news and no news',
   dashboard: 'CSV export, keyboard shortcuts, forgotten password, team, SSO',
   operations: 'Docker, backup, retention, TTL, stuck jobs (retry, discard)',
 }
 
 /** The introduction, in Markdown. It ends with all guides, each under a heading of its own. */
 export function introduction(guides: ListedGuide[]): string {
-  const listed = guides.map(({ name, title, about }) => {
-    const sought = SOUGHT[name]
-    return `### ${title}${sought === undefined ? '' : `: ${sought}`}\n\n[${title}](/docs/guides/${name}): ${about}\n`
+  const sections = guides.map(({ name, title, about }) => {
+    const terms = SEARCH_TERMS[name]
+    return `### ${title}${terms === undefined ? '' : `: ${terms}`}\n\n[${title}](/docs/guides/${name}): ${about}\n`
   })
-  return `${BEGINNING}\n## Guides\n\n${listed.join('\n')}`
+  return `${OVERVIEW}\n## Guides\n\n${sections.join('\n')}`
 }
 
-const BEGINNING = `
+const OVERVIEW = `
 Customers, recipients, merchants, payments, captures, refunds, payouts, top-ups, verifications, messages and AI tasks over a thin
 HTTP API. All work becomes durable jobs. Start with
 the [quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain each part in full. For TypeScript and

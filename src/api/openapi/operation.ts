@@ -9,7 +9,7 @@ import { errorSchema } from './error.ts'
 import type { JsonSchema, Schemas } from './schemas.ts'
 
 /** What a route says of itself. */
-export type Literal = {
+export type RouteDefinition = {
   /** Its name in generated clients, e.g. `createPayment`. */
   operation_id: string
   summary: string
@@ -22,7 +22,7 @@ export type Literal = {
   querystring?: z.ZodType
   body?: z.ZodType
   /** What its body may hold, where that is more than usual. */
-  takes?: BodyLimits
+  body_limits?: BodyLimits
   /** It sends messages of this channel: refused where there is nobody to send them. */
   sends?: Channel
   response: Record<number, z.ZodType>
@@ -44,15 +44,15 @@ export type Literal = {
    * It waits for a job, by default or only if it is asked to, or, if it is asked to, for something to list: its answer may
    * take as long as the caller grants.
    */
-  waits?: 'by_default' | 'if_asked' | 'for_more'
+  waits?: 'by_default' | 'if_requested' | 'for_events'
   errors: ErrorCode[]
 }
 
 /** A route as the router has it. */
-export type DocumentedRoute = { method: string; path: string; literal: Literal }
+export type DocumentedRoute = { method: string; path: string; definition: RouteDefinition }
 
 /** What every `/v1` route can end in, besides its own. */
-const COMMON: ErrorCode[] = [
+const COMMON_ERRORS: ErrorCode[] = [
   'invalid_request',
   'unauthorized',
   'request_timeout',
@@ -65,7 +65,7 @@ const COMMON: ErrorCode[] = [
   'database_unavailable',
 ]
 /** What a job of ours can end in: only then was the request taken, or taken before. */
-const AFTER_THE_WORK: ErrorCode[] = [
+const JOB_ERRORS: ErrorCode[] = [
   'payment_declined',
   'payment_invalid',
   'payout_refused',
@@ -74,24 +74,24 @@ const AFTER_THE_WORK: ErrorCode[] = [
   'sms_send_failed',
   'processor_error',
 ]
-const WITH_BODY: ErrorCode[] = ['payload_too_large', 'unsupported_media_type']
-const WAITS = {
+const BODY_ERRORS: ErrorCode[] = ['payload_too_large', 'unsupported_media_type']
+const WAIT_TEXTS = {
   by_default:
     'Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not finished by then, the answer is 202.',
-  if_asked:
+  if_requested:
     'Answers with the accepted resource and does not wait, unless you send `Prefer: wait=N` (at most 30). If the work is not finished by then, the answer is 202.',
-  for_more:
+  for_events:
     'If there is nothing to list, `Prefer: wait=N` (at most 30 seconds) waits: the answer comes with the first event, or is empty when the time is up. At most 20 requests of a key may wait at once.',
 }
-const SUCCESS: Record<number, string> = {
+const SUCCESS_TEXTS: Record<number, string> = {
   200: 'Done.',
   201: 'Created.',
   202: 'The request was accepted and is not finished yet. The answer is the resource as it is now. The work continues; `Location` says where to look.',
 }
 
 /** The operation of a route. */
-export function operationOf({ literal }: DocumentedRoute, schemas: Schemas): JsonSchema {
-  const { operation_id, summary, description, area, tag, scope, params, querystring, waits, key } = literal
+export function operationOf({ definition }: DocumentedRoute, schemas: Schemas): JsonSchema {
+  const { operation_id, summary, description, area, tag, scope, params, querystring, waits, key } = definition
   const needs = scope === null ? 'Needs a valid key and no scope.' : `Needs the scope \`${scope}\`.`
   const headers: (keyof typeof PARAMETERS)[] = [
     'x-request-id',
@@ -101,7 +101,7 @@ export function operationOf({ literal }: DocumentedRoute, schemas: Schemas): Jso
   return {
     operationId: operation_id,
     summary,
-    description: [description, waits && WAITS[waits], needs].filter(Boolean).join('\n\n'),
+    description: [description, waits && WAIT_TEXTS[waits], needs].filter(Boolean).join('\n\n'),
     tags: [tag ?? area ?? 'general'],
     security: [{ api_key: scope === null ? [] : [scope] }],
     parameters: [
@@ -109,32 +109,34 @@ export function operationOf({ literal }: DocumentedRoute, schemas: Schemas): Jso
       ...(querystring === undefined ? [] : parametersOf(schemas.of(querystring, 'input'), 'query')),
       ...headers.map((header) => ({ $ref: `#/components/parameters/${componentName(header)}` })),
     ],
-    ...(literal.body && { requestBody: bodyOf(literal, literal.body, schemas) }),
-    responses: { ...successesOf(literal, schemas), ...refusalsOf(literal, schemas) },
+    ...(definition.body && { requestBody: bodyOf(definition, definition.body, schemas) }),
+    responses: { ...successesOf(definition, schemas), ...refusalsOf(definition, schemas) },
   }
 }
 
-function parametersOf(object: JsonSchema, place: 'path' | 'query'): JsonSchema[] {
+function parametersOf(object: JsonSchema, location: 'path' | 'query'): JsonSchema[] {
   const { properties, required = [] } = object as {
     properties: Record<string, JsonSchema>
     required?: string[]
   }
   return Object.entries(properties).map(([name, { description, ...schema }]) => ({
     name,
-    in: place,
+    in: location,
     description,
-    required: place === 'path' || required.includes(name),
+    required: location === 'path' || required.includes(name),
     // `metadata[key]=value`
     ...(schema['type'] === 'object' && { style: 'deepObject', explode: true }),
     schema,
   }))
 }
 
-function bodyOf({ key, examples }: Literal, body: z.ZodType, schemas: Schemas): JsonSchema {
+function bodyOf({ key, examples }: RouteDefinition, body: z.ZodType, schemas: Schemas): JsonSchema {
   const optional = body.safeParse(undefined).success
-  const given = schemas.of(body, 'input')
+  const input_schema = schemas.of(body, 'input')
   // What may be left out may also be null, which nobody needs to know.
-  const schema = Array.isArray(given['anyOf']) ? (given['anyOf'][0] as JsonSchema) : given
+  const schema = Array.isArray(input_schema['anyOf'])
+    ? (input_schema['anyOf'][0] as JsonSchema)
+    : input_schema
   if (key === 'required') {
     const component = schemas.components[String(schema['$ref']).split('/').at(-1)!]!
     component['required'] = [...new Set([...((component['required'] ?? []) as string[]), 'idempotency_key'])]
@@ -146,24 +148,28 @@ function bodyOf({ key, examples }: Literal, body: z.ZodType, schemas: Schemas): 
   }
 }
 
-function successesOf(literal: Literal, schemas: Schemas): JsonSchema {
-  const { response, examples, querystring } = literal
+function successesOf(definition: RouteDefinition, schemas: Schemas): JsonSchema {
+  const { response, examples, querystring } = definition
   return Object.fromEntries(
     Object.entries(response).map(([status, answer]) => {
       const schema = schemas.of(answer, 'output')
-      const [shown, list] = [schemas.exampleOf(schema), schema['type'] === 'array']
+      const [example_answer, list] = [schemas.exampleOf(schema), schema['type'] === 'array']
       const paged = list && querystring !== undefined
-      const one: unknown = list ? (shown as unknown[])[0] : shown
-      const differs = status === '202' ? examples?.unfinished : examples?.answer
-      const example = { ...(one as object), ...asSent(literal, one), ...differing(one, differs) }
+      const one: unknown = list ? (example_answer as unknown[])[0] : example_answer
+      const differences = status === '202' ? examples?.unfinished : examples?.answer
+      const example = {
+        ...(one as object),
+        ...fieldsAsSent(definition, one),
+        ...mergedDifferences(one, differences),
+      }
       return [
         status,
         {
-          description: SUCCESS[Number(status)],
+          description: SUCCESS_TEXTS[Number(status)],
           headers: headersOf([
             ...(paged ? ['Link' as const] : []),
             ...(status === '202' ? ['Location' as const] : []),
-            ...headersOfTaken(literal),
+            ...acceptedHeaders(definition),
           ]),
           content: { 'application/json': { schema, example: list ? [example] : example } },
         },
@@ -173,20 +179,20 @@ function successesOf(literal: Literal, schemas: Schemas): JsonSchema {
 }
 
 /** What differs, where that is an object with all that it does not change. */
-function differing(answer: unknown, differs: Record<string, unknown> = {}): object {
-  const whole = Object(answer) as Record<string, unknown>
+function mergedDifferences(answer: unknown, differences: Record<string, unknown> = {}): object {
+  const base = Object(answer) as Record<string, unknown>
   const isObject = (value: unknown) =>
     typeof value === 'object' && value !== null && Object.keys(value).length > 0 && !Array.isArray(value)
   return Object.fromEntries(
-    Object.entries(differs).map(([name, value]) => [
+    Object.entries(differences).map(([name, value]) => [
       name,
-      isObject(value) && isObject(whole[name]) ? { ...Object(whole[name]), ...Object(value) } : value,
+      isObject(value) && isObject(base[name]) ? { ...Object(base[name]), ...Object(value) } : value,
     ]),
   )
 }
 
 /** What of an answer to a create is as its first example sends it. */
-function asSent({ key, body, examples }: Literal, answer: unknown): object {
+function fieldsAsSent({ key, body, examples }: RouteDefinition, answer: unknown): object {
   const [first] = Object.values(examples?.requests ?? {})
   if (key !== 'required' || first === undefined) return {}
   const sent = Object.entries(Object(body?.parse(first.value)))
@@ -194,17 +200,17 @@ function asSent({ key, body, examples }: Literal, answer: unknown): object {
 }
 
 /** Every code that a route can answer. */
-export function codesOf({ body, scope, errors }: Literal): ErrorCode[] {
+export function codesOf({ body, scope, errors }: RouteDefinition): ErrorCode[] {
   return [
-    ...COMMON,
-    ...(body === undefined ? [] : WITH_BODY),
+    ...COMMON_ERRORS,
+    ...(body === undefined ? [] : BODY_ERRORS),
     ...(scope === null ? [] : (['missing_scope'] as const)),
     ...errors,
   ]
 }
 
-function refusalsOf(literal: Literal, schemas: Schemas): JsonSchema {
-  const byStatus = Object.groupBy(codesOf(literal), (code) => ERRORS[code][0])
+function refusalsOf(definition: RouteDefinition, schemas: Schemas): JsonSchema {
+  const byStatus = Object.groupBy(codesOf(definition), (code) => ERRORS[code][0])
   return Object.fromEntries(
     Object.entries(byStatus).map(([status, list]) => [
       status,
@@ -213,7 +219,7 @@ function refusalsOf(literal: Literal, schemas: Schemas): JsonSchema {
         headers: headersOf([
           ...(status === '401' ? ['WWW-Authenticate' as const] : []),
           ...(status === '429' || status === '503' ? ['Retry-After' as const] : []),
-          ...(list.some((code) => AFTER_THE_WORK.includes(code)) ? headersOfTaken(literal) : []),
+          ...(list.some((code) => JOB_ERRORS.includes(code)) ? acceptedHeaders(definition) : []),
         ]),
         content: {
           'application/json': {
@@ -229,7 +235,7 @@ function refusalsOf(literal: Literal, schemas: Schemas): JsonSchema {
 }
 
 /** What the answer to a request that was taken, now or before, may bring. */
-function headersOfTaken({ key, waits }: Literal): (keyof typeof HEADERS)[] {
+function acceptedHeaders({ key, waits }: RouteDefinition): (keyof typeof HEADERS)[] {
   return [
     ...(waits === undefined ? [] : ['Preference-Applied' as const]),
     ...(key === undefined ? [] : ['Idempotent-Replayed' as const]),

@@ -13,8 +13,8 @@ import { webhooksDocument } from './webhooks-host.ts'
 export function openapiRoutes(app: FastifyInstance, config: Config, origin: () => string): void {
   const routes: DocumentedRoute[] = []
   app.addHook('onRoute', ({ method, url, config: of }) => {
-    if (of?.literal !== undefined && typeof method === 'string')
-      routes.push({ method, path: url, literal: of.literal })
+    if (of?.definition !== undefined && typeof method === 'string')
+      routes.push({ method, path: url, definition: of.definition })
   })
 
   // Anybody may ask for them, so they are written once, and all answers share the bytes.

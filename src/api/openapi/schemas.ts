@@ -18,15 +18,15 @@ export function createSchemas(): Schemas {
 
   function of(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
     // As the item of an array also the schema itself is referred to by its id.
-    const { $defs = {}, items } = parsed(
+    const { $defs = {}, items } = withComponentRefs(
       z.toJSONSchema(z.array(schema), {
         io,
         override: ({ jsonSchema }) => tidy(jsonSchema as JsonSchema, io),
       }),
     )
     for (const [name, component] of Object.entries($defs)) {
-      const known = components[name]
-      if (known !== undefined && !isDeepStrictEqual(known, component))
+      const existing = components[name]
+      if (existing !== undefined && !isDeepStrictEqual(existing, component))
         throw new Error(`Two schemas are called ${name}: what is sent and answered alike must be the same.`)
       components[name] = component
     }
@@ -55,7 +55,7 @@ export function createSchemas(): Schemas {
 }
 
 // Through text: what is undefined is gone, and a definition of the schema is one of the document.
-function parsed(schema: object): { $defs?: Record<string, JsonSchema>; items: JsonSchema } {
+function withComponentRefs(schema: object): { $defs?: Record<string, JsonSchema>; items: JsonSchema } {
   const text = JSON.stringify(schema).replaceAll('"#/$defs/', '"#/components/schemas/')
   return JSON.parse(text) as { $defs?: Record<string, JsonSchema>; items: JsonSchema }
 }
@@ -85,8 +85,8 @@ function tidy(schema: JsonSchema, io: 'input' | 'output'): void {
 
 // `type: [string, null]` where one type can be null; generators make an alternative of `anyOf`.
 function allowNull(schema: JsonSchema): void {
-  const [value, none, ...more] = (schema['anyOf'] ?? []) as JsonSchema[]
-  if (value === undefined || none?.['type'] !== 'null' || more.length > 0) return
+  const [value, null_schema, ...more] = (schema['anyOf'] ?? []) as JsonSchema[]
+  if (value === undefined || null_schema?.['type'] !== 'null' || more.length > 0) return
   if (typeof value['type'] !== 'string') return
   delete schema['anyOf']
   const { type, enum: values, ...rest } = value

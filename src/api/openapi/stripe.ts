@@ -71,7 +71,7 @@ const securitySchemes = {
   },
 }
 
-export const PROCESSOR_SENDER = {
+export const PROCESSOR_WEBHOOK_DOC = {
   path: '/stripe',
   guide: { name: 'stripe-webhooks', link: '[Webhooks from Stripe](/docs/guides/stripe-webhooks)' },
   operation,

@@ -83,4 +83,4 @@ const securitySchemes = {
   },
 }
 
-export const SMS_SENDER = { path: '/twilio', operation, answer, schemas, securitySchemes } as const
+export const SMS_WEBHOOK_DOC = { path: '/twilio', operation, answer, schemas, securitySchemes } as const

@@ -2,18 +2,18 @@
 import type { Config } from '#core/config.ts'
 import { webhooksUrl } from '#core/startup.ts'
 import { byComponentName, componentName, HEADERS } from './components.ts'
-import { INFO } from './document.ts'
+import { DOCUMENT_INFO } from './document.ts'
 import type { JsonSchema } from './schemas.ts'
-import { EMAIL_SENDER } from './email.ts'
-import { PROCESSOR_SENDER } from './stripe.ts'
-import { SMS_SENDER } from './twilio.ts'
+import { EMAIL_WEBHOOK_DOC } from './email.ts'
+import { PROCESSOR_WEBHOOK_DOC } from './stripe.ts'
+import { SMS_WEBHOOK_DOC } from './twilio.ts'
 
-const SENDERS = [PROCESSOR_SENDER, SMS_SENDER, EMAIL_SENDER]
+const WEBHOOK_DOCS = [PROCESSOR_WEBHOOK_DOC, SMS_WEBHOOK_DOC, EMAIL_WEBHOOK_DOC]
 
 const DESCRIPTION = `
 Where processors and other providers send their notifications; a host of its own, on which nothing else is served. A notification is verified over the
 bytes as they came, stored once, and answered 200; what follows from it is done later. One that was stored before is answered 200
-and does nothing. ${PROCESSOR_SENDER.guide.link} says how to set up the processor's.
+and does nothing. ${PROCESSOR_WEBHOOK_DOC.guide.link} says how to set up the processor's.
 `
 
 /** Status, code and meaning of each refusal. */
@@ -42,7 +42,7 @@ export function webhooksDocument(config: Config): JsonSchema {
       title: 'Sluice webhooks host',
       summary: 'Takes the notifications of processors and of those who send messages.',
       description: DESCRIPTION,
-      ...INFO,
+      ...DOCUMENT_INFO,
     },
     servers: [
       {
@@ -52,23 +52,23 @@ export function webhooksDocument(config: Config): JsonSchema {
     ],
     tags: [{ name: 'notifications', description: 'Sent by providers, never by integrators.' }],
     paths: Object.fromEntries(
-      SENDERS.map(({ path, operation, answer }) => [
+      WEBHOOK_DOCS.map(({ path, operation, answer }) => [
         path,
-        { post: { ...operation, responses: { 200: { ...TAKEN, ...answer }, ...refusals() } } },
+        { post: { ...operation, responses: { 200: { ...STORED_RESPONSE, ...answer }, ...refusals() } } },
       ]),
     ),
     components: {
-      schemas: Object.assign({}, SCHEMAS, ...SENDERS.map(({ schemas }) => schemas)),
+      schemas: Object.assign({}, SCHEMAS, ...WEBHOOK_DOCS.map(({ schemas }) => schemas)),
       headers: byComponentName({
         'x-request-id': HEADERS['x-request-id'],
         'Retry-After': HEADERS['Retry-After'],
       }),
-      securitySchemes: Object.assign({}, ...SENDERS.map(({ securitySchemes }) => securitySchemes)),
+      securitySchemes: Object.assign({}, ...WEBHOOK_DOCS.map(({ securitySchemes }) => securitySchemes)),
     },
   }
 }
 
-const TAKEN: JsonSchema = {
+const STORED_RESPONSE: JsonSchema = {
   description: 'Stored, now or before.',
   headers: headersOf('x-request-id'),
   content: {

@@ -11,7 +11,7 @@ const filters = pageQuery.extend({
   payment_id: idText.optional().meta({ description: 'Filter by payment.', example: EXAMPLE_ID }),
 })
 
-export function disputeRoutes(app: RouteApp, { sql, lists }: RouteContext): void {
+export function disputeRoutes(app: RouteApp, { sql, runList }: RouteContext): void {
   app.get(
     '/v1/disputes',
     route({
@@ -27,7 +27,7 @@ export function disputeRoutes(app: RouteApp, { sql, lists }: RouteContext): void
       errors: [],
     }),
     async (request, reply) => {
-      const disputes = await lists(request, reply, (lists_sql) =>
+      const disputes = await runList(request, reply, (lists_sql) =>
         listDisputes(lists_sql, request.credentials.tenant_id, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, disputes))

@@ -1,11 +1,11 @@
 // Routes of events: the feed of a tenant, one event, and the events of a payment.
 import type { RouteApp, RouteContext } from '../context.ts'
-import { createEventAnswers } from '../event-answers.ts'
+import { createEventViews } from '../event-answers.ts'
 import { feedRoute } from './events/feed.ts'
 import { readEventRoutes } from './events/read.ts'
 
 export function eventRoutes(app: RouteApp, context: RouteContext): void {
-  const answers = createEventAnswers(context)
-  feedRoute(app, context, answers)
-  readEventRoutes(app, context, answers)
+  const views = createEventViews(context)
+  feedRoute(app, context, views)
+  readEventRoutes(app, context, views)
 }

@@ -2,18 +2,18 @@
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { timestamp } from '#core/time.ts'
-import { listByKey } from '#domain/idempotency.ts'
-import { NOUNS } from '#domain/subjects.ts'
+import { listKeyUses } from '#domain/idempotency.ts'
+import { RESOURCE_NAMES } from '#domain/resources.ts'
 import { idempotencyKey } from '../body.ts'
 import type { RouteApp, RouteContext } from '../context.ts'
 import { EXAMPLE_ID, nextPage, pageQuery, route } from '../route.ts'
 
-const remembered = z
+const storedRequest = z
   .object({
     key: z.string().meta({ description: 'The key.', example: 'order-17-payment' }),
     route: z.string().meta({ description: 'The route of the request.', example: 'POST /v1/payments' }),
     resource: z.string().meta({
-      description: `What came of it: ${NOUNS.map((noun) => `\`${noun}\``).join(', ')}.`,
+      description: `What came of it: ${RESOURCE_NAMES.map((resource) => `\`${resource}\``).join(', ')}.`,
       example: 'payment',
     }),
     resource_id: z.uuid().meta({ description: 'The id of that resource.', example: EXAMPLE_ID }),
@@ -27,7 +27,7 @@ const remembered = z
   })
   .meta({ id: 'RememberedRequest', description: 'A request that was accepted with this key.' })
 
-export function idempotencyKeyRoutes(app: RouteApp, { lists }: RouteContext): void {
+export function idempotencyKeyRoutes(app: RouteApp, { runList }: RouteContext): void {
   app.get(
     '/v1/idempotency_keys/:key',
     route({
@@ -42,16 +42,16 @@ export function idempotencyKeyRoutes(app: RouteApp, { lists }: RouteContext): vo
         key: idempotencyKey.meta({ description: 'The key.', example: 'order-17-payment' }),
       }),
       querystring: pageQuery,
-      response: { 200: z.array(remembered) },
+      response: { 200: z.array(storedRequest) },
       errors: ['idempotency_key_not_found'],
     }),
     async (request, reply) => {
       const { before, created_from, created_to, limit } = request.query
-      const rows = await lists(request, reply, (lists_sql) =>
-        listByKey(lists_sql, request.credentials.tenant_id, request.params.key, request.query),
+      const rows = await runList(request, reply, (lists_sql) =>
+        listKeyUses(lists_sql, request.credentials.tenant_id, request.params.key, request.query),
       )
-      const whole = [before, created_from, created_to].every((limit_of) => limit_of === undefined)
-      if (rows.length === 0 && whole) throw new AppError('idempotency_key_not_found')
+      const is_unfiltered = [before, created_from, created_to].every((limit_of) => limit_of === undefined)
+      if (rows.length === 0 && is_unfiltered) throw new AppError('idempotency_key_not_found')
       reply.headers(nextPage(request.url, limit, rows))
       return rows.map(({ key, route: used_on, resource, resource_id, job_state, created_at }) => ({
         key,
@@ -65,7 +65,7 @@ export function idempotencyKeyRoutes(app: RouteApp, { lists }: RouteContext): vo
   )
 }
 
-function statusOf(job_state: string | null): z.output<typeof remembered>['status'] {
+function statusOf(job_state: string | null): z.output<typeof storedRequest>['status'] {
   if (job_state === null || job_state === 'succeeded') return 'finished'
   if (job_state === 'failed' || job_state === 'discarded') return 'failed'
   return job_state === 'unknown' ? 'unknown' : 'under_way'

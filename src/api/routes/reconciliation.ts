@@ -14,7 +14,7 @@ const listQuery = pageQuery.extend({
     .meta({ description: 'Filter by payment; includes its refunds.', example: EXAMPLE_ID }),
 })
 
-export function reconciliationRoutes(app: RouteApp, { lists }: RouteContext): void {
+export function reconciliationRoutes(app: RouteApp, { runList }: RouteContext): void {
   app.get(
     '/v1/reconciliation',
     route({
@@ -40,7 +40,7 @@ export function reconciliationRoutes(app: RouteApp, { lists }: RouteContext): vo
       errors: [],
     }),
     async (request, reply) => {
-      const drifts = await lists(request, reply, (lists_sql) =>
+      const drifts = await runList(request, reply, (lists_sql) =>
         listDrifts(lists_sql, request.credentials, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, drifts))

@@ -10,7 +10,7 @@ const ofCurrency = currencyCode
   .optional()
   .meta({ description: 'Only this currency, in upper or lower case.', example: 'usd' })
 
-export function walletRoutes(app: RouteApp, { sql, lists }: RouteContext): void {
+export function walletRoutes(app: RouteApp, { sql, runList }: RouteContext): void {
   app.get(
     '/v1/wallet/balances',
     route({
@@ -49,7 +49,7 @@ export function walletRoutes(app: RouteApp, { sql, lists }: RouteContext): void 
     }),
     async (request, reply) => {
       const { query, credentials } = request
-      const transactions = await lists(request, reply, (lists_sql) =>
+      const transactions = await runList(request, reply, (lists_sql) =>
         listTransactions(lists_sql, credentials.tenant_id, query),
       )
       reply.headers(nextPage(request.url, query.limit, transactions))

@@ -1,6 +1,6 @@
 // Routes of webhook endpoints.
 import type { RouteApp, RouteContext } from '../context.ts'
-import { createEndpointAnswers } from './webhook-endpoints/answers.ts'
+import { createEndpointViews } from './webhook-endpoints/answers.ts'
 import { createEndpointRoute } from './webhook-endpoints/create.ts'
 import { deleteEndpointRoute } from './webhook-endpoints/delete.ts'
 import { readEndpointRoutes } from './webhook-endpoints/read.ts'
@@ -10,12 +10,12 @@ import { updateEndpointRoute } from './webhook-endpoints/update.ts'
 import { createUrlCheck } from './webhook-endpoints/urls.ts'
 
 export function webhookEndpointRoutes(app: RouteApp, context: RouteContext): void {
-  const answers = createEndpointAnswers(context)
+  const views = createEndpointViews(context)
   const checkUrl = createUrlCheck(context.config)
-  createEndpointRoute(app, context, answers, checkUrl)
-  readEndpointRoutes(app, context, answers)
-  updateEndpointRoute(app, context, answers, checkUrl)
-  deleteEndpointRoute(app, context, answers)
-  rotateSecretRoute(app, context, answers)
+  createEndpointRoute(app, context, views, checkUrl)
+  readEndpointRoutes(app, context, views)
+  updateEndpointRoute(app, context, views, checkUrl)
+  deleteEndpointRoute(app, context, views)
+  rotateSecretRoute(app, context, views)
   endpointStatsRoute(app, context)
 }

@@ -2,16 +2,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
-import { typesMatching } from '#domain/events.ts'
-import { plainText, whyNoAnswer } from './answers.ts'
+import { matchEventTypes } from '#domain/events.ts'
+import { terminalText, fetchErrorText } from './answers.ts'
 
-const PAGE = 100
+const PAGE_SIZE = 100
 const WAIT_S = 30
 /** How much longer than it was asked to wait an API may take to answer. */
-const ANSWER_MS = 15_000
+const TIMEOUT_MARGIN_MS = 15_000
 const RETRY_MS = { first: 500, most: 10_000 } as const
 /** An API that does not wait is not asked more often than this. */
-const IDLE_MS = 1_000
+const MIN_POLL_INTERVAL_MS = 1_000
 
 const feedEvent = z.looseObject({
   id: z.string(),
@@ -40,10 +40,10 @@ type FollowQuery = { after: number; limit: number; type?: string | undefined }
 type FeedPage = { events: FollowedEvent[]; next: number | undefined }
 
 /** The API refuses what was asked for. */
-export class WrongOption extends ConfigError {}
+export class InvalidOption extends ConfigError {}
 
 /** Whoever asks again later may be answered. */
-class ApiAway extends Error {
+class ApiUnavailable extends Error {
   readonly retry_after_ms: number
   constructor(message: string, retry_after_ms = 0) {
     super(message)
@@ -57,7 +57,7 @@ class ApiAway extends Error {
  */
 export async function findNewest(feed: Feed): Promise<number> {
   const firstAfter = async (after: number) =>
-    (await askUntilAnswered(feed, { after, limit: 1 }, 0)).events[0]?.sequence
+    (await fetchPageWithRetry(feed, { after, limit: 1 }, 0)).events[0]?.sequence
   let known = await firstAfter(0)
   if (known === undefined) return 0
   let end: number | undefined
@@ -81,41 +81,41 @@ export async function* followFeed(
   { after, types }: { after: number; types: readonly string[] },
 ): AsyncGenerator<FollowedEvent, never> {
   // A request names one type at most. What it leaves to the API may be of types that are not known here.
-  const asked = types.includes('*') ? '*' : types.length === 1 ? types[0] : undefined
-  const type = asked === '*' ? undefined : asked
-  const picked = asked === undefined ? new Set<string>(types.flatMap(typesMatching)) : undefined
+  const filter = types.includes('*') ? '*' : types.length === 1 ? types[0] : undefined
+  const type = filter === '*' ? undefined : filter
+  const wanted_types = filter === undefined ? new Set<string>(types.flatMap(matchEventTypes)) : undefined
   let cursor = after
   for (;;) {
-    const asked_at = performance.now()
-    const { events, next } = await askUntilAnswered(feed, { after: cursor, limit: PAGE, type }, WAIT_S)
-    for (const event of events) if (picked?.has(event.type) ?? true) yield event
+    const requested_at = performance.now()
+    const { events, next } = await fetchPageWithRetry(feed, { after: cursor, limit: PAGE_SIZE, type }, WAIT_S)
+    for (const event of events) if (wanted_types?.has(event.type) ?? true) yield event
     const reached = Math.max(cursor, next ?? events.at(-1)?.sequence ?? cursor)
-    if (reached === cursor && performance.now() - asked_at < IDLE_MS)
-      await sleep(IDLE_MS, undefined, { signal: feed.signal })
+    if (reached === cursor && performance.now() - requested_at < MIN_POLL_INTERVAL_MS)
+      await sleep(MIN_POLL_INTERVAL_MS, undefined, { signal: feed.signal })
     cursor = reached
   }
 }
 
-async function askUntilAnswered(feed: Feed, query: FollowQuery, wait_s: number): Promise<FeedPage> {
-  let told = ''
+async function fetchPageWithRetry(feed: Feed, query: FollowQuery, wait_s: number): Promise<FeedPage> {
+  let reported = ''
   for (let pause_ms: number = RETRY_MS.first; ; pause_ms = Math.min(2 * pause_ms, RETRY_MS.most)) {
     try {
-      const page = await ask(feed, query, wait_s)
-      if (told !== '') feed.notice(`${feed.url} answers again.`)
+      const page = await fetchPage(feed, query, wait_s)
+      if (reported !== '') feed.notice(`${feed.url} answers again.`)
       return page
     } catch (error) {
-      if (feed.signal.aborted || !(error instanceof ApiAway)) throw error
-      if (error.message !== told) feed.notice(`${error.message}; trying again.`)
-      told = error.message
+      if (feed.signal.aborted || !(error instanceof ApiUnavailable)) throw error
+      if (error.message !== reported) feed.notice(`${error.message}; trying again.`)
+      reported = error.message
       await sleep(Math.max(pause_ms, error.retry_after_ms), undefined, { signal: feed.signal })
     }
   }
 }
 
-async function ask(feed: Feed, { after, limit, type }: FollowQuery, wait_s: number): Promise<FeedPage> {
+async function fetchPage(feed: Feed, { after, limit, type }: FollowQuery, wait_s: number): Promise<FeedPage> {
   const { url, key, signal } = feed
   const query = new URLSearchParams({ after: String(after), limit: String(limit), ...(type && { type }) })
-  const limit_ms = wait_s * 1000 + ANSWER_MS
+  const limit_ms = wait_s * 1000 + TIMEOUT_MARGIN_MS
   let response, text
   try {
     response = await fetch(`${url}/v1/events?${query.toString()}`, {
@@ -125,7 +125,7 @@ async function ask(feed: Feed, { after, limit, type }: FollowQuery, wait_s: numb
     })
     text = await response.text()
   } catch (error) {
-    throw new ApiAway(`${url} does not answer (${whyNoAnswer(error, limit_ms)})`)
+    throw new ApiUnavailable(`${url} does not answer (${fetchErrorText(error, limit_ms)})`)
   }
   if (response.status !== 200) throw refusalOf(feed, response, text)
   const events = z.array(feedEvent).safeParse(jsonOf(text))
@@ -136,19 +136,19 @@ async function ask(feed: Feed, { after, limit, type }: FollowQuery, wait_s: numb
 /** What follows from an answer that is no page. */
 function refusalOf({ url, key_from }: Feed, { status, headers }: Response, text: string): Error {
   const body = refusal.safeParse(jsonOf(text)).data?.error
-  const said = `${status}${body === undefined ? '' : ` ${plainText(`${body.code}: ${body.message}`)}`}`
+  const detail = `${status}${body === undefined ? '' : ` ${terminalText(`${body.code}: ${body.message}`)}`}`
   if (status === 400 && body !== undefined)
-    return new WrongOption(`${url} refuses what was asked for (${said}). See --help.`)
-  if (status === 401) return new ConfigError(`${url} does not know the key of ${key_from} (${said})`)
+    return new InvalidOption(`${url} refuses what was asked for (${detail}). See --help.`)
+  if (status === 401) return new ConfigError(`${url} does not know the key of ${key_from} (${detail})`)
   if (status === 403)
     return new ConfigError(
-      `The key of ${key_from} may not read events (${said}). Make one that may: npm run keys -- create --tenant <tenant> --scopes events:read`,
+      `The key of ${key_from} may not read events (${detail}). Make one that may: npm run keys -- create --tenant <tenant> --scopes events:read`,
     )
   if (body?.code === 'misconfigured_gateway')
-    return new ConfigError(`${url} has no events: the area is switched off there (${said})`)
+    return new ConfigError(`${url} has no events: the area is switched off there (${detail})`)
   if (status === 408 || status === 429 || status >= 500)
-    return new ApiAway(`${url} cannot answer (${said})`, retryAfterMs(headers))
-  return new ConfigError(`${url} does not answer as the API of Sluice does (${said}). See --url.`)
+    return new ApiUnavailable(`${url} cannot answer (${detail})`, retryAfterMs(headers))
+  return new ConfigError(`${url} does not answer as the API of Sluice does (${detail}). See --url.`)
 }
 
 function retryAfterMs(headers: Headers): number {

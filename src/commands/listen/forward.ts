@@ -2,12 +2,12 @@
 import type { Json } from '#core/db.ts'
 import { signStandardWebhook } from '#core/standard-webhooks.ts'
 import { payloadOf } from '#domain/deliveries/payload.ts'
-import { whyNoAnswer } from './answers.ts'
+import { fetchErrorText } from './answers.ts'
 import type { FollowedEvent } from './feed.ts'
 
-const ANSWER_MS = 15_000
+const TIMEOUT_MS = 15_000
 /** Of the answer; its status decides. */
-const MOST_READ_BYTES = 16 * 1024
+const MAX_READ_BYTES = 16 * 1024
 
 /** What became of it: the status of the answer, or why there was none. */
 export type Forwarded = { status: number | null; error: string | null; duration_ms: number }
@@ -20,8 +20,8 @@ export async function forwardEvent(
   const { data, ...about } = event
   const body = payloadOf({ ...about, data: data as Json, tenant_id: String(data['tenant_id']) })
   const timestamp_s = Date.now() / 1000
-  const begun_at = performance.now()
-  const took = () => Math.round(performance.now() - begun_at)
+  const started_at = performance.now()
+  const elapsedMs = () => Math.round(performance.now() - started_at)
   try {
     const response = await fetch(url, {
       method: 'POST',
@@ -32,23 +32,23 @@ export async function forwardEvent(
       },
       body,
       redirect: 'manual',
-      signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
     })
-    const duration_ms = took()
-    await readSome(response)
+    const duration_ms = elapsedMs()
+    await drainBody(response)
     return { status: response.status, error: null, duration_ms }
   } catch (error) {
-    return { status: null, error: whyNoAnswer(error, ANSWER_MS), duration_ms: took() }
+    return { status: null, error: fetchErrorText(error, TIMEOUT_MS), duration_ms: elapsedMs() }
   }
 }
 
 /** A receiver that is not read to the end may take its answer for failed. An answer that breaks off changes nothing. */
-async function readSome({ body }: Response): Promise<void> {
+async function drainBody({ body }: Response): Promise<void> {
   let bytes = 0
   try {
     for await (const chunk of body ?? []) {
       bytes += (chunk as Uint8Array).length
-      if (bytes > MOST_READ_BYTES) return
+      if (bytes > MAX_READ_BYTES) return
     }
   } catch {
     // Its status has come.

@@ -2,14 +2,14 @@
 import { z } from 'zod'
 import { problemOfNetwork } from '../public-addresses.ts'
 import { list } from './list.ts'
-import { LEAST_RETENTION_DAYS } from './retention.ts'
+import { MIN_RETENTION_DAYS } from './retention.ts'
 import { commaList, count, type VariableRow } from './row.ts'
 
 /** In seconds: 75.6 hours in all. */
 const RETRY_SCHEDULE = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
 
-const MOST_ATTEMPTS = 50
-const LONGEST_S = 1_000_000
+const MAX_DELIVERY_ATTEMPTS = 50
+const MAX_DELAY_S = 1_000_000
 
 export const EVENT_VARIABLES = {
   WEBHOOKS_ALLOW_CIDRS: [
@@ -34,7 +34,7 @@ export const EVENT_VARIABLES = {
     ['worker'],
   ],
   EVENT_RETENTION_DAYS: [
-    z.coerce.number().int().min(LEAST_RETENTION_DAYS).max(10_000).default(90),
+    z.coerce.number().int().min(MIN_RETENTION_DAYS).max(10_000).default(90),
     '90',
     'how many days events and their deliveries are kept, at least 31',
     ['worker'],
@@ -44,10 +44,14 @@ export const EVENT_VARIABLES = {
 /** Parses the seconds before each attempt, separated by commas; the first attempt is made at once. */
 function parseRetrySchedule(text: string, context: z.RefinementCtx): number[] {
   const delays = list(text).map((part) => (/^\d{1,7}(\.\d{1,3})?$/.test(part) ? Number(part) : NaN))
-  if (delays[0] !== 0 || delays.length > MOST_ATTEMPTS || !delays.every((delay) => delay <= LONGEST_S))
+  if (
+    delays[0] !== 0 ||
+    delays.length > MAX_DELIVERY_ATTEMPTS ||
+    !delays.every((delay) => delay <= MAX_DELAY_S)
+  )
     context.addIssue({
       code: 'custom',
-      message: `must be at most ${MOST_ATTEMPTS} numbers of seconds, separated by commas, the first of them 0`,
+      message: `must be at most ${MAX_DELIVERY_ATTEMPTS} numbers of seconds, separated by commas, the first of them 0`,
     })
   return delays
 }

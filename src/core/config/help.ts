@@ -1,6 +1,6 @@
 // The table of variables for people, as `--help` shows it.
 import type { z } from 'zod'
-import { isReadBy, neededBy } from './readers.ts'
+import { isReadBy, requiredVariables } from './readers.ts'
 import type { ProcessName } from './row.ts'
 import { VARIABLE_NAMES, VARIABLES, type VariableName } from './variables.ts'
 
@@ -9,46 +9,46 @@ type Variable = {
   example: string
   about: string
   /** The default; empty when there is none. */
-  standard: string
+  default_value: string
   read_by: ProcessName[]
 }
 
 /** One entry for each variable, in the order of the table. */
 export function variables(): Variable[] {
   return VARIABLE_NAMES.map((name) => {
-    const [must_be, example, about, read_by] = VARIABLES[name]
-    return { name, example, about, standard: standardOf(must_be), read_by: [...read_by] }
+    const [schema, example, about, read_by] = VARIABLES[name]
+    return { name, example, about, default_value: defaultOf(schema), read_by: [...read_by] }
   })
 }
 
-function standardOf(must_be: z.ZodType): string {
-  const standard: unknown = must_be.safeParse(undefined).data ?? ''
-  if (Array.isArray(standard)) return standard.join(',')
-  if (typeof standard === 'object')
-    return Object.entries(standard ?? {})
+function defaultOf(schema: z.ZodType): string {
+  const default_value: unknown = schema.safeParse(undefined).data ?? ''
+  if (Array.isArray(default_value)) return default_value.join(',')
+  if (typeof default_value === 'object')
+    return Object.entries(default_value ?? {})
       .map(([name, value]) => `${name}:${value}`)
       .join(',')
-  return typeof standard === 'string' ? standard : JSON.stringify(standard)
+  return typeof default_value === 'string' ? default_value : JSON.stringify(default_value)
 }
 
 /** The text of `--help`: every variable that a process reads; those that it cannot start without are marked. */
 export function describeVariables(process: ProcessName): string {
-  const needed = neededBy(process)
+  const needed = requiredVariables(process)
   const read = variables().filter(({ name }) => isReadBy(name, process))
   const width = Math.max(...read.map(({ name }) => name.length)) + 2
   return read
-    .map(({ name, example, about, standard }) => {
+    .map(({ name, example, about, default_value }) => {
       const facts = [
-        needed.includes(name) ? 'Needed.' : standard !== '' && `Default: ${standard}.`,
+        needed.includes(name) ? 'Needed.' : default_value !== '' && `Default: ${default_value}.`,
         `Example: ${name}=${example}`,
       ]
-      const lines = [...wrapped(`${about}.`, 100 - width), facts.filter(Boolean).join(' ')]
+      const lines = [...wrapLines(`${about}.`, 100 - width), facts.filter(Boolean).join(' ')]
       return `  ${lines.map((line, index) => (index === 0 ? name : '').padEnd(width) + line).join('\n  ')}`
     })
     .join('\n')
 }
 
-function wrapped(text: string, width: number): string[] {
+function wrapLines(text: string, width: number): string[] {
   const lines = ['']
   for (const word of text.split(' ')) {
     const longer = lines.at(-1) === '' ? word : `${lines.at(-1)} ${word}`

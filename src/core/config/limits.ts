@@ -3,28 +3,28 @@ import { z } from 'zod'
 import { count, type VariableRow } from './row.ts'
 
 /** What a tenant has unless it is set: the limits of so many keys. */
-export const KEYS_OF_A_TENANT = 4
+export const TENANT_LIMIT_FACTOR = 4
 
-const ofATenant = z.coerce
+const tenantLimit = z.coerce
   .number()
   .int()
   .positive()
-  .max(KEYS_OF_A_TENANT * 1_000_000)
+  .max(TENANT_LIMIT_FACTOR * 1_000_000)
   .optional()
 
 export const LIMIT_VARIABLES = {
   RATE_LIMIT_RPS: [count(500), '500', 'requests a second for each API key', ['api']],
   RATE_LIMIT_BURST: [count(2000), '2000', 'requests at once for each API key', ['api']],
   RATE_LIMIT_TENANT_RPS: [
-    ofATenant,
+    tenantLimit,
     '2000',
-    `requests a second for all keys of a tenant together, and for its people on the dashboard; unset: ${KEYS_OF_A_TENANT} times RATE_LIMIT_RPS`,
+    `requests a second for all keys of a tenant together, and for its people on the dashboard; unset: ${TENANT_LIMIT_FACTOR} times RATE_LIMIT_RPS`,
     ['api'],
   ],
   RATE_LIMIT_TENANT_BURST: [
-    ofATenant,
+    tenantLimit,
     '8000',
-    `requests at once for all keys of a tenant together; unset: ${KEYS_OF_A_TENANT} times RATE_LIMIT_BURST`,
+    `requests at once for all keys of a tenant together; unset: ${TENANT_LIMIT_FACTOR} times RATE_LIMIT_BURST`,
     ['api'],
   ],
 } as const satisfies Record<string, VariableRow>

@@ -85,25 +85,25 @@ type ProviderFacts = {
   /** As sentences name it. */
   title: string
   /** The variables to check when it refuses our credentials, and when it does not answer as it should. */
-  check: Record<'credentials' | 'place', readonly string[]>
+  check: Record<'credentials' | 'address', readonly string[]>
 }
 
 /** What operators are told of each provider, by its name. */
 export const PROVIDER_FACTS: Readonly<Record<string, ProviderFacts>> = {
   [PAYMENTS.provider]: {
     title: 'Stripe',
-    check: { credentials: ['STRIPE_SECRET_KEY'], place: ['STRIPE_API_BASE'] },
+    check: { credentials: ['STRIPE_SECRET_KEY'], address: ['STRIPE_API_BASE'] },
   },
   [SMS.provider]: {
     title: 'Twilio',
-    check: { credentials: ['TWILIO_ACCOUNT_SID', 'TWILIO_AUTH_TOKEN'], place: ['TWILIO_API_BASE'] },
+    check: { credentials: ['TWILIO_ACCOUNT_SID', 'TWILIO_AUTH_TOKEN'], address: ['TWILIO_API_BASE'] },
   },
   [EMAIL.provider]: {
     title: 'The email server',
-    check: { credentials: ['SMTP_URL'], place: ['SMTP_URL'] },
+    check: { credentials: ['SMTP_URL'], address: ['SMTP_URL'] },
   },
   [AI.provider]: {
     title: 'The AI provider',
-    check: { credentials: ['AI_API_KEY'], place: ['AI_BASE_URL'] },
+    check: { credentials: ['AI_API_KEY'], address: ['AI_BASE_URL'] },
   },
 }

@@ -3,28 +3,32 @@ import type { ProcessName, VariableRow } from './row.ts'
 import { VARIABLE_NAMES, VARIABLES, type VariableName } from './variables.ts'
 
 /** The variables without which one of these processes does not start. */
-export function neededBy(...processes: ProcessName[]): VariableName[] {
+export function requiredVariables(...processes: ProcessName[]): VariableName[] {
   return VARIABLE_NAMES.filter((name) => {
-    const { 4: needed_by = [] }: VariableRow = VARIABLES[name]
-    return processes.some((process) => holdsFor(process, needed_by))
+    const { 4: required_by = [] }: VariableRow = VARIABLES[name]
+    return processes.some((process) => appliesTo(process, required_by))
   })
 }
 
 /** Whether a worker of these queues, none named: of all, starts without this variable. */
-export function isSpared(name: VariableName, queues: readonly string[]): boolean {
-  const { 5: of_queues }: VariableRow = VARIABLES[name]
-  return of_queues !== undefined && queues.length > 0 && !queues.some((queue) => of_queues.includes(queue))
+export function isOptionalForQueues(name: VariableName, queues: readonly string[]): boolean {
+  const { 5: serving_queues }: VariableRow = VARIABLES[name]
+  return (
+    serving_queues !== undefined &&
+    queues.length > 0 &&
+    !queues.some((queue) => serving_queues.includes(queue))
+  )
 }
 
 /** Whether this process reads this variable. */
 export function isReadBy(name: VariableName, process: ProcessName): boolean {
   const { 3: read_by }: VariableRow = VARIABLES[name]
   return (
-    process === 'start' || read_by.includes(process) || (holdsFor(process, read_by) && name !== 'API_PORT')
+    process === 'start' || read_by.includes(process) || (appliesTo(process, read_by) && name !== 'API_PORT')
   )
 }
 
 /** The dashboard serves the API's routes. */
-function holdsFor(process: ProcessName, processes: readonly ProcessName[]): boolean {
+function appliesTo(process: ProcessName, processes: readonly ProcessName[]): boolean {
   return processes.includes(process) || (process === 'dashboard' && processes.includes('api'))
 }

@@ -9,7 +9,7 @@ export type HistoryKind = (typeof HISTORY_KINDS)[number]
 const RETENTION_DAYS = { jobs: 90, notifications: 90, ai_tasks: 90 }
 type RetentionKind = keyof typeof RETENTION_DAYS
 /** Idempotency keys are kept for 30 days, and a provider may repeat a notification for as long: hence one day more. */
-export const LEAST_RETENTION_DAYS = 31
+export const MIN_RETENTION_DAYS = 31
 
 /** Parses `kind:days` pairs separated by commas. A kind that is left out keeps its default. */
 export function parseRetention(text: string, context: z.RefinementCtx): Record<RetentionKind, number> {
@@ -22,10 +22,10 @@ export function parseRetention(text: string, context: z.RefinementCtx): Record<R
         message:
           'no longer has the kind events: set EVENT_RETENTION_DAYS instead, which also applies to deliveries',
       })
-    else if (!isKind(kind) || Number(number) < LEAST_RETENTION_DAYS)
+    else if (!isKind(kind) || Number(number) < MIN_RETENTION_DAYS)
       context.addIssue({
         code: 'custom',
-        message: `must be kind:days pairs separated by commas, at least ${LEAST_RETENTION_DAYS} days each; the kinds are ${Object.keys(RETENTION_DAYS).join(', ')}`,
+        message: `must be kind:days pairs separated by commas, at least ${MIN_RETENTION_DAYS} days each; the kinds are ${Object.keys(RETENTION_DAYS).join(', ')}`,
       })
     else days[kind] = Number(number)
   }

@@ -8,22 +8,22 @@ import { list } from './list.ts'
  */
 export type ProcessName = 'api' | 'webhooks' | 'worker' | 'dashboard' | 'migrate' | 'commands' | 'start'
 export type VariableRow = readonly [
-  must_be: z.ZodType,
+  schema: z.ZodType,
   example: string,
   about: string,
   read_by: readonly ProcessName[],
   /** Processes that do not start without it. */
-  needed_by?: readonly ProcessName[],
+  required_by?: readonly ProcessName[],
   /** A worker that serves none of these queues starts without it. */
-  of_queues?: readonly string[],
+  serving_queues?: readonly string[],
 ]
 
 /** A whole number from 1 to `max`; `standard` when it is not set. */
-export const count = (standard: number, max = 1_000_000) =>
-  z.coerce.number().int().positive().max(max).default(standard)
+export const count = (default_value: number, max = 1_000_000) =>
+  z.coerce.number().int().positive().max(max).default(default_value)
 const anyPort = z.coerce.number().int().min(0).max(65535)
 /** A port; `standard` when it is not set. */
-export const port = (standard: number) => anyPort.default(standard)
+export const port = (default_value: number) => anyPort.default(default_value)
 /** A port, or none. */
 export const optionalPort = anyPort.optional()
 /** The address of a server, without a slash at its end. */

@@ -11,7 +11,7 @@ import { QUEUES } from './queues.ts'
 import { parseRetention } from './retention.ts'
 import { baseUrl, commaList, count, optionalPort, port, type VariableRow } from './row.ts'
 
-const EVERYBODY = ['api', 'webhooks', 'worker', 'migrate', 'commands'] as const
+const ALL_PROCESSES = ['api', 'webhooks', 'worker', 'migrate', 'commands'] as const
 const SERVICES = ['api', 'webhooks', 'worker'] as const
 const LISTENERS = ['api', 'webhooks'] as const
 
@@ -24,7 +24,8 @@ export const METRICS_PORTS = {
   start: 9464,
 } as const
 
-const seconds = (standard: number) => z.coerce.number().int().min(0).max(1_000_000).default(standard)
+const seconds = (default_value: number) =>
+  z.coerce.number().int().min(0).max(1_000_000).default(default_value)
 
 /** In the order in which `--help` shows them. */
 export const VARIABLES = {
@@ -37,7 +38,7 @@ export const VARIABLES = {
       .optional(),
     'postgres://sluice:secret@127.0.0.1:5432/sluice',
     'PostgreSQL, 18 or newer. Without it, `npm start` runs an embedded one, which commands in the same folder use; all other processes need it',
-    EVERYBODY,
+    ALL_PROCESSES,
     SERVICES,
   ],
   DATABASE_POOL: [
@@ -256,7 +257,7 @@ export const VARIABLES = {
     z.enum(['development', 'test', 'production']).default('development'),
     'production',
     '`production` refuses embedded servers and emulators',
-    EVERYBODY,
+    ALL_PROCESSES,
   ],
   ALLOW_EMULATORS: [
     z.stringbool().default(false),
@@ -290,8 +291,10 @@ export const VARIABLE_NAMES = Object.keys(VARIABLES) as readonly VariableName[]
 
 function isNetwork(text: string): boolean {
   const [address = '', bits, ...more] = text.split('/')
-  const most = { 0: 0, 4: 32, 6: 128 }[isIP(address)] ?? 0
+  const max_bits = { 0: 0, 4: 32, 6: 128 }[isIP(address)] ?? 0
   return (
-    most > 0 && more.length === 0 && (bits === undefined || (/^[1-9]\d*$/.test(bits) && Number(bits) <= most))
+    max_bits > 0 &&
+    more.length === 0 &&
+    (bits === undefined || (/^[1-9]\d*$/.test(bits) && Number(bits) <= max_bits))
   )
 }

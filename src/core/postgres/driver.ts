@@ -12,15 +12,15 @@ export type DriverOptions = {
   dates?: boolean
 }
 
-const STATEMENT_MS = 12_000
+const STATEMENT_TIMEOUT_MS = 12_000
 
-const TEXTS_OF_TIMES: postgres.PostgresType = {
+const ISO_TIMESTAMPS: postgres.PostgresType = {
   to: 1184,
   from: [1184],
   serialize: (value: string) => value,
   parse: isoFromPostgres,
 }
-const DATES: postgres.PostgresType = {
+const DATE_TIMESTAMPS: postgres.PostgresType = {
   to: 1184,
   from: [1184],
   serialize: (value: string | Date) => (value instanceof Date ? value.toISOString() : value),
@@ -39,7 +39,7 @@ export function openDriver(url: string, options: DriverOptions, onclose: () => v
       application_name: options.application_name,
       TimeZone: 'UTC',
       DateStyle: 'ISO',
-      statement_timeout: options.statement_timeout_ms ?? STATEMENT_MS,
+      statement_timeout: options.statement_timeout_ms ?? STATEMENT_TIMEOUT_MS,
       // Every statement here reads by key or along an index. A plan made while a table was empty is kept with the
       // prepared statement and would scan the table once it is full.
       plan_cache_mode: 'force_generic_plan',
@@ -54,7 +54,7 @@ export function openDriver(url: string, options: DriverOptions, onclose: () => v
     types: {
       ...ARRAY_TYPES,
       bigint: { to: 20, from: [20], serialize: (value: number) => String(value), parse: safeInteger },
-      timestamp: options.dates ? DATES : TEXTS_OF_TIMES,
+      timestamp: options.dates ? DATE_TIMESTAMPS : ISO_TIMESTAMPS,
     },
     onnotice: () => {},
     onclose,

@@ -3,4 +3,4 @@
 // Healed by a new pool after many statements. To be sent upstream: upstream/growing-queues.patch.
 
 /** After this many statements a pool is replaced. */
-export const RENEW_AFTER = 50_000
+export const MAX_POOL_STATEMENTS = 50_000

@@ -3,6 +3,6 @@
 // replaced and rejects the statement. To be sent upstream: upstream/late-writes.patch.
 
 /** Whether an uncaught error is the driver's write to a closed connection. It is safe to ignore. */
-export function isLateWrite(error: unknown): boolean {
+export function isWriteAfterClose(error: unknown): boolean {
   return error instanceof TypeError && /nextWrite .*postgres.*connection\.js/.test(error.stack ?? '')
 }

@@ -4,9 +4,9 @@
 import type { Sql } from '../db.ts'
 
 /** By then the connections of a pool are made, or have failed. */
-const CONNECTED_MS = 1_000
+const END_DELAY_MS = 1_000
 
-/** Ends a pool that was replaced. Its statements have `finish_s` to finish; those that still wait then are rejected. */
-export function endReplaced(pool: Sql, finish_s: number): void {
-  setTimeout(() => void pool.end({ timeout: finish_s }).catch(() => {}), CONNECTED_MS).unref()
+/** Ends a pool that was replaced. Its statements have `drain_timeout_s` to finish; those that still wait then are rejected. */
+export function endReplacedPool(pool: Sql, drain_timeout_s: number): void {
+  setTimeout(() => void pool.end({ timeout: drain_timeout_s }).catch(() => {}), END_DELAY_MS).unref()
 }

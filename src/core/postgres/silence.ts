@@ -4,7 +4,7 @@
 import type { Traffic } from './traffic.ts'
 
 /** How often idle connections are greeted with `select 1`, and the limit of its answer. */
-export const GREETING_MS = 8_000
+export const PING_INTERVAL_MS = 8_000
 /** The limit of other answers. The server ends each statement before (`statement_timeout`). */
 export const ANSWER_LIMIT_MS = 15_000
 /**
@@ -14,7 +14,7 @@ export const ANSWER_LIMIT_MS = 15_000
 export const CHECK_MS = 1_000
 
 /** How many greetings reach all idle connections; the busy ones have statements with a limit. */
-export function greetingsFor({ peak, pending }: Traffic, max: number): number {
+export function countPings({ peak, pending }: Traffic, max: number): number {
   return Math.max(1, Math.min(max, peak) - pending.size)
 }
 

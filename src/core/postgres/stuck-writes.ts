@@ -3,14 +3,14 @@
 // Healed by a new pool whenever a connection closes. To be sent upstream: upstream/stuck-writes.patch.
 
 /** Connections that close within this time have one cause: one new pool replaces them all. */
-const ONE_CAUSE_MS = 250
+const DEBOUNCE_MS = 250
 
 /** Calls `replace` once for all connections that close within a moment. */
-export function replaceAfterClose(replace: () => void): { closed(): void; cancel(): void } {
+export function debounceReplace(replace: () => void): { closed(): void; cancel(): void } {
   let timer: NodeJS.Timeout | undefined
   return {
     closed() {
-      timer ??= setTimeout(replace, ONE_CAUSE_MS)
+      timer ??= setTimeout(replace, DEBOUNCE_MS)
     },
     cancel() {
       clearTimeout(timer)

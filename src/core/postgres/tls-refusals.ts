@@ -3,10 +3,10 @@
 // To be sent upstream: upstream/tls-refusals.patch.
 
 /** What libpq says then. */
-export const NO_TLS = 'server does not support SSL, but SSL was required'
+export const TLS_UNSUPPORTED = 'server does not support SSL, but SSL was required'
 
 /** Whether a connection failed because the server has no TLS. */
-export function isWithoutTls(error: unknown): boolean {
+export function isTlsUnsupported(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = 'code' in error ? String(error.code) : ''
   return /before secure TLS connection/.test(error.message) || /^(EPROTO|ERR_SSL_)/.test(code)

@@ -9,12 +9,12 @@ export type Traffic = {
   sent: number
 }
 
-export function noTraffic(): Traffic {
+export function createTraffic(): Traffic {
   return { pending: new Map(), peak: 1, checks_without_answer: 0, sent: 0 }
 }
 
 /** Follows a statement that is not sent yet. `onRows` gets its answer before the caller. */
-export function follow(
+export function trackStatement(
   query: PromiseLike<unknown>,
   traffic: Traffic,
   limit_ms: number,

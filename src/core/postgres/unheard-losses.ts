@@ -4,7 +4,7 @@
 import { isUnavailable } from '../db.ts'
 
 /** Whether an uncaught error is a lost connection of node-postgres. It is safe to ignore. */
-export function isUnheardLoss(error: unknown): boolean {
+export function isUnhandledConnectionLoss(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   // An error of the socket names no file of the driver.
   const of_socket = 'syscall' in error && error.syscall === 'read'

@@ -3,19 +3,19 @@ import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { findPasskeyNames, findPasswordHash, removePasskeys } from '#domain/people/credentials.ts'
 import { personName } from '#domain/people/users.ts'
-import { createAuthRelay, sendAnswer, type Served } from '../auth-relay.ts'
+import { createAuthRelay, sendAuthResponse, type AuthEndpoint } from '../auth-relay.ts'
 import type { DashboardContext } from '../context.ts'
 import { recordAct } from '../on-record.ts'
 import { createPasswordGuard } from '../passwords.ts'
 import { AUTH_PATH } from '../sessions.ts'
 
 /** Paths that only read. */
-const READ = ['list-sessions', 'passkey/list-user-passkeys'] as const
+const READ_PATHS = ['list-sessions', 'passkey/list-user-passkeys'] as const
 
 const text = z.string().max(4_096)
 /** A missing password counts as a wrong one. */
-const withPassword = z.object({ password: text.optional() })
-const nothing = z.object({})
+const passwordBody = z.object({ password: text.optional() })
+const emptyBody = z.object({})
 const newPassword = z.object({
   currentPassword: text,
   newPassword: text,
@@ -23,97 +23,99 @@ const newPassword = z.object({
 })
 
 /**
- * A change by a user who is signed in. `action`: its name in the audit log; null: nothing changes yet. `proven`: it
- * needs the password again, which the step checks, or we do. `ends`: all other sessions end, because a credential
- * changed. `tells_passkeys`: the answer lists the passkeys that are left.
+ * A change by a user who is signed in. `action`: its name in the audit log; null: nothing changes yet. `password_check`: it
+ * needs the password again, which the step checks, or we do. `ends_sessions`: all other sessions end, because a credential
+ * changed. `lists_passkeys`: the answer lists the passkeys that are left.
  */
-type Changing = Served & {
+type AccountChange = AuthEndpoint & {
   action: string | null
-  proven?: 'by step' | 'by us'
-  ends?: boolean
-  tells_passkeys?: boolean
+  password_check?: 'by step' | 'by us'
+  ends_sessions?: boolean
+  lists_passkeys?: boolean
 }
-const CHANGED: Record<string, Changing> = {
-  'sign-out': { body: nothing, action: 'sign_out' },
+const CHANGES: Record<string, AccountChange> = {
+  'sign-out': { body: emptyBody, action: 'sign_out' },
   'update-user': {
     body: z.object({ name: personName }),
     action: 'profile.rename',
   },
   'change-password': {
     body: newPassword,
-    ours: ['remove_passkeys'],
+    local_fields: ['remove_passkeys'],
     // Another person who knows the old password may have a session.
-    adds: { revokeOtherSessions: true },
+    added_fields: { revokeOtherSessions: true },
     action: 'profile.change_password',
-    proven: 'by step',
-    ends: true,
-    tells_passkeys: true,
+    password_check: 'by step',
+    ends_sessions: true,
+    lists_passkeys: true,
   },
   'revoke-session': { body: z.object({ token: text }), action: 'profile.end_session' },
-  'revoke-other-sessions': { body: nothing, action: 'profile.end_other_sessions' },
-  'two-factor/enable': { body: withPassword, action: null, proven: 'by step' },
+  'revoke-other-sessions': { body: emptyBody, action: 'profile.end_other_sessions' },
+  'two-factor/enable': { body: passwordBody, action: null, password_check: 'by step' },
   'two-factor/disable': {
-    body: withPassword,
+    body: passwordBody,
     action: 'two_factor.disable',
-    proven: 'by step',
-    ends: true,
+    password_check: 'by step',
+    ends_sessions: true,
   },
   'two-factor/generate-backup-codes': {
-    body: withPassword,
+    body: passwordBody,
     action: 'two_factor.new_backup_codes',
-    proven: 'by step',
+    password_check: 'by step',
   },
   // A passkey would make a stolen session permanent. Checked here too, so that no passkey is created in vain.
   'passkey/generate-register-options': {
-    body: withPassword,
+    body: passwordBody,
     method: 'GET',
     action: null,
-    proven: 'by us',
+    password_check: 'by us',
   },
   'passkey/verify-registration': {
-    body: withPassword.extend({ response: z.looseObject({}), name: text.optional() }),
-    ours: ['password'],
+    body: passwordBody.extend({ response: z.looseObject({}), name: text.optional() }),
+    local_fields: ['password'],
     action: 'passkeys.add',
-    proven: 'by us',
+    password_check: 'by us',
   },
   'passkey/delete-passkey': {
-    body: withPassword.extend({ id: text }),
-    ours: ['password'],
+    body: passwordBody.extend({ id: text }),
+    local_fields: ['password'],
     action: 'passkeys.remove',
-    proven: 'by us',
+    password_check: 'by us',
   },
   'passkey/update-passkey': { body: z.object({ id: text, name: text }), action: 'passkeys.rename' },
 }
 
 export function accountRoutes(app: FastifyInstance, context: DashboardContext): void {
-  const { signedIn } = context
-  const { passOn, endOthers } = createAuthRelay(context)
+  const { requireSession } = context
+  const { forward, endOtherSessions } = createAuthRelay(context)
   // A separate guard: users who are signed in do not delay sign-ins.
-  const guarded = createPasswordGuard(context)
+  const guardPassword = createPasswordGuard(context)
 
-  for (const path of READ)
+  for (const path of READ_PATHS)
     app.get(`${AUTH_PATH}/${path}`, async (request, reply) => {
-      await signedIn(request)
-      return await sendAnswer(reply, await passOn(request))
+      await requireSession(request)
+      return await sendAuthResponse(reply, await forward(request))
     })
 
   for (const [
     path,
-    { body, action, proven, ends = false, tells_passkeys = false, ...step },
-  ] of Object.entries(CHANGED))
+    { body, action, password_check, ends_sessions = false, lists_passkeys = false, ...step },
+  ] of Object.entries(CHANGES))
     app.post(
       `${AUTH_PATH}/${path}`,
-      { schema: { body: body === nothing ? body.nullish() : body } },
+      { schema: { body: body === emptyBody ? body.nullish() : body } },
       async (request, reply) => {
-        const { user_id, email, tenant } = await signedIn(request)
+        const { user_id, email, tenant } = await requireSession(request)
         if (action !== null) await recordAct(context, request, reply, tenant?.id ?? null, { action })
         const attempt = () =>
-          proven === 'by us' ? checkPassword(context, request.body, user_id) : passOn(request, step)
-        let answer = proven === undefined ? await attempt() : await guarded(request, reply, email, attempt)
-        if (proven === 'by us' && answer.ok) answer = await passOn(request, step)
-        if (ends && answer.ok) await endOthers(request, answer, user_id)
-        if (tells_passkeys && answer.ok) answer = await withPasskeys(context, request.body, answer, user_id)
-        return await sendAnswer(reply, answer)
+          password_check === 'by us' ? checkPassword(context, request.body, user_id) : forward(request, step)
+        let response =
+          password_check === undefined ? await attempt() : await guardPassword(request, reply, email, attempt)
+        if (password_check === 'by us' && response.ok) response = await forward(request, step)
+        if (ends_sessions && response.ok) await endOtherSessions(request, response, user_id)
+        if (lists_passkeys && response.ok)
+          response = await withPasskeys(context, request.body, response, user_id)
+        return await sendAuthResponse(reply, response)
       },
     )
 }
@@ -124,21 +126,21 @@ async function checkPassword(
   body: unknown,
   user_id: string,
 ): Promise<Response> {
-  const { password } = withPassword.parse(body)
+  const { password } = passwordBody.parse(body)
   const hash = await findPasswordHash(sql, user_id)
-  const right =
+  const matches =
     password !== undefined && hash !== undefined && (await sessions.verifyPassword(hash, password))
-  return right ? Response.json({}) : Response.json({ code: 'INVALID_PASSWORD' }, { status: 400 })
+  return matches ? Response.json({}) : Response.json({ code: 'INVALID_PASSWORD' }, { status: 400 })
 }
 
 /** Removes the passkeys on request, and lists those left: a person who knew the password may have added one. */
 async function withPasskeys(
   { sql }: DashboardContext,
   asked: unknown,
-  answer: Response,
+  response: Response,
   user_id: string,
 ): Promise<Response> {
   if (newPassword.parse(asked).remove_passkeys === true) await removePasskeys(sql, user_id)
-  const body = { ...Object(await answer.json()), passkeys: await findPasskeyNames(sql, user_id) }
-  return Response.json(body, { headers: answer.headers })
+  const body = { ...Object(await response.json()), passkeys: await findPasskeyNames(sql, user_id) }
+  return Response.json(body, { headers: response.headers })
 }

@@ -6,12 +6,12 @@ import { linkBefore } from '#api/route.ts'
 import type { Json, Sql } from '#core/db.ts'
 import { findActOutcomes } from '#domain/operator-acts/act.ts'
 import { findAuditEntries, type AuditEntry, type AuditFilters } from '#domain/people/audit-log.ts'
-import { inTenant } from '../context.ts'
+import { requireTenant } from '../context.ts'
 
 /** Until when entries were looked at, where a page is not full because it had looked at enough: the next one goes on there. */
-const LOOKED_HEADER = 'x-looked-until'
+const SCANNED_UNTIL_HEADER = 'x-looked-until'
 
-const facts = z.record(z.string(), z.custom<Json>())
+const jsonObject = z.record(z.string(), z.custom<Json>())
 const entrySchema = z.object({
   seq: z.int(),
   at: z.string(),
@@ -20,14 +20,14 @@ const entrySchema = z.object({
   action: z.string(),
   subject: z.string().nullable(),
   subject_id: z.string().nullable(),
-  details: facts,
+  details: jsonObject,
   request_id: z.string().nullable(),
   address: z.string().nullable(),
-  outcome: facts.nullable(),
+  outcome: jsonObject.nullable(),
   /** What comes of it is on record apart: without an `outcome` nobody knows. Null: the entry is too old to say it. */
   expects_outcome: z.boolean().nullable(),
 })
-type ShownEntry = z.output<typeof entrySchema>
+type EntryView = z.output<typeof entrySchema>
 const querystring = z.strictObject({
   before: z.coerce.number().int().positive().optional(),
   seq: z.coerce.number().int().positive().optional(),
@@ -39,30 +39,30 @@ const schema = { querystring, response: { 200: z.array(entrySchema) } }
 
 export function auditLogRoutes(root: FastifyInstance): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
-  app.get('/api/audit', { schema, config: { look: 'listAuditEntries' } }, async (request, reply) =>
-    page(reply, { ...request.query, tenant_id: inTenant(request).tenant.id }),
+  app.get('/api/audit', { schema, config: { audit_action: 'listAuditEntries' } }, async (request, reply) =>
+    sendEntries(reply, { ...request.query, tenant_id: requireTenant(request).tenant.id }),
   )
 }
 
 /** Of all tenants, for operators. */
-export function wholeAuditRoutes(root: FastifyInstance): void {
+export function installationAuditRoutes(root: FastifyInstance): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
   app.get('/api/ops/audit', { schema }, async (request, reply) =>
-    page(reply, { ...request.query, tenant_id: null }),
+    sendEntries(reply, { ...request.query, tenant_id: null }),
   )
 }
 
-async function page(reply: FastifyReply, filters: AuditFilters): Promise<ShownEntry[]> {
+async function sendEntries(reply: FastifyReply, filters: AuditFilters): Promise<EntryView[]> {
   const { sql, url } = reply.request
-  const { entries, looked_until } = await findAuditEntries(sql, filters)
-  const last = entries.length >= filters.limit ? entries.at(-1) : looked_until
-  if (last != null) reply.header('link', linkBefore(url, String(last.seq)))
-  if (looked_until !== null) reply.header(LOOKED_HEADER, looked_until.at)
-  return await withActs(sql, entries)
+  const { entries, scanned_until } = await findAuditEntries(sql, filters)
+  const cursor = entries.length >= filters.limit ? entries.at(-1) : scanned_until
+  if (cursor != null) reply.header('link', linkBefore(url, String(cursor.seq)))
+  if (scanned_until !== null) reply.header(SCANNED_UNTIL_HEADER, scanned_until.at)
+  return await withActOutcomes(sql, entries)
 }
 
 /** An act of operators ends after its entry: how it stands now is its outcome. */
-async function withActs(sql: Sql, entries: AuditEntry[]): Promise<ShownEntry[]> {
+async function withActOutcomes(sql: Sql, entries: AuditEntry[]): Promise<EntryView[]> {
   const ids = entries.flatMap(({ details: { act_id } }) => (typeof act_id === 'string' ? [act_id] : []))
   const acts = await findActOutcomes(sql, ids)
   return entries.map((entry) => {

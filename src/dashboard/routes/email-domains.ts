@@ -5,8 +5,8 @@ import { z } from 'zod'
 import { asciiDomain } from '#core/addresses.ts'
 import { AppError } from '#core/errors.ts'
 import { isMailDomain } from '#core/mail-address.ts'
-import { changeEmailDomains, findEmailDomains, MOST_EMAIL_DOMAINS } from '#domain/tenants.ts'
-import { actorOf, asOperator, inTenant, type DashboardContext } from '../context.ts'
+import { changeEmailDomains, findEmailDomains, MAX_EMAIL_DOMAINS } from '#domain/tenants.ts'
+import { actorOf, requireOperator, requireTenant, type DashboardContext } from '../context.ts'
 import { AUDIT_HEADER } from '../on-record.ts'
 
 /** `domains` null: the tenant has no list, and those of the installation count. Of these an empty list means any. */
@@ -31,17 +31,17 @@ export function emailDomainRoutes(root: FastifyInstance, { sql, config }: Dashbo
     reply: FastifyReply,
     next: (domains: string[]) => string[] | null,
   ): Promise<FastifyReply> {
-    asOperator(request)
-    const { id } = inTenant(request).tenant
+    requireOperator(request)
+    const { id } = requireTenant(request).tenant
     const entry = await changeEmailDomains(sql, id, (was) => next(was ?? []), actorOf(request, id))
     return await reply.code(204).header(AUDIT_HEADER, entry).send()
   }
 
   app.get(
     '/api/email-domains',
-    { schema: { response: { 200: domainsSchema } }, config: { look: 'readEmailDomains' } },
+    { schema: { response: { 200: domainsSchema } }, config: { audit_action: 'readEmailDomains' } },
     async (request) => ({
-      domains: await findEmailDomains(request.sql, inTenant(request).tenant.id),
+      domains: await findEmailDomains(request.sql, requireTenant(request).tenant.id),
       of_installation: config.EMAIL_FROM_DOMAINS,
     }),
   )
@@ -50,8 +50,8 @@ export function emailDomainRoutes(root: FastifyInstance, { sql, config }: Dashbo
     const { domain } = request.body
     return await change(request, reply, (domains) => {
       if (domains.includes(domain)) throw conflict(`${domain} is on the list already.`)
-      if (domains.length >= MOST_EMAIL_DOMAINS)
-        throw conflict(`This tenant has ${MOST_EMAIL_DOMAINS} domains: remove one before you add another.`)
+      if (domains.length >= MAX_EMAIL_DOMAINS)
+        throw conflict(`This tenant has ${MAX_EMAIL_DOMAINS} domains: remove one before you add another.`)
       return [...domains, domain]
     })
   })

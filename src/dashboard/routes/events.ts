@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import { createEventAnswers } from '#api/event-answers.ts'
+import { createEventViews } from '#api/event-answers.ts'
 import { eventTypes } from '#api/event-types.ts'
 import { linkBefore } from '#api/route.ts'
 import { deliverySchema } from '#domain/deliveries/delivery.ts'
@@ -10,11 +10,11 @@ import { listDeliveriesOfEvent } from '#domain/deliveries/find.ts'
 import { eventSchema, listLatestEvents } from '#domain/feed.ts'
 import {
   endpointHourSchema,
-  endpointLineSchema,
+  endpointSeriesSchema,
   findEndpointHours,
-  findEndpointLines,
+  findEndpointSeries,
 } from '#domain/webhook-endpoints/series.ts'
-import { inTenant, type DashboardContext } from '../context.ts'
+import { requireTenant, type DashboardContext } from '../context.ts'
 
 const latestQuery = z.strictObject({
   /** Only events with a lower sequence. */
@@ -26,18 +26,18 @@ const latestQuery = z.strictObject({
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
 
 export function eventFigureRoutes(root: FastifyInstance, context: DashboardContext): void {
-  const answers = createEventAnswers(context)
+  const answers = createEventViews(context)
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get(
     '/api/events',
     {
       schema: { querystring: latestQuery, response: { 200: z.array(eventSchema) } },
-      config: { look: 'listEvents' },
+      config: { audit_action: 'listEvents' },
     },
     async (request, reply) => {
-      const { id } = inTenant(request).tenant
-      const events = await answers.many(request.sql, await listLatestEvents(request.sql, id, request.query))
+      const { id } = requireTenant(request).tenant
+      const events = await answers.list(request.sql, await listLatestEvents(request.sql, id, request.query))
       const last = events.at(-1)?.sequence
       if (last && last > 1 && events.length >= request.query.limit)
         reply.header('link', linkBefore(request.url, String(last)))
@@ -48,21 +48,25 @@ export function eventFigureRoutes(root: FastifyInstance, context: DashboardConte
     '/api/events/:id/deliveries',
     {
       schema: { params, response: { 200: z.array(deliverySchema) } },
-      config: { look: 'listEventDeliveries' },
+      config: { audit_action: 'listEventDeliveries' },
     },
-    async (request) => listDeliveriesOfEvent(request.sql, inTenant(request).tenant.id, request.params.id),
+    async (request) =>
+      listDeliveriesOfEvent(request.sql, requireTenant(request).tenant.id, request.params.id),
   )
   app.get(
     '/api/webhook_endpoints/lines',
-    { schema: { response: { 200: z.array(endpointLineSchema) } }, config: { look: 'listWebhookLines' } },
-    async (request) => findEndpointLines(request.sql, inTenant(request).tenant.id),
+    {
+      schema: { response: { 200: z.array(endpointSeriesSchema) } },
+      config: { audit_action: 'listWebhookBacklogs' },
+    },
+    async (request) => findEndpointSeries(request.sql, requireTenant(request).tenant.id),
   )
   app.get(
     '/api/webhook_endpoints/:id/hours',
     {
       schema: { params, response: { 200: z.array(endpointHourSchema) } },
-      config: { look: 'readWebhookFigures' },
+      config: { audit_action: 'readWebhookFigures' },
     },
-    async (request) => findEndpointHours(request.sql, inTenant(request).tenant.id, request.params.id),
+    async (request) => findEndpointHours(request.sql, requireTenant(request).tenant.id, request.params.id),
   )
 }

@@ -1,9 +1,9 @@
 // The routes of the dashboard that /v1 does not have: one line each.
 import type { FastifyInstance } from 'fastify'
-import { inTenant, type DashboardContext } from '../context.ts'
-import { changes } from '../guard.ts'
-import { readInTurn } from '../reads.ts'
-import { askedOf } from '../told.ts'
+import { requireTenant, type DashboardContext } from '../context.ts'
+import { isMutating } from '../guard.ts'
+import { limitReads } from '../reads.ts'
+import { auditedParameters } from '../audited-parameters.ts'
 import { accountRoutes } from './account.ts'
 import { auditLogRoutes } from './audit-log.ts'
 import { emailDomainRoutes } from './email-domains.ts'
@@ -31,7 +31,7 @@ const TENANT_ROUTES: ((app: FastifyInstance, context: DashboardContext) => void)
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** What the look of an operator is called in the audit log. */
-    look?: string
+    audit_action?: string
   }
 }
 
@@ -46,20 +46,20 @@ export const DASHBOARD_ROUTES: ((app: FastifyInstance, context: DashboardContext
 
 /** Lets in who sees the tenant, and records what operators see of it. */
 function tenantRoutes(root: FastifyInstance, context: DashboardContext): void {
-  const { gate, lists } = context
+  const { gate, runList } = context
   root.register(async (app) => {
     app.addHook('preHandler', async (request) => {
       const { tenant } = await gate.enter(request)
-      if (tenant.role !== 'operator' || changes(request)) return
-      const { look } = request.routeOptions.config
-      await gate.recordLook(request, tenant.id, { action: look!, ...askedOf(request) })
+      if (tenant.role !== 'operator' || isMutating(request)) return
+      const { audit_action } = request.routeOptions.config
+      await gate.recordAccess(request, tenant.id, { action: audit_action!, ...auditedParameters(request) })
     })
     app.addHook('onRoute', ({ method, url, config }) => {
-      if (method === 'GET' && config?.look === undefined)
+      if (method === 'GET' && config?.audit_action === undefined)
         throw new Error(`GET ${url} needs a name for the audit log: config.look`)
     })
-    readInTurn(app, lists, (request) => {
-      const { user_id, tenant } = inTenant(request)
+    limitReads(app, runList, (request) => {
+      const { user_id, tenant } = requireTenant(request)
       return { key_id: user_id, tenant_id: tenant.id }
     })
     for (const add of TENANT_ROUTES) add(app, context)

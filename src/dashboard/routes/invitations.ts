@@ -13,7 +13,7 @@ import { actorOf, type DashboardContext } from '../context.ts'
 import { createHashingGate } from '../passwords.ts'
 
 const params = z.strictObject({ token: z.string().regex(/^[\w-]{43}$/) })
-const invitationShown = z.object({
+const invitationView = z.object({
   tenant: z.string(),
   email: z.string(),
   role: roleSchema,
@@ -35,11 +35,11 @@ export function invitationRoutes(root: FastifyInstance, context: DashboardContex
 
   app.get(
     '/api/invitations/:token',
-    { schema: { params, response: { 200: invitationShown } } },
+    { schema: { params, response: { 200: invitationView } } },
     async (request, reply) => {
       limit(networkOf(request.ip), reply)
       const found = await findOpenInvitation(sql, request.params.token)
-      if (found === undefined) throw notOpen()
+      if (found === undefined) throw invitationNotFound()
       return { ...found, has_user: found.mailed ? found.has_user : null }
     },
   )
@@ -51,7 +51,7 @@ export function invitationRoutes(root: FastifyInstance, context: DashboardContex
       limit(networkOf(request.ip), reply)
       const { token } = request.params
       const invitation = await findOpenInvitation(sql, token)
-      if (invitation === undefined) throw notOpen()
+      if (invitation === undefined) throw invitationNotFound()
       const { tenant_id, email, has_user, mailed } = invitation
       const { body } = request
       request.signed_in = (await findSession(request))?.signed_in
@@ -59,7 +59,7 @@ export function invitationRoutes(root: FastifyInstance, context: DashboardContex
         const by = actorOf(request, tenant_id)
         const user_id = request.signed_in.user_id
         await sql.begin(async (tx) =>
-          mustBeOpen(await acceptInvitation(tx, { tenant_id, token, user_id, by })),
+          assertAccepted(await acceptInvitation(tx, { tenant_id, token, user_id, by })),
         )
         return { email }
       }
@@ -71,20 +71,20 @@ export function invitationRoutes(root: FastifyInstance, context: DashboardContex
       const password_hash = await hashing(() => sessions.hashPassword(password))
       await sql.begin(async (tx) => {
         const user_id = await createUser(tx, { name, email, email_verified: mailed, password_hash })
-        if (user_id === undefined) throw notOpen()
+        if (user_id === undefined) throw invitationNotFound()
         const by = { tenant_id, actor_id: user_id, request_id: request.id, address: request.ip }
-        mustBeOpen(await acceptInvitation(tx, { tenant_id, token, user_id, by }))
+        assertAccepted(await acceptInvitation(tx, { tenant_id, token, user_id, by }))
       })
       return { email }
     },
   )
 }
 
-function mustBeOpen(accepted: boolean): void {
-  if (!accepted) throw notOpen()
+function assertAccepted(accepted: boolean): void {
+  if (!accepted) throw invitationNotFound()
 }
 
-function notOpen(): AppError {
+function invitationNotFound(): AppError {
   return new AppError('not_found', {
     message: 'This invitation was used, revoked or has expired. Ask for another one.',
   })

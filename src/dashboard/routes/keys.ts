@@ -6,9 +6,9 @@ import { AppError } from '#core/errors.ts'
 import { dateTime } from '#core/time.ts'
 import { countValidKeys, createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
 import { SCOPES } from '#domain/areas.ts'
-import { actorOf, asMember, inTenant, type DashboardContext } from '../context.ts'
+import { actorOf, requireMember, requireTenant, type DashboardContext } from '../context.ts'
 import { AUDIT_HEADER } from '../on-record.ts'
-import { assertMay, assertScopes } from '../roles.ts'
+import { assertAllowed, assertGrantable } from '../roles.ts'
 
 const keySchema = z.object({
   id: z.uuid(),
@@ -20,9 +20,9 @@ const keySchema = z.object({
   expires_at: z.string().nullable(),
   revoked_at: z.string().nullable(),
 })
-const shownKeySchema = keySchema.extend({ secret: z.string() })
+const keyWithSecretSchema = keySchema.extend({ secret: z.string() })
 /** Keys of a tenant that work at once, and that are shown. */
-const MOST_KEYS = { valid: 200, shown: 500 }
+const MAX_KEYS = { valid: 200, listed: 500 }
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
 const createBody = z.strictObject({
   name: z.string().trim().min(1).max(255),
@@ -43,57 +43,57 @@ export function keyRoutes(root: FastifyInstance, { sql }: DashboardContext): voi
 
   app.get(
     '/api/keys',
-    { schema: { response: { 200: z.array(keySchema) } }, config: { look: 'listApiKeys' } },
-    async (request) => listApiKeys(request.sql, inTenant(request).tenant.id, MOST_KEYS.shown),
+    { schema: { response: { 200: z.array(keySchema) } }, config: { audit_action: 'listApiKeys' } },
+    async (request) => listApiKeys(request.sql, requireTenant(request).tenant.id, MAX_KEYS.listed),
   )
 
   app.post(
     '/api/keys',
-    { schema: { body: createBody, response: { 201: shownKeySchema } } },
+    { schema: { body: createBody, response: { 201: keyWithSecretSchema } } },
     async (request, reply) => {
-      const { tenant, role } = asMember(request)
-      assertMay(role, 'keys.manage')
+      const { tenant, role } = requireMember(request)
+      assertAllowed(role, 'keys.manage')
       const { name, scopes, expires_at } = request.body
-      assertScopes(role, scopes)
+      assertGrantable(role, scopes)
       if (expires_at !== null && Date.parse(expires_at) <= Date.now())
         throw new AppError('invalid_request', { param: 'expires_at', message: 'expires_at is in the past.' })
-      if ((await countValidKeys(sql, tenant.id)) >= MOST_KEYS.valid)
+      if ((await countValidKeys(sql, tenant.id)) >= MAX_KEYS.valid)
         throw new AppError('conflict', {
-          message: `This tenant has ${MOST_KEYS.valid} valid keys: revoke one before you create another.`,
+          message: `This tenant has ${MAX_KEYS.valid} valid keys: revoke one before you create another.`,
         })
-      const asked = { name, scopes: [...new Set(scopes)], expires_at }
-      const key = await createApiKey(sql, tenant, asked, actorOf(request, tenant.id))
+      const requested = { name, scopes: [...new Set(scopes)], expires_at }
+      const key = await createApiKey(sql, tenant, requested, actorOf(request, tenant.id))
       return await reply.code(201).header(AUDIT_HEADER, key.audit_entry).send(key)
     },
   )
 
   app.post(
     '/api/keys/:id/rotate',
-    { schema: { params, body: rotateBody.nullish(), response: { 201: shownKeySchema } } },
+    { schema: { params, body: rotateBody.nullish(), response: { 201: keyWithSecretSchema } } },
     async (request, reply) => {
-      const { tenant, role } = asMember(request)
-      assertMay(role, 'keys.manage')
+      const { tenant, role } = requireMember(request)
+      assertAllowed(role, 'keys.manage')
       const [{ id }, { grace_s }] = [request.params, request.body ?? { grace_s: 0 }]
       const key = await sql.begin(async (tx) => {
-        const made = await rotateApiKey(tx, tenant, id, grace_s, actorOf(request, tenant.id))
-        if (made === undefined) throw noSuchKey()
+        const rotated = await rotateApiKey(tx, tenant, id, grace_s, actorOf(request, tenant.id))
+        if (rotated === undefined) throw keyNotFound()
         // The new key is theirs to read: what they may not do is undone.
-        assertScopes(role, made.scopes)
-        return made
+        assertGrantable(role, rotated.scopes)
+        return rotated
       })
       return await reply.code(201).header(AUDIT_HEADER, key.audit_entry).send(key)
     },
   )
 
   app.post('/api/keys/:id/revoke', { schema: { params } }, async (request, reply) => {
-    const { tenant, role } = asMember(request)
-    assertMay(role, 'keys.manage')
+    const { tenant, role } = requireMember(request)
+    assertAllowed(role, 'keys.manage')
     const entry = await revokeApiKey(sql, tenant.id, request.params.id, actorOf(request, tenant.id))
-    if (entry === undefined) throw noSuchKey()
+    if (entry === undefined) throw keyNotFound()
     return await reply.code(204).header(AUDIT_HEADER, entry).send()
   })
 }
 
-function noSuchKey(): AppError {
+function keyNotFound(): AppError {
   return new AppError('not_found', { message: 'There is no such key, or it is no longer valid.' })
 }

@@ -6,14 +6,14 @@ import { bareAddress } from '#core/addresses.ts'
 import type { Config } from '#core/config.ts'
 import { isMailAddress } from '#core/mail-address.ts'
 import { requestMessages } from '#domain/messages/request.ts'
-import { NO_LIMITS, requestSystemEmail } from '#domain/messages/system-email.ts'
+import { NO_LIMITS, systemEmailRequest } from '#domain/messages/system-email.ts'
 import { invitationEmail } from '#domain/people/invitation-email.ts'
 import { invite, revokeInvitation } from '#domain/people/invitations.ts'
 import { roleSchema } from '#domain/people/role.ts'
-import { actorOf, mailsInvitations, type DashboardContext } from '../context.ts'
+import { actorOf, canEmailInvitations, type DashboardContext } from '../context.ts'
 import { originOf } from '../guard.ts'
 import { AUDIT_HEADER } from '../on-record.ts'
-import { changed, manager, refusal } from './members.ts'
+import { changed, requireManager, memberRefusal } from './members.ts'
 
 const inviteBody = z.strictObject({
   email: z
@@ -37,14 +37,14 @@ const byId = z.strictObject({ id: z.uuid().toLowerCase() })
 
 export function memberInvitationRoutes(root: FastifyInstance, context: DashboardContext): void {
   const { sql, config, vault, hashOf } = context
-  const sends_email = mailsInvitations(context)
+  const sends_email = canEmailInvitations(context)
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.post(
     '/api/members/invitations',
     { schema: { body: inviteBody, response: { 201: invitedSchema } } },
     async (request, reply) => {
-      const { tenant, name } = manager(request)
+      const { tenant, name } = requireManager(request)
       const { email, role } = request.body
       const origin = linkOrigin(config, request, sends_email)
       const linkOf = (token: string) => `${origin}/invitation/${token}`
@@ -53,10 +53,10 @@ export function memberInvitationRoutes(root: FastifyInstance, context: Dashboard
         sql,
         { tenant_id: tenant.id, email, role, by, mailed: sends_email },
         async (tx, { id, token }) => {
-          const mail = requestSystemEmail(
+          const mail = systemEmailRequest(
             { vault, hashOf, from: config.SYSTEM_EMAIL_FROM! },
             {
-              about: 'invitation',
+              purpose: 'invitation',
               idempotency_key: `invitation ${id}`,
               email: {
                 to: email,
@@ -73,7 +73,7 @@ export function memberInvitationRoutes(root: FastifyInstance, context: Dashboard
           await requestMessages(tx, 'email', NO_LIMITS, [mail])
         },
       )
-      if ('refused' in invited) throw refusal(invited.refused)
+      if ('refused' in invited) throw memberRefusal(invited.refused)
       const { id, token, expires_at, mailed, audit_entry } = invited
       return await reply
         .code(201)
@@ -83,7 +83,7 @@ export function memberInvitationRoutes(root: FastifyInstance, context: Dashboard
   )
 
   app.post('/api/members/invitations/:id/revoke', { schema: { params: byId } }, async (request, reply) => {
-    const { tenant } = manager(request)
+    const { tenant } = requireManager(request)
     const asked = { tenant_id: tenant.id, id: request.params.id, by: actorOf(request, tenant.id) }
     const audit_entry = changed(await revokeInvitation(sql, asked))
     return await reply.code(204).header(AUDIT_HEADER, audit_entry).send()

@@ -7,9 +7,9 @@ import { findMembers } from '#domain/people/find.ts'
 import { findInvitations, type InviteResult, type RevokeResult } from '#domain/people/invitations.ts'
 import { changeRole, removeMember, type MemberResult } from '#domain/people/members.ts'
 import { roleSchema } from '#domain/people/role.ts'
-import { actorOf, asMember, inTenant, type DashboardContext, type InTenant } from '../context.ts'
+import { actorOf, requireMember, requireTenant, type DashboardContext, type TenantUser } from '../context.ts'
 import { AUDIT_HEADER } from '../on-record.ts'
-import { assertMay } from '../roles.ts'
+import { assertAllowed } from '../roles.ts'
 
 const memberSchema = z.object({
   user_id: z.uuid(),
@@ -37,9 +37,9 @@ export function memberRoutes(root: FastifyInstance, { sql }: DashboardContext): 
 
   app.get(
     '/api/members',
-    { schema: { response: { 200: membersSchema } }, config: { look: 'listMembers' } },
+    { schema: { response: { 200: membersSchema } }, config: { audit_action: 'listMembers' } },
     async (request) => {
-      const { tenant } = inTenant(request)
+      const { tenant } = requireTenant(request)
       const [members, invitations] = [
         await findMembers(request.sql, tenant.id),
         await findInvitations(request.sql, tenant.id),
@@ -65,30 +65,30 @@ export function memberRoutes(root: FastifyInstance, { sql }: DashboardContext): 
 }
 
 /** Throws `forbidden` unless the member may manage members. */
-export function manager(request: FastifyRequest): InTenant {
-  const member = asMember(request)
-  assertMay(member.role, 'members.manage')
+export function requireManager(request: FastifyRequest): TenantUser {
+  const member = requireMember(request)
+  assertAllowed(member.role, 'members.manage')
   return member
 }
 
 function changeOf(request: FastifyRequest, user_id: string) {
-  const { tenant } = manager(request)
+  const { tenant } = requireManager(request)
   return { tenant_id: tenant.id, user_id, by: actorOf(request, tenant.id) }
 }
 
 /** Returns the audit entry of a change. Throws if it was refused. */
 export function changed(result: MemberResult | RevokeResult): number {
-  if ('refused' in result) throw refusal(result.refused)
+  if ('refused' in result) throw memberRefusal(result.refused)
   return result.changed
 }
 
-type Refused = Extract<MemberResult | RevokeResult | InviteResult, { refused: string }>['refused']
+type RefusalReason = Extract<MemberResult | RevokeResult | InviteResult, { refused: string }>['refused']
 const OWNERS_ONLY = {
   message: 'Only owners may make, change or remove owners.',
   context: { roles: ['owner'] },
 }
 
-export function refusal(refused: Refused): AppError {
+export function memberRefusal(refused: RefusalReason): AppError {
   if (refused === 'no_manager') return new AppError('forbidden')
   if (refused === 'owners_only') return new AppError('forbidden', OWNERS_ONLY)
   if (refused === 'no_member') return new AppError('not_found', { message: 'There is no such member.' })

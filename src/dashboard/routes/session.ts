@@ -5,14 +5,14 @@ import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { AppError } from '#core/errors.ts'
 import { AREA_NAMES } from '#domain/areas.ts'
-import { findPausesOf, heldQueueSchema } from '#domain/jobs/pauses.ts'
+import { findPausesOf, pausedQueueSchema } from '#domain/jobs/pauses.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
-import { findTenantsOf, showTenant, type SignedIn } from '#domain/people/find.ts'
-import { rolesToGive } from '#domain/people/managers.ts'
+import { findTenantsOf, selectTenant, type SignedIn } from '#domain/people/find.ts'
+import { assignableRoles } from '#domain/people/managers.ts'
 import { roleSchema } from '#domain/people/role.ts'
-import { actorOf, mailsInvitations, type DashboardContext } from '../context.ts'
-import { readInTurn } from '../reads.ts'
-import { actsOf, rolesByAct, scopesOf } from '../roles.ts'
+import { actorOf, canEmailInvitations, type DashboardContext } from '../context.ts'
+import { limitReads } from '../reads.ts'
+import { allowedActs, rolesByAct, grantableScopes } from '../roles.ts'
 import { checkTenant } from '../tenant-gate.ts'
 
 const tenantSchema = z.object({ id: z.uuid(), slug: z.string(), name: z.string() })
@@ -55,11 +55,11 @@ const sessionSchema = z.object({
 })
 
 export function sessionRoutes(root: FastifyInstance, context: DashboardContext): void {
-  const { sql, lists, signedIn } = context
+  const { sql, runList, requireSession } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get('/api/session', { schema: { response: { 200: sessionSchema } } }, async (request, reply) => {
-    const found = await signedIn(request, { prolong: true })
+    const found = await requireSession(request, { refresh: true })
     await checkTenant(sql, request, found)
     for (const cookie of request.set_cookies ?? []) reply.header('set-cookie', cookie)
     return await describeSession(context, found)
@@ -68,17 +68,17 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
   root.register(async (scope) => {
     const reads = scope.withTypeProvider<ZodTypeProvider>()
     reads.addHook('preHandler', async (request) => {
-      request.signed_in = await signedIn(request)
+      request.signed_in = await requireSession(request)
       await checkTenant(sql, request, request.signed_in)
     })
-    readInTurn(reads, lists, ({ signed_in }) => {
+    limitReads(reads, runList, ({ signed_in }) => {
       const { user_id, tenant } = signed_in!
       return { key_id: user_id, tenant_id: tenant?.id ?? user_id }
     })
     // It shows no row of the tenant: so that an operator reads it is not put on record.
     reads.get(
       '/api/session/pauses',
-      { schema: { response: { 200: z.array(heldQueueSchema) } } },
+      { schema: { response: { 200: z.array(pausedQueueSchema) } } },
       async ({ signed_in, sql }) => {
         const { tenant } = signed_in!
         return tenant === null ? [] : await findPausesOf(sql, tenant.id)
@@ -91,8 +91,8 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
     { schema: { body: z.strictObject({ tenant_id: z.uuid() }) } },
     async (request, reply) => {
       const { tenant_id } = request.body
-      const { session_id } = await signedIn(request)
-      const shown = await showTenant(sql, session_id, tenant_id)
+      const { session_id } = await requireSession(request)
+      const shown = await selectTenant(sql, session_id, tenant_id)
       if (!shown)
         throw new AppError('not_found', { message: 'There is no such tenant, or you have no access to it.' })
       await appendAuditEntry(sql, actorOf(request, tenant_id), { action: 'show_tenant' })
@@ -113,10 +113,10 @@ async function describeSession(
     is_operator,
     tenant,
     role: tenant?.role ?? null,
-    may: tenant === null ? [] : actsOf(tenant.role, operations),
+    may: tenant === null ? [] : allowedActs(tenant.role, operations),
     who_may: rolesByAct(operations),
-    roles_to_give: rolesToGive(tenant?.role ?? null),
-    key_scopes: tenant === null ? [] : scopesOf(tenant.role),
+    roles_to_give: assignableRoles(tenant?.role ?? null),
+    key_scopes: tenant === null ? [] : grantableScopes(tenant.role),
     tenants: await findTenantsOf(sql, id),
     areas: AREA_NAMES.map((area) => ({ name: area, state: areaState(context.areas, area) })),
     emulators,
@@ -124,7 +124,7 @@ async function describeSession(
       ? PAYMENTS.examples.payment_method
       : null,
     api_url: config.API_URL ?? '',
-    sends_email: mailsInvitations(context),
+    sends_email: canEmailInvitations(context),
     version,
   }
 }

@@ -9,7 +9,7 @@ export function parseAddress(search: string): AddressSearch {
   return Object.fromEntries(new URLSearchParams(search))
 }
 
-export function printAddress(search: Record<string, unknown>): string {
+export function formatAddress(search: Record<string, unknown>): string {
   const parameters = new URLSearchParams()
   for (const [name, value] of Object.entries(search))
     if (typeof value === 'string' && value !== '') parameters.set(name, value)
@@ -31,10 +31,10 @@ export function useAddressSearch(): [
   const search: AddressSearch = useSearch({ strict: false })
   const navigate = useNavigate()
   const change = useCallback(
-    (some: AddressSearch, { replace = false }: { replace?: boolean } = {}) => {
+    (changes: AddressSearch, { replace = false }: { replace?: boolean } = {}) => {
       void navigate({
         to: '.',
-        search: (before: AddressSearch) => ({ ...before, ...some }),
+        search: (before: AddressSearch) => ({ ...before, ...changes }),
         replace,
         resetScroll: false,
       })

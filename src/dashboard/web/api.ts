@@ -3,18 +3,18 @@ import { Sluice, SluiceError } from '#sdk/index.ts'
 import { nextQuery } from '#sdk/pages.ts'
 import type { Answers } from './generated/answers.ts'
 import { formatMoney } from './kit/amounts.ts'
-import { keyOf, TENANT_HEADER } from './outcomes.ts'
+import { keyOptions, TENANT_HEADER } from './outcomes.ts'
 
-let shown: string | null = null
-const hearers = new Set<() => void>()
+let tenant_id: string | null = null
+const mismatch_listeners = new Set<() => void>()
 
 /** An address below /api, e.g. `/v1/customers` or `/keys`. */
 type ApiPath = `/${string}`
 
-type Filled<Path extends string> = Path extends `${infer Start}{${string}}${infer Rest}`
-  ? `${Start}${string}${Filled<Rest>}`
+type FilledPath<Path extends string> = Path extends `${infer Start}{${string}}${infer Rest}`
+  ? `${Start}${string}${FilledPath<Rest>}`
   : Path
-type PathOf<Route> = Route extends `GET ${infer Path extends ApiPath}` ? Filled<Path> : never
+type PathOf<Route> = Route extends `GET ${infer Path extends ApiPath}` ? FilledPath<Path> : never
 /** The paths whose answer can be read as `T`. Of those of sign-in no schema is known. */
 export type PathTo<T> =
   | { [Route in keyof Answers]: Answers[Route] extends T ? PathOf<Route> : never }[keyof Answers]
@@ -26,42 +26,43 @@ export type ApiQuery = Record<string, string | number | boolean | undefined | nu
 export const sluice: Sluice = new Sluice({
   base_url: '/api',
   get headers(): Record<string, string> {
-    return shown === null ? {} : { [TENANT_HEADER]: shown }
+    return tenant_id === null ? {} : { [TENANT_HEADER]: tenant_id }
   },
   async fetch(url, init) {
     const asked = fetch(url, init)
-    if (init.method !== 'GET') watchChange(asked)
+    if (init.method !== 'GET') trackChange(asked)
     const answer = await asked
-    if (answer.status === 409 && (await isOfOtherTenant(answer.clone()))) hearers.forEach((each) => each())
+    if (answer.status === 409 && (await isTenantMismatch(answer.clone())))
+      mismatch_listeners.forEach((each) => each())
     return answer
   },
 })
 
 /** Says which tenant the page shows: every request names it, and is refused while the session shows another one. */
-export function nameTenant(id: string | null): void {
-  shown = id
+export function setRequestTenant(id: string | null): void {
+  tenant_id = id
 }
 
 /** Calls `hear` when a request was refused because the session shows another tenant; the answer ends that. */
-export function hearOtherTenant(hear: () => void): () => void {
-  hearers.add(hear)
-  return () => hearers.delete(hear)
+export function onTenantMismatch(listener: () => void): () => void {
+  mismatch_listeners.add(listener)
+  return () => mismatch_listeners.delete(listener)
 }
 
-const changing = new Set<Promise<unknown>>()
+const pending_changes = new Set<Promise<unknown>>()
 
-function watchChange(asked: Promise<Response>): void {
-  const ended = asked.catch(() => {}).finally(() => changing.delete(ended))
-  changing.add(ended)
+function trackChange(asked: Promise<Response>): void {
+  const settled = asked.catch(() => {}).finally(() => pending_changes.delete(settled))
+  pending_changes.add(settled)
 }
 
 /** Waits until whatever is under way and may change the session, as all but reads may, has its answer. */
-export async function changesEnd(): Promise<void> {
-  await Promise.all(changing)
+export async function waitForChanges(): Promise<void> {
+  await Promise.all(pending_changes)
 }
 
 /** What went wrong, in the API's own words; amounts as the reader's locale writes them. */
-export function wordsOf(error: Error): string {
+export function errorMessage(error: Error): string {
   if (!(error instanceof SluiceError)) return error.message
   const context: Record<string, unknown> = { ...error.context }
   const { currency } = context
@@ -75,7 +76,7 @@ export function wordsOf(error: Error): string {
   })
 }
 
-type Asked = {
+type RequestContent = {
   query?: ApiQuery | undefined
   /** Sent as JSON. Of a POST without one nothing is sent. */
   body?: unknown
@@ -84,8 +85,8 @@ type Asked = {
 }
 
 /** Asks and returns what the answer holds; undefined for 204. Throws `SluiceError`. */
-async function ask<T>(method: string, path: ApiPath, asked: Asked = {}): Promise<T> {
-  const { body } = await answered(method, path, asked)
+async function ask<T>(method: string, path: ApiPath, asked: RequestContent = {}): Promise<T> {
+  const { body } = await requestWithHeaders(method, path, asked)
   return body as T
 }
 
@@ -98,10 +99,10 @@ export const post = <T>(path: ApiPath, body?: unknown, idempotency_key?: string)
   ask<T>('POST', path, { body, idempotency_key })
 
 /**
- * A page of a list, and the query parameters that lead to the next one; `next` null: there is none. `looked_until`: it is
+ * A page of a list, and the query parameters that lead to the next one; `next` null: there is none. `scanned_until`: it is
  * not full because it stopped looking there.
  */
-export type PageOfRows<T> = { rows: T[]; next: Record<string, string> | null; looked_until?: string | null }
+export type PageOfRows<T> = { rows: T[]; next: Record<string, string> | null; scanned_until?: string | null }
 
 /** Reads one page of a list. The answer is an array, with the next page as its `Link`, or `{ data, next }`. */
 export async function readPage<T>(
@@ -109,13 +110,13 @@ export async function readPage<T>(
   query?: ApiQuery,
   signal?: AbortSignal,
 ): Promise<PageOfRows<T>> {
-  const { body, headers } = await answered('GET', path, { query, signal })
+  const { body, headers } = await requestWithHeaders('GET', path, { query, signal })
   const found = body as T[] | { data: T[] }
   const next = nextQuery(headers.get('link'))
   return {
     rows: Array.isArray(found) ? found : found.data,
-    next: next && changed(next, query ?? {}),
-    looked_until: headers.get('x-looked-until'),
+    next: next && changedParameters(next, query ?? {}),
+    scanned_until: headers.get('x-looked-until'),
   }
 }
 
@@ -133,13 +134,13 @@ export async function* readAll<T>(
   }
 }
 
-async function answered(
+async function requestWithHeaders(
   method: string,
   path: ApiPath,
-  { query, body, idempotency_key, signal }: Asked,
+  { query, body, idempotency_key, signal }: RequestContent,
 ): Promise<{ body: unknown; headers: Headers }> {
   const asked = Object.fromEntries(Object.entries(query ?? {}).filter(([, value]) => value !== ''))
-  const key = keyOf(path, idempotency_key)
+  const key = keyOptions(path, idempotency_key)
   const answer = sluice.request(
     method,
     path,
@@ -150,14 +151,14 @@ async function answered(
   return { body: data, headers: response.headers }
 }
 
-async function isOfOtherTenant(answer: Response): Promise<boolean> {
+async function isTenantMismatch(answer: Response): Promise<boolean> {
   const body: unknown = await answer.json().catch(() => null)
   const { error } = Object(body) as { error?: { code?: string; param?: string } }
   return error?.code === 'conflict' && error.param === TENANT_HEADER
 }
 
 /** The parameters of a link that differ from what was asked. */
-function changed(link: Record<string, string>, asked: ApiQuery): Record<string, string> {
+function changedParameters(link: Record<string, string>, asked: ApiQuery): Record<string, string> {
   return Object.fromEntries(
     Object.entries(link).filter(([name, value]) => String(asked[name] ?? '') !== value),
   )

@@ -1,7 +1,7 @@
 // The code of pages, each in a file of its own. A tab that was open while the pages were built anew asks for files that are gone.
 import { useEffect, type FunctionComponent } from 'react'
-import { PageBones } from './kit/Bone.tsx'
-import { Failed } from './kit/states.tsx'
+import { PageSkeleton } from './kit/Bone.tsx'
+import { ErrorState } from './kit/states.tsx'
 
 /** Loads the code of a page. Throws `ChunkError`. */
 export async function loadPage<Name extends string>(
@@ -16,27 +16,27 @@ export async function loadPage<Name extends string>(
 }
 
 /** What is shown in place of a page that failed. One whose code is gone is reloaded, once for each file. */
-export function PageFailed({ error, reset }: { error: unknown; reset: () => void }) {
+export function PageError({ error, reset }: { error: unknown; reset: () => void }) {
   const file = error instanceof ChunkError ? error.file : undefined
-  const reloads = file !== undefined && sessionStorage.getItem(RELOADED) !== file
+  const reloads = file !== undefined && sessionStorage.getItem(RELOADED_FILE_KEY) !== file
   useEffect(() => {
     if (!reloads || file === undefined) return
-    sessionStorage.setItem(RELOADED, file)
+    sessionStorage.setItem(RELOADED_FILE_KEY, file)
     location.reload()
   }, [reloads, file])
-  if (reloads) return <PageBones />
+  if (reloads) return <PageSkeleton />
   if (file !== undefined)
     return (
-      <Failed
+      <ErrorState
         error={new Error('The code of this page could not be loaded.')}
         retry={() => location.reload()}
         action="Reload page"
       />
     )
-  return <Failed error={error instanceof Error ? error : new Error(String(error))} retry={reset} />
+  return <ErrorState error={error instanceof Error ? error : new Error(String(error))} retry={reset} />
 }
 
-const RELOADED = 'sluice-reloaded-for'
+const RELOADED_FILE_KEY = 'sluice-reloaded-for'
 
 class ChunkError extends Error {
   /** Browsers name it in their message; where one does not, all files count as one. */

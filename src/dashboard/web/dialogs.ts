@@ -24,8 +24,8 @@ export function useDialogs<Name extends string>(): {
 }
 
 /** `now` as it was when the dialog opened: what it asks about does not change while somebody reads it. */
-export function useAsOpened<T>(opened: boolean, now: T): T {
-  const [kept, keep] = useState({ opened, value: now })
-  if (kept.opened !== opened) keep({ opened, value: opened ? now : kept.value })
-  return kept.value
+export function useValueAtOpening<T>(opened: boolean, now: T): T {
+  const [stored, setStored] = useState({ opened, value: now })
+  if (stored.opened !== opened) setStored({ opened, value: opened ? now : stored.value })
+  return stored.value
 }

@@ -1,3 +1,3 @@
 // What the server takes, as fields say it before anybody asks.
-export const LEAST_PASSWORD = 12
-export const LONGEST_NAME = 255
+export const MIN_PASSWORD_LENGTH = 12
+export const MAX_NAME_CHARACTERS = 255

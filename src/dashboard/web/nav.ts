@@ -67,6 +67,6 @@ export const OPERATOR_PAGES: NavPage[] = [
 ]
 
 /** Pages that only the palette leads to. */
-export const FURTHER_PAGES: NavPage[] = [
+export const PALETTE_PAGES: NavPage[] = [
   { title: 'Disputes', to: '/disputes', icon: ArrowLeftRight, area: 'payments' },
 ]

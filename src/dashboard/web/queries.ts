@@ -2,7 +2,7 @@
 import { QueryCache, QueryClient, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { SluiceError } from '#sdk/index.ts'
 import { read, type ApiQuery, type PathTo } from './api.ts'
-import { pace } from './pace.ts'
+import { pollInterval } from './pace.ts'
 
 export const SESSION_KEY = ['session'] as const
 
@@ -10,15 +10,15 @@ export const SESSION_KEY = ['session'] as const
 export const answerKey = (path: string, query?: ApiQuery) => [path, query ?? {}] as const
 
 /** Tried again: no answer, a full or broken server, and then twice at most. A refusal is an answer. */
-function worthRetrying(failures: number, error: Error): boolean {
+function shouldRetry(failures: number, error: Error): boolean {
   return failures < 2 && error instanceof SluiceError && (error.status === null || error.status >= 502)
 }
 
 /** While there is nothing to show. What is shown is read again before long anyway. */
-export const retryFirst =
+export const retryUntilLoaded =
   (queryKey: readonly unknown[]) =>
   (failures: number, error: Error): boolean =>
-    queryClient.getQueryData(queryKey) === undefined && worthRetrying(failures, error)
+    queryClient.getQueryData(queryKey) === undefined && shouldRetry(failures, error)
 
 /** The one client of the page. A 401 anywhere has the session looked at again, which leads to the sign-in. */
 export const queryClient: QueryClient = new QueryClient({
@@ -32,7 +32,7 @@ export const queryClient: QueryClient = new QueryClient({
     queries: {
       // Without a network requests fail, and say so, as they do without the server.
       networkMode: 'always',
-      retry: worthRetrying,
+      retry: shouldRetry,
       retryDelay: (failures, error) =>
         ((error instanceof SluiceError ? error.retry_after_s : undefined) ?? 2 ** failures / 2) * 1000,
       staleTime: 2_000,
@@ -43,11 +43,11 @@ export const queryClient: QueryClient = new QueryClient({
   },
 })
 
-/** Reads one resource, e.g. `useAnswer<Customer>('/v1/customers/…')`. `every_ms`: reads it again and again. */
+/** Reads one resource, e.g. `useAnswer<Customer>('/v1/customers/…')`. `interval_ms`: reads it again and again. */
 export function useAnswer<T>(
   path: PathTo<T>,
   query?: ApiQuery,
-  { every_ms, enabled = true }: { every_ms?: number; enabled?: boolean } = {},
+  { interval_ms, enabled = true }: { interval_ms?: number; enabled?: boolean } = {},
 ): UseQueryResult<T> {
   const queryKey = answerKey(path, query)
   return useQuery({
@@ -55,10 +55,10 @@ export function useAnswer<T>(
     queryFn: ({ signal }) => read<T>(path, query, signal),
     // What is not there is not asked for again and again.
     refetchInterval: ({ state }) =>
-      every_ms === undefined || (state.data === undefined && state.error !== null)
+      interval_ms === undefined || (state.data === undefined && state.error !== null)
         ? false
-        : pace(every_ms, state),
-    ...(every_ms !== undefined && { retry: retryFirst(queryKey) }),
+        : pollInterval(interval_ms, state),
+    ...(interval_ms !== undefined && { retry: retryUntilLoaded(queryKey) }),
     enabled,
   })
 }

@@ -8,10 +8,10 @@ import {
   Outlet,
 } from '@tanstack/react-router'
 import type { FunctionComponent } from 'react'
-import { parseAddress, printAddress, type AddressSearch } from './address.ts'
-import { loadPage, PageFailed } from './chunks.tsx'
+import { parseAddress, formatAddress, type AddressSearch } from './address.ts'
+import { loadPage, PageError } from './chunks.tsx'
 import { AreaPage } from './kit/AreaPage.tsx'
-import { PageBones } from './kit/Bone.tsx'
+import { PageSkeleton } from './kit/Bone.tsx'
 import { OperatorPage } from './kit/OperatorPage.tsx'
 import { NotFound } from './kit/NotFound.tsx'
 import { Shell } from './shell/Shell.tsx'
@@ -23,9 +23,9 @@ const root = createRootRoute({
 })
 const signedIn = createRoute({ getParentRoute: () => root, id: 'signed-in', component: Shell })
 
-type Loaded<Name extends string> = () => Promise<Record<Name, FunctionComponent>>
+type PageLoader<Name extends string> = () => Promise<Record<Name, FunctionComponent>>
 
-const page = <Name extends string>(path: string, load: Loaded<Name>, name: Name) =>
+const page = <Name extends string>(path: string, load: PageLoader<Name>, name: Name) =>
   createRoute({
     getParentRoute: () => signedIn,
     path,
@@ -37,7 +37,7 @@ const areaPage = <Name extends string>(
   area: string,
   title: string,
   path: string,
-  load: Loaded<Name>,
+  load: PageLoader<Name>,
   name: Name,
 ) => {
   const Page = lazyRouteComponent(() => loadPage(load, name))
@@ -54,7 +54,7 @@ const areaPage = <Name extends string>(
 }
 
 /** A page of operators: others see only that it is not for them. */
-const operatorPage = <Name extends string>(path: string, load: Loaded<Name>, name: Name) => {
+const operatorPage = <Name extends string>(path: string, load: PageLoader<Name>, name: Name) => {
   const Page = lazyRouteComponent(() => loadPage(load, name))
   const component = () => (
     <OperatorPage>
@@ -68,12 +68,12 @@ const operatorPage = <Name extends string>(path: string, load: Loaded<Name>, nam
   })
 }
 
-const outside = <Name extends string>(path: string, load: Loaded<Name>, name: Name) =>
+const publicPage = <Name extends string>(path: string, load: PageLoader<Name>, name: Name) =>
   createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(() => loadPage(load, name)) })
 
 const settings = page('/settings', () => import('./pages/settings.tsx'), 'SettingsPage')
 
-const tab = <Name extends string>(path: string, load: Loaded<Name>, name: Name) =>
+const tab = <Name extends string>(path: string, load: PageLoader<Name>, name: Name) =>
   createRoute({
     getParentRoute: () => settings,
     path,
@@ -81,7 +81,7 @@ const tab = <Name extends string>(path: string, load: Loaded<Name>, name: Name) 
   })
 
 function NoSuchPage() {
-  return <NotFound title="There is no such page" above={{ to: '/', title: 'Overview' }} />
+  return <NotFound title="There is no such page" parent={{ to: '/', title: 'Overview' }} />
 }
 
 const TABS = [
@@ -202,16 +202,16 @@ const PAGES = [
 
 export const router = createRouter({
   routeTree: root.addChildren([
-    outside('/sign-in', () => import('./pages/sign-in.tsx'), 'SignInPage'),
-    outside('/invitation/$token', () => import('./pages/invitation.tsx'), 'InvitationPage'),
+    publicPage('/sign-in', () => import('./pages/sign-in.tsx'), 'SignInPage'),
+    publicPage('/invitation/$token', () => import('./pages/invitation.tsx'), 'InvitationPage'),
     signedIn.addChildren([settings.addChildren(TABS), ...PAGES]),
   ]),
   parseSearch: parseAddress,
-  stringifySearch: printAddress,
+  stringifySearch: formatAddress,
   defaultPreload: 'intent',
-  defaultPendingComponent: PageBones,
+  defaultPendingComponent: PageSkeleton,
   defaultPendingMs: 100,
-  defaultErrorComponent: PageFailed,
+  defaultErrorComponent: PageError,
   defaultNotFoundComponent: NoSuchPage,
   scrollRestoration: true,
 })

@@ -1,6 +1,6 @@
 // The scopes of API keys, each with what it allows. A test holds them to those of the API.
 
-export const SCOPE_WORDS: Readonly<Record<string, string>> = {
+export const SCOPE_DESCRIPTIONS: Readonly<Record<string, string>> = {
   'customer:write': 'create, change and delete customers',
   'payments:read': 'read payments, refunds, disputes and open drifts',
   'payments:write': 'create, capture, cancel and refund payments',

@@ -2,7 +2,7 @@
 import { useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { createContext, use } from 'react'
 import { SluiceError } from '#sdk/index.ts'
-import { changesEnd, nameTenant, read } from './api.ts'
+import { waitForChanges, setRequestTenant, read } from './api.ts'
 import type { Answers } from './generated/answers.ts'
 import { queryClient, SESSION_KEY } from './queries.ts'
 
@@ -19,15 +19,15 @@ export function useSessionQuery(): UseQueryResult<WebSession> {
     queryFn: async ({ signal }) => {
       // Read again, it must be for the tenant that the page shows: another tab may have chosen another one.
       const is_first = queryClient.getQueryData(SESSION_KEY) === undefined
-      if (is_first) nameTenant(null)
+      if (is_first) setRequestTenant(null)
       const ask = () => read<WebSession>('/session', undefined, signal)
       const session = await ask().catch(async (error: unknown) => {
         if (is_first || !isSignedOut(error)) throw error
         // A change of the session ends the old one on the server before its answer brings the new one.
-        await changesEnd()
+        await waitForChanges()
         return await ask()
       })
-      nameTenant(session.tenant?.id ?? null)
+      setRequestTenant(session.tenant?.id ?? null)
       return session
     },
     staleTime: 60_000,

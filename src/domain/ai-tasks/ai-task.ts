@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { anyJson } from '#core/json.ts'
 import { AI_FAILURES } from '#core/outcome.ts'
 import { timestamp } from '#core/time.ts'
-import { idFields, keyField, lastFields } from '../fields.ts'
+import { idFields, keyField, trailingFields } from '../fields.ts'
 
 const AI_TASK_KINDS = ['generate', 'classify', 'extract'] as const
 export type AiTaskKind = (typeof AI_TASK_KINDS)[number]
@@ -26,7 +26,8 @@ export const aiTaskStatus = z.enum(['queued', 'running', 'succeeded', 'failed', 
 type AiTaskStatus = z.output<typeof aiTaskStatus>
 
 /** Whether a task never leaves this status. */
-export const isFinal = (status: AiTaskStatus): boolean => status !== 'queued' && status !== 'running'
+export const isFinalAiTaskStatus = (status: AiTaskStatus): boolean =>
+  status !== 'queued' && status !== 'running'
 
 const output = z.union([
   z
@@ -92,7 +93,7 @@ export const aiTaskSchema = z
     attempts: z.int().nonnegative().meta({ description: 'How often the provider was asked.', example: 1 }),
     started_at: timestamp.nullable().meta({ description: 'When the first attempt began.' }),
     finished_at: timestamp.nullable().meta({ description: 'When it ended; null if it has not.' }),
-    ...lastFields('AI tasks'),
+    ...trailingFields('AI tasks'),
   })
   .meta({ id: 'AiTask', description: 'A task for a language model.' })
 

@@ -1,10 +1,10 @@
 // Reads AI tasks: lists, single tasks with their jobs, and whether one was canceled.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
-import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
-import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import { findByKeys, type KeyedResource, type KeyOnRoute } from '../idempotency.ts'
+import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
-import { aiTaskSchema, isFinal, type AiTask } from './ai-task.ts'
-import { isOpenTask } from './subject.ts'
+import { aiTaskSchema, isFinalAiTaskStatus, type AiTask } from './ai-task.ts'
+import { isOpenTask } from './resource.ts'
 
 export type AiTaskFilters = ListPage & {
   status?: AiTask['status']
@@ -17,7 +17,7 @@ const LISTED = Object.keys(aiTaskSchema.omit({ output: true }).shape)
 export async function listAiTasks(sql: Sql, tenant_id: string, filters: AiTaskFilters): Promise<AiTask[]> {
   const { status, kind, limit } = filters
   // Open and failed tasks are few and have indexes of their own; only this changes the text of the statement.
-  const open = status !== undefined && !isFinal(status)
+  const open = status !== undefined && !isFinalAiTaskStatus(status)
   return await sql<AiTask[]>`
     select ${columnList(sql, LISTED)}, null as output from ai_tasks
     where tenant_id = ${tenant_id}
@@ -28,26 +28,29 @@ export async function listAiTasks(sql: Sql, tenant_id: string, filters: AiTaskFi
     order by created_at desc limit ${limit}`
 }
 
-/** AI tasks with the jobs that were asked for, in the order of `asked`. */
-export async function findAiTasks(sql: Sql, asked: AskedFor[]): Promise<(Found<AiTask> | undefined)[]> {
-  return await findWithJobs<AiTask>(sql, 'ai_task', aiTaskColumns(sql), asked)
+/** AI tasks with the jobs that were asked for, in the order of `requested`. */
+export async function findAiTasks(
+  sql: Sql,
+  requested: RequestedRow[],
+): Promise<(ResourceWithJob<AiTask> | undefined)[]> {
+  return await findWithJobs<AiTask>(sql, 'ai_task', aiTaskColumns(sql), requested)
 }
 
 /** The AI task that was changed with this key, or undefined. */
-export async function findProtectedAiTask(sql: Sql, sent: SentKey): Promise<Protected<AiTask> | undefined> {
-  const [found] = await findProtected<AiTask>(sql, 'ai_task', aiTaskColumns(sql), [sent])
+export async function findAiTaskByKey(sql: Sql, key: KeyOnRoute): Promise<KeyedResource<AiTask> | undefined> {
+  const [found] = await findByKeys<AiTask>(sql, 'ai_task', aiTaskColumns(sql), [key])
   return found
 }
 
 /** Whether a task was canceled. */
-export async function isCanceled(sql: Sql, tenant_id: string, id: string): Promise<boolean> {
+export async function isAiTaskCanceled(sql: Sql, tenant_id: string, id: string): Promise<boolean> {
   const rows = await sql`
     select from ai_tasks where tenant_id = ${tenant_id} and id = ${id} and status = 'canceled'`
   return rows.count > 0
 }
 
 /** For how long the first attempt of a task has begun, in milliseconds. */
-export async function runningFor(sql: Sql, tenant_id: string, id: string): Promise<number> {
+export async function findRunningMs(sql: Sql, tenant_id: string, id: string): Promise<number> {
   const [row] = await sql<{ running_ms: number }[]>`
     select extract(epoch from now() - started_at)::float8 * 1000 as running_ms from ai_tasks
     where tenant_id = ${tenant_id} and id = ${id}`

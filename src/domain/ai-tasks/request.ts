@@ -2,19 +2,19 @@
 import type { Json, Sql } from '#core/db.ts'
 import { runAiTask } from '#jobs/ai-tasks.ts'
 import { requestJson } from '#jobs/job.ts'
-import { announce, type EventType } from '../events.ts'
+import { insertEvents, type EventType } from '../events.ts'
 import {
-  isKnown,
+  isKeyUsed,
   jobRequestColumns,
   keyColumns,
-  remember,
+  storeKeys,
   type IdempotentRequest,
   type JobRequest,
 } from '../idempotency.ts'
-import { askFor } from '../jobs/asked.ts'
+import { requestJobs } from '../jobs/request.ts'
 import type { AiTask, AiTaskKind } from './ai-task.ts'
 import { aiTaskColumns } from './find.ts'
-import { isOpenTask } from './subject.ts'
+import { isOpenTask } from './resource.ts'
 
 export type AiTaskRequest = JobRequest & {
   ai_task_id: string
@@ -26,38 +26,38 @@ export type AiTaskRequest = JobRequest & {
   input: string
 }
 
-/** Creates AI tasks and asks for their jobs. Returns by id which were `accepted` and which had a `known` key. */
+/** Creates AI tasks and asks for their jobs. Returns by id which were `accepted` and which had a `key_used` key. */
 export async function requestAiTasks(
   sql: Sql,
   requests: AiTaskRequest[],
-): Promise<Map<string, 'accepted' | 'known'>> {
-  const keys = sql`select *, ai_task_id as resource_id from asked`
-  const announced = sql`
+): Promise<Map<string, 'accepted' | 'key_used'>> {
+  const keys = sql`select *, ai_task_id as resource_id from accepted`
+  const new_events = sql`
     select t.*, a.event_id, ${'ai_task.created' satisfies EventType} as event
-    from t join asked a on a.tenant_id = t.tenant_id and a.ai_task_id = t.id`
+    from t join accepted a on a.tenant_id = t.tenant_id and a.ai_task_id = t.id`
   const request = requestJson(sql, runAiTask, {
     model: sql`model`,
     max_output_tokens: sql`max_output_tokens`,
     sealed: sql`jsonb_build_object('input', input)`,
   })
-  const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
-    with given as (
-      select a.*, ${isKnown(sql, 'ai_task')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
+  const rows = await sql<{ id: string; result: 'accepted' | 'key_used' }[]>`
+    with requests as (
+      select a.*, ${isKeyUsed(sql, 'ai_task')} as key_used from jsonb_to_recordset(${sql.json(requests)}) as a(
         ${jobRequestColumns(sql)}, ai_task_id uuid, kind text, model text, max_output_tokens integer, metadata jsonb,
         input text)
-    ), asked as (
-      select * from given where not known
+    ), accepted as (
+      select * from requests where not key_used
     ), t as (
       insert into ai_tasks (tenant_id, id, idempotency_key, kind, model, max_output_tokens, metadata)
       select tenant_id, ai_task_id, idempotency_key, kind, model, max_output_tokens, coalesce(metadata, 'null')
-      from asked
+      from accepted
       returning *
     ),
-    remembered as (${remember(sql, 'ai_task', keys)}),
-    event as (${announce(sql, 'ai_task', announced)}),
-    job as (${askFor(sql, runAiTask, 'ai_task', sql`asked`, request)})
-    select id, 'accepted' as became from t union all select ai_task_id, 'known' from given where known`
-  return new Map(rows.map(({ id, became }) => [id, became]))
+    stored_keys as (${storeKeys(sql, 'ai_task', keys)}),
+    event as (${insertEvents(sql, 'ai_task', new_events)}),
+    job as (${requestJobs(sql, runAiTask, 'ai_task', sql`accepted`, request)})
+    select id, 'accepted' as result from t union all select ai_task_id, 'key_used' from requests where key_used`
+  return new Map(rows.map(({ id, result }) => [id, result]))
 }
 
 /**
@@ -67,26 +67,26 @@ export async function requestAiTasks(
 export async function cancelAiTask(
   sql: Sql,
   request: IdempotentRequest & { tenant_id: string; ai_task_id: string; event_id: string },
-): Promise<AiTask | 'known' | undefined> {
+): Promise<AiTask | 'key_used' | undefined> {
   const keys = sql`
     select a.tenant_id, a.idempotency_key, a.route, a.fingerprint, t.id as resource_id, null::uuid as job_id
-    from t join given a on a.tenant_id = t.tenant_id and a.ai_task_id = t.id`
-  const announced = sql`
+    from t join requests a on a.tenant_id = t.tenant_id and a.ai_task_id = t.id`
+  const new_events = sql`
     select t.*, a.event_id, ${'ai_task.canceled' satisfies EventType} as event
-    from t join given a on a.tenant_id = t.tenant_id and a.ai_task_id = t.id`
+    from t join requests a on a.tenant_id = t.tenant_id and a.ai_task_id = t.id`
   const [row] = await sql<AiTask[]>`
-    with given as (
+    with requests as (
       select * from jsonb_to_recordset(${sql.json([request])}) as a(
         ${keyColumns(sql)}, tenant_id uuid, ai_task_id uuid, event_id uuid)
-      where not ${isKnown(sql)}
+      where not ${isKeyUsed(sql)}
     ), t as (
       update ai_tasks t set status = 'canceled', finished_at = clock_timestamp(), updated_at = clock_timestamp()
-      from given a
+      from requests a
       where t.tenant_id = a.tenant_id and t.id = a.ai_task_id and ${isOpenTask(sql, 't')}
       returning t.*
     ),
-    remembered as (${remember(sql, 'ai_task', keys)}),
-    event as (${announce(sql, 'ai_task', announced)})
+    stored_keys as (${storeKeys(sql, 'ai_task', keys)}),
+    event as (${insertEvents(sql, 'ai_task', new_events)})
     select ${aiTaskColumns(sql)} from t`
   return row
 }

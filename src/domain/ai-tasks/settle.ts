@@ -2,56 +2,56 @@
 import { newId } from '#core/ids.ts'
 import type { Json, Sql, Tx } from '#core/db.ts'
 import type { AiFailure } from '#core/outcome.ts'
-import { announce, type EventType } from '../events.ts'
-import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
+import { insertEvents, type EventType } from '../events.ts'
+import { finishing, fencing, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import type { AiTask } from './ai-task.ts'
-import { isOpenTask } from './subject.ts'
+import { isOpenTask } from './resource.ts'
 
 /** What an attempt tells of its task. */
-export type AiTaskTold = { tenant_id: string; ai_task_id: string } & (
+export type AiTaskUpdate = { tenant_id: string; ai_task_id: string } & (
   | { status: 'running' }
-  /** `unasked`: the provider was not asked, so it was no attempt. */
-  | { status: 'queued'; unasked: boolean }
+  /** `not_sent`: the provider was not asked, so it was no attempt. */
+  | { status: 'queued'; not_sent: boolean }
   | { status: 'succeeded'; output: Json; model: string; usage: AiTask['usage'] }
   /** `model`: null where none answered. */
   | { status: 'failed'; failure: AiFailure; model: string | null; usage: AiTask['usage'] }
 )
 
 /** A report that says nothing of the task but how it stands. */
-export const nothingReportedOfAiTask = { model: null, usage: null } as const
+export const emptyAiTaskUpdate = { model: null, usage: null } as const
 
-export type AiTaskSettlement = Settlement & { told: AiTaskTold }
+export type AiTaskSettlement = Settlement & { update: AiTaskUpdate }
 
 /**
  * Settles jobs of AI tasks. A task that was canceled or has ended stays as it is. No two settlements of one call may be
  * of the same task. Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
  */
 export async function settleAiTasks(sql: Sql | Tx, settlements: AiTaskSettlement[]): Promise<Set<string>> {
-  const items = settlements.map(({ told, ...settlement }) => ({
+  const items = settlements.map(({ update, ...settlement }) => ({
     ...settlement,
-    change: { ...told, begun: begunBy(told), event: eventOf(told), event_id: newId() },
+    change: { ...update, attempt_change: attemptChangeOf(update), event: eventOf(update), event_id: newId() },
   }))
   const rows = await sql<{ id: string }[]>`
-    with ${holding(sql, items)},
-    told as (
-      select c.* from held cross join lateral jsonb_to_record(held.change) as c(
+    with ${fencing(sql, items)},
+    updates as (
+      select c.* from fenced cross join lateral jsonb_to_record(fenced.change) as c(
         tenant_id uuid, ai_task_id uuid, status text, output jsonb, model text, usage jsonb, failure jsonb,
-        begun integer, event text, event_id uuid)
+        attempt_change integer, event text, event_id uuid)
     ), locked as (
-      select told.* from (select * from told order by tenant_id, ai_task_id) told
+      select updates.* from (select * from updates order by tenant_id, ai_task_id) updates
       cross join lateral (
-        select from ai_tasks t where t.tenant_id = told.tenant_id and t.id = told.ai_task_id for update
+        select from ai_tasks t where t.tenant_id = updates.tenant_id and t.id = updates.ai_task_id for update
       ) t
     ), t as (
       update ai_tasks t set status = l.status, output = l.output, failure = l.failure, usage = l.usage,
-        model = coalesce(l.model, t.model), attempts = t.attempts + l.begun, updated_at = clock_timestamp(),
-        started_at = case when t.attempts + l.begun > 0 then coalesce(t.started_at, clock_timestamp()) end,
+        model = coalesce(l.model, t.model), attempts = t.attempts + l.attempt_change, updated_at = clock_timestamp(),
+        started_at = case when t.attempts + l.attempt_change > 0 then coalesce(t.started_at, clock_timestamp()) end,
         finished_at = case when l.event is not null then clock_timestamp() end
       from locked l
       where t.tenant_id = l.tenant_id and t.id = l.ai_task_id and ${isOpenTask(sql, 't')}
       returning t.*, l.event, l.event_id
     ),
-    event as (${announce(sql, 'ai_task', sql`select * from t where event is not null`)}),
+    event as (${insertEvents(sql, 'ai_task', sql`select * from t where event is not null`)}),
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
@@ -65,16 +65,19 @@ export async function settleAiTaskAsFailed(
 ): Promise<void> {
   const failure = { code: 'ai_error', message } as const
   await settleAiTasks(tx, [
-    { ...settlement, told: { ...nothingReportedOfAiTask, tenant_id, ai_task_id, status: 'failed', failure } },
+    {
+      ...settlement,
+      update: { ...emptyAiTaskUpdate, tenant_id, ai_task_id, status: 'failed', failure },
+    },
   ])
 }
 
 /** By how much the attempts of the task change. */
-function begunBy(told: AiTaskTold): number {
-  if (told.status === 'running') return 1
-  return told.status === 'queued' && told.unasked ? -1 : 0
+function attemptChangeOf(update: AiTaskUpdate): number {
+  if (update.status === 'running') return 1
+  return update.status === 'queued' && update.not_sent ? -1 : 0
 }
 
-function eventOf({ status }: AiTaskTold): EventType | null {
+function eventOf({ status }: AiTaskUpdate): EventType | null {
   return status === 'succeeded' || status === 'failed' ? `ai_task.${status}` : null
 }

@@ -30,27 +30,27 @@ export type Checks = Readonly<Record<string, Check>>
 /** What an audit covers: sources of rows, to be used after `from` with an alias. */
 export type AuditScope = {
   /** The rows of a noun that is no part of another. */
-  rowsOf: (noun: string) => Fragment
+  rowsOf: (resource: string) => Fragment
   /** The jobs and transfers of these rows and their parts, or all of them. */
   jobs: Fragment
   ledger_transfers: Fragment
   /** For each noun a source that includes its rows under way. */
   under_way: ReadonlyMap<string, Fragment>
   /** The tenants that are audited where a check is by tenant: a condition on `tenant_id`. */
-  whose: Fragment
+  tenant_condition: Fragment
   /**
    * Every noun that has rows, under which noun's rows they are filed and by which column, the columns by which a
    * provider knows them, which of them reserve their amount, and the kinds of transfers that are theirs.
    */
-  subjects: readonly {
-    noun: string
+  resources: readonly {
+    resource: string
     table: string
     root: string
     filed_by: string
     provider?: string
     reference?: string
     reserves?: (sql: Sql | Tx) => Fragment
-    posts: readonly string[]
+    transfer_kinds: readonly string[]
   }[]
 }
 
@@ -63,8 +63,8 @@ export type Limits = {
 }
 
 /** Each running balance follows from the one before it. */
-export function transfers(sql: Sql | Tx, { ledger_transfers, subjects }: AuditScope): Fragment {
-  const rows = subjects.map(
+export function transfers(sql: Sql | Tx, { ledger_transfers, resources }: AuditScope): Fragment {
+  const rows = resources.map(
     ({ table, root, filed_by }) => sql`
       select ${root}::text as subject, ${sql(`r.${filed_by}`)} as subject_id from ${sql(table)} r
       where r.tenant_id = t.tenant_id and r.id = t.subject_id`,
@@ -81,50 +81,50 @@ export function transfers(sql: Sql | Tx, { ledger_transfers, subjects }: AuditSc
         where before.tenant_id = t.tenant_id and before.currency = t.currency and before.seq = t.seq - 1 offset 0
       ) before on true
       cross join lateral (
-        select case when t.seq = 1 then 0 else before.balance_after_minor end + ${toAvailable(sql)} as expected
+        select case when t.seq = 1 then 0 else before.balance_after_minor end + ${changeOfAvailable(sql)} as expected
       ) follows
       where t.seq is not null and follows.expected is distinct from t.balance_after_minor
-      -- Only of what is wrong it is asked whose it is.
+      -- Only of what is violated it is asked whose it is.
       offset 0
     ) t
     left join lateral (${unionAll(sql, rows)}) of on true`
 }
 
 /** The subject of a problem that belongs to no row in particular, or is looked for in every audit. */
-export function ofNone(sql: Sql | Tx): Fragment {
+export function noResource(sql: Sql | Tx): Fragment {
   return sql`null::text as subject, null::uuid as subject_id`
 }
 
 /** The numbers of a problem that has none. */
-export function noNumbers(sql: Sql | Tx): Fragment {
+export function noFigures(sql: Sql | Tx): Fragment {
   return sql`null::bigint as expected, null::bigint as found, null::bigint as off_by, null::text as currency`
 }
 
 /** Each balance is the sum of its transfers, and what is reserved is the sum of what asks for it. */
-export function balances(sql: Sql | Tx, { whose, subjects }: AuditScope): Fragment {
-  const reservations = subjects.flatMap(({ table, reserves }) =>
+export function balances(sql: Sql | Tx, { tenant_condition, resources }: AuditScope): Fragment {
+  const reservations = resources.flatMap(({ table, reserves }) =>
     reserves === undefined
       ? []
       : [
           sql`
             select p.tenant_id, upper(p.currency) as currency, p.amount_minor from ${sql(table)} p
-            where ${whose} and ${reserves(sql)}`,
+            where ${tenant_condition} and ${reserves(sql)}`,
         ],
   )
-  const nothing = sql`select null::uuid as tenant_id, null::text as currency, 0::bigint as amount_minor where false`
+  const no_reservations = sql`select null::uuid as tenant_id, null::text as currency, 0::bigint as amount_minor where false`
   return sql`
-    select finding.problem, tenant_id, ${ofNone(sql)}, null::text as id, currency || ' ' || account as what,
+    select finding.problem, tenant_id, ${noResource(sql)}, null::text as id, currency || ' ' || account as what,
       finding.expected::bigint as expected, finding.found::bigint as found,
       (finding.found - finding.expected)::bigint as off_by, case when is_money then currency end as currency
-    from (select *, name as account from ledger_accounts where ${whose}) a
+    from (select *, name as account from ledger_accounts where ${tenant_condition}) a
     full join (
       select tenant_id, currency, leg.account, sum(leg.delta) as balance, count(*) as transfers from ledger_transfers
       cross join lateral (values (debit_account, -amount_minor), (credit_account, amount_minor)) leg(account, delta)
-      where ${whose} group by 1, 2, 3
+      where ${tenant_condition} group by 1, 2, 3
     ) t using (tenant_id, currency, account)
     full join (
       select tenant_id, currency, 'available' as account, sum(amount_minor) as reserved
-      from (${unionAll(sql, [nothing, ...reservations])}) asking group by 1, 2
+      from (${unionAll(sql, [no_reservations, ...reservations])}) reserving group by 1, 2
     ) r using (tenant_id, currency, account)
     cross join lateral (values
       ('a balance is not the sum of its transfers', true, coalesce(t.balance, 0), coalesce(a.balance_minor, 0)),
@@ -138,26 +138,30 @@ export function balances(sql: Sql | Tx, { whose, subjects }: AuditScope): Fragme
 /** The sum that was posted to `available` for a subject of the tenant of the row `p`; 0 if nothing was. */
 export function postedFor(sql: Sql | Tx, subject_id: Fragment, kind: string): Fragment {
   return sql`
-    select coalesce(sum(${toAvailable(sql)}), 0) as posted, min(t.currency) as currency from ledger_transfers t
+    select coalesce(sum(${changeOfAvailable(sql)}), 0) as posted, min(t.currency) as currency from ledger_transfers t
     where t.tenant_id = p.tenant_id and t.subject_id = ${subject_id} and t.kind = ${kind}`
 }
 
 /** By how much the transfer `t` changed the balance of `available`. */
-function toAvailable(sql: Sql | Tx): Fragment {
+function changeOfAvailable(sql: Sql | Tx): Fragment {
   return sql`
     case 'available' when t.credit_account then t.amount_minor when t.debit_account then -t.amount_minor else 0 end`
 }
 
-/** The noun under whose rows jobs and events of `noun` are filed. */
-export function rootNoun(sql: Sql | Tx, subjects: AuditScope['subjects'], noun: Fragment): Fragment {
-  const parts = subjects
-    .filter((each) => each.root !== each.noun)
-    .map((part) => sql`when ${noun} = ${part.noun} then ${part.root}::text`)
-  return sql`case when false then null ${parts} else ${noun} end`
+/** The noun under whose rows jobs and events of `resource` are filed. */
+export function rootResourceOf(
+  sql: Sql | Tx,
+  resources: AuditScope['resources'],
+  resource: Fragment,
+): Fragment {
+  const parts = resources
+    .filter((each) => each.root !== each.resource)
+    .map((part) => sql`when ${resource} = ${part.resource} then ${part.root}::text`)
+  return sql`case when false then null ${parts} else ${resource} end`
 }
 
 /** The smallest id that could be created at that time. */
-function idAt(time: string): string {
+function minIdAt(time: string): string {
   const hex = Math.max(0, Date.parse(time)).toString(16).padStart(12, '0')
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
 }
@@ -168,69 +172,72 @@ function idAt(time: string): string {
  * check makes sure that they did. Idempotency keys have their own check. For a limited time it covers rows by the time in their ids;
  * notifications have no time in theirs, so their ids are only covered by an audit of everything.
  */
-export function tenants(sql: Sql | Tx, { subjects }: AuditScope, { since, until }: Limits): Fragment {
-  const ever = since === null || until === null
-  const made = (id: Fragment) => (ever ? sql`true` : sql`${id} >= ${idAt(since)} and ${id} < ${idAt(until)}`)
-  const nouns = sql`${subjects.map(({ noun }) => noun)}::text[]`
-  const postedFor = subjects.flatMap(({ noun, posts }) =>
-    posts.length === 0 ? [] : [sql`when t.kind = any(${[...posts]}::text[]) then ${noun}::text`],
+export function tenants(sql: Sql | Tx, { resources }: AuditScope, { since, until }: Limits): Fragment {
+  const unbounded = since === null || until === null
+  const isInIds = (id: Fragment) =>
+    unbounded ? sql`true` : sql`${id} >= ${minIdAt(since)} and ${id} < ${minIdAt(until)}`
+  const resource_names = sql`${resources.map(({ resource }) => resource)}::text[]`
+  const postedFor = resources.flatMap(({ resource, transfer_kinds }) =>
+    transfer_kinds.length === 0
+      ? []
+      : [sql`when t.kind = any(${[...transfer_kinds]}::text[]) then ${resource}::text`],
   )
-  const written = (at: Fragment) => arrived(sql, at, { since, until })
+  const isInPeriod = (at: Fragment) => arrivedWithin(sql, at, { since, until })
   return sql`
-    select 'a row points at nothing of its tenant' as problem, p.tenant_id, ${ofNone(sql)}, p.at::text as id,
-      p.what, ${noNumbers(sql)}
+    select 'a row points at nothing of its tenant' as problem, p.tenant_id, ${noResource(sql)}, p.at::text as id,
+      p.what, ${noFigures(sql)}
     from (
       select 'job_attempts' as what, a.tenant_id, a.job_id as at
       from (select tenant_id, job_id from job_attempts union all select tenant_id, job_id from job_attempt_history) a
-      where ${made(sql`a.job_id`)}
+      where ${isInIds(sql`a.job_id`)}
         and not exists (select from all_jobs j where j.id = a.job_id and j.tenant_id = a.tenant_id)
       union all
-      select case when s.noun <> all(${nouns})
-          then s.what || ' of a ' || s.noun || ', which is not known here' else s.what end,
+      select case when s.resource <> all(${resource_names})
+          then s.what || ' of a ' || s.resource || ', which is not known here' else s.what end,
         s.tenant_id, s.at
       from (
-        select 'jobs' as what, ${rootNoun(sql, subjects, sql`split_part(j.name, '.', 1)`)} as noun, j.tenant_id,
+        select 'jobs' as what, ${rootResourceOf(sql, resources, sql`split_part(j.name, '.', 1)`)} as resource, j.tenant_id,
           j.subject_id as at
         from all_jobs j
-        where ${made(sql`j.id`)} and j.subject_id is not null
+        where ${isInIds(sql`j.id`)} and j.subject_id is not null
         union all
-        select 'events', ${rootNoun(sql, subjects, sql`split_part(e.type, '.', 1)`)}, e.tenant_id, e.subject_id
+        select 'events', ${rootResourceOf(sql, resources, sql`split_part(e.type, '.', 1)`)}, e.tenant_id, e.subject_id
         from events e
-        where ${written(sql`e.created_at`)}
+        where ${isInPeriod(sql`e.created_at`)}
         union all
         select 'notifications', n.subject, n.tenant_id, n.subject_id
-        from ${ever ? sql`all_notifications` : sql`notifications`} n
-        where ${written(sql`n.received_at`)} and n.subject_id is not null
+        from ${unbounded ? sql`all_notifications` : sql`notifications`} n
+        where ${isInPeriod(sql`n.received_at`)} and n.subject_id is not null
         union all
-        select 'drifts', d.subject, d.tenant_id, d.subject_id from drifts d where ${written(sql`d.created_at`)}
+        select 'drifts', d.subject, d.tenant_id, d.subject_id from drifts d where ${isInPeriod(sql`d.created_at`)}
         union all
         select 'ledger_transfers of kind ' || t.kind, case when false then null ${postedFor} end, t.tenant_id,
           t.subject_id
         from ledger_transfers t
-        where ${written(sql`t.created_at`)} and t.kind <> 'correction'
+        where ${isInPeriod(sql`t.created_at`)} and t.kind <> 'correction'
       ) s
-      where s.noun <> all(${nouns}) or not ${isThere(sql, subjects, sql`s.noun`, sql`s.tenant_id`, sql`s.at`)}
+      where s.resource <> all(${resource_names}) or not ${rowExists(sql, resources, sql`s.resource`, sql`s.tenant_id`, sql`s.at`)}
     ) p`
 }
 
-/** Whether the row of this id exists; `noun` null: for any noun. The row of an unknown noun counts as missing. */
-function isThere(
+/** Whether the row of this id exists; `resource` null: for any noun. The row of an unknown noun counts as missing. */
+function rowExists(
   sql: Sql | Tx,
-  subjects: AuditScope['subjects'],
-  noun: Fragment,
+  resources: AuditScope['resources'],
+  resource: Fragment,
   tenant_id: Fragment,
   id: Fragment,
 ): Fragment {
-  const rows = subjects.map(
+  const rows = resources.map(
     (subject) => sql`
       select from ${sql(subject.table)} r
-      where coalesce(${noun}, ${subject.noun}) = ${subject.noun} and r.tenant_id = ${tenant_id} and r.id = ${id}`,
+      where coalesce(${resource}, ${subject.resource}) = ${subject.resource} and r.tenant_id = ${tenant_id} and r.id = ${id}`,
   )
   return sql`exists (${unionAll(sql, rows)})`
 }
 
 /** Whether a row arrived in the audited time. */
-export function arrived(
+export function arrivedWithin(
   sql: Sql | Tx,
   at: Fragment,
   { since, until }: Pick<Limits, 'since' | 'until'>,
@@ -241,16 +248,16 @@ export function arrived(
 }
 
 /** An idempotency key protects a row that exists, and a job that exists for as long as the key is kept. */
-export function keys(sql: Sql | Tx, { subjects }: AuditScope, limits: Limits): Fragment {
-  const nouns = sql`${subjects.map(({ noun }) => noun)}::text[]`
+export function keys(sql: Sql | Tx, { resources }: AuditScope, limits: Limits): Fragment {
+  const resource_names = sql`${resources.map(({ resource }) => resource)}::text[]`
   return sql`
-    select 'an idempotency key protects nothing' as problem, k.tenant_id, ${ofNone(sql)},
+    select 'an idempotency key protects nothing' as problem, k.tenant_id, ${noResource(sql)},
       k.resource_id::text as id,
-      k.scope || ' ' || k.key || case when k.resource <> all(${nouns}) then ', a ' || k.resource else '' end as what,
-      ${noNumbers(sql)}
+      k.scope || ' ' || k.key || case when k.resource <> all(${resource_names}) then ', a ' || k.resource else '' end as what,
+      ${noFigures(sql)}
     from idempotency_keys k
-    where ${arrived(sql, sql`k.created_at`, limits)} and (
-      not ${isThere(sql, subjects, sql`k.resource`, sql`k.tenant_id`, sql`k.resource_id`)}
+    where ${arrivedWithin(sql, sql`k.created_at`, limits)} and (
+      not ${rowExists(sql, resources, sql`k.resource`, sql`k.tenant_id`, sql`k.resource_id`)}
       or (k.job_id is not null and k.created_at > now() - interval '30 days'
         and not exists (select from all_jobs j where j.id = k.job_id and j.tenant_id = k.tenant_id)))`
 }

@@ -1,24 +1,24 @@
 // The check of corrections: each is what two operators agreed on, posted once.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { arrived, ofNone, type AuditScope, type Limits } from './checks.ts'
+import { arrivedWithin, noResource, type AuditScope, type Limits } from './checks.ts'
 
 /** A correction is posted for each proposal that was carried out, and for nothing else. */
 export function corrections(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
   const posted = sql`case t.credit_account when 'available' then t.amount_minor else -t.amount_minor end`
   return sql`
-    select 'a correction is posted that two operators did not agree on' as problem, t.tenant_id, ${ofNone(sql)},
+    select 'a correction is posted that two operators did not agree on' as problem, t.tenant_id, ${noResource(sql)},
       t.id::text as id, t.currency as what, 0::bigint as expected, ${posted} as found, ${posted} as off_by,
       t.currency
     from ledger_transfers t
-    where t.kind = 'correction' and ${arrived(sql, sql`t.created_at`, limits)} and not exists (
+    where t.kind = 'correction' and ${arrivedWithin(sql, sql`t.created_at`, limits)} and not exists (
       select from proposals p
       where p.id = t.subject_id and p.tenant_id = t.tenant_id and ${isCarriedOut(sql)} and p.currency = t.currency
         and p.amount_minor = ${posted} offset 0)
     union all
-    select 'a correction was carried out and is not posted', p.tenant_id, ${ofNone(sql)}, p.id::text, p.currency,
+    select 'a correction was carried out and is not posted', p.tenant_id, ${noResource(sql)}, p.id::text, p.currency,
       p.amount_minor, 0, -p.amount_minor, p.currency
     from proposals p
-    where ${isCarriedOut(sql)} and ${arrived(sql, sql`p.carried_out_at`, limits)} and not exists (
+    where ${isCarriedOut(sql)} and ${arrivedWithin(sql, sql`p.carried_out_at`, limits)} and not exists (
       select from ledger_transfers t
       where t.tenant_id = p.tenant_id and t.subject_id = p.id and t.kind = 'correction' offset 0)`
 }

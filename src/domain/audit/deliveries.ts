@@ -1,7 +1,7 @@
 // The invariants of deliveries: each event was delivered, is due or was given up, to every endpoint that wanted it.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
-import { arrived, noNumbers, ofNone, type AuditScope, type Checks, type Limits } from './checks.ts'
+import { arrivedWithin, noFigures, noResource, type AuditScope, type Checks, type Limits } from './checks.ts'
 
 /**
  * What is pending waits in a line or has an open job, and what is delivered is the event that it names. For a limited
@@ -11,18 +11,18 @@ import { arrived, noNumbers, ofNone, type AuditScope, type Checks, type Limits }
  * ends it. So a snapshot never shows one between them.
  */
 function deliveries(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
-  const made = arrived(sql, sql`d.created_at`, limits)
-  const ever = limits.since === null || limits.until === null
-  const all = ever
+  const created = arrivedWithin(sql, sql`d.created_at`, limits)
+  const unbounded = limits.since === null || limits.until === null
+  const all = unbounded
     ? sql`webhook_deliveries`
     : sql`(
         select d.* from (select p.tenant_id, p.id from webhook_endpoints p) p
         cross join lateral (
           select d.* from webhook_deliveries d
-          where d.tenant_id = p.tenant_id and d.endpoint_id = p.id and ${made} offset 0) d)`
+          where d.tenant_id = p.tenant_id and d.endpoint_id = p.id and ${created} offset 0) d)`
   return sql`
-    select finding.problem, d.tenant_id, ${ofNone(sql)}, d.id::text as id, d.type || ' ' || d.status as what,
-      ${noNumbers(sql)}
+    select finding.problem, d.tenant_id, ${noResource(sql)}, d.id::text as id, d.type || ' ' || d.status as what,
+      ${noFigures(sql)}
     from ${all} d
     left join lateral (
       select e.id, e.type, e.sequence from events e
@@ -37,14 +37,14 @@ function deliveries(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment
             and w.delivery_id = d.id)
         and not exists (
           select from jobs j
-          where ${openJob(sql, sql`d`)} and j.payload ->> 'delivery_id' = d.id::text)),
+          where ${isOpenAttempt(sql, sql`d`)} and j.payload ->> 'delivery_id' = d.id::text)),
       ('a delivery has no event', d.sample is null and e.id is null
-        and d.event_created_at >= ${keptFrom(sql)}),
+        and d.event_created_at >= ${retainedSince(sql)}),
       ('a delivery has another type or sequence than its event', case when d.sample is not null
         then d.sequence is not null
         else e.id is not null and (d.type <> e.type or d.sequence is distinct from e.sequence) end)
-    ) as finding(problem, wrong)
-    where finding.wrong`
+    ) as finding(problem, violated)
+    where finding.violated`
 }
 
 /**
@@ -54,8 +54,8 @@ function deliveries(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment
  */
 function subscriptions(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
   return sql`
-    select 'an endpoint wanted an event and has no delivery of it' as problem, e.tenant_id, ${ofNone(sql)},
-      e.id::text as id, e.type || ' for ' || p.id as what, ${noNumbers(sql)}
+    select 'an endpoint wanted an event and has no delivery of it' as problem, e.tenant_id, ${noResource(sql)},
+      e.id::text as id, e.type || ' for ' || p.id as what, ${noFigures(sql)}
     from events e
     cross join lateral (
       select p.id from webhook_endpoints p
@@ -63,7 +63,7 @@ function subscriptions(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragm
         and p.types && array['*', split_part(e.type, '.', 1) || '.*', e.type]
         and greatest(p.created_at, p.updated_at) < e.created_at - interval '1 minute' offset 0
     ) p
-    where e.sequenced and e.sequence is not null and ${arrived(sql, sql`e.created_at`, limits)}
+    where e.sequenced and e.sequence is not null and ${arrivedWithin(sql, sql`e.created_at`, limits)}
       and not exists (
         select from webhook_deliveries d
         where d.tenant_id = e.tenant_id and d.event_id = e.id and d.endpoint_id = p.id
@@ -75,51 +75,51 @@ function subscriptions(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragm
  * What waits in a line is a pending delivery. An attempt that is answered at the moment when somebody sends the delivery
  * again can end it while it waits: what is due then does nothing once its turn has come, and is given a minute for that.
  */
-function delivery_lines(sql: Sql | Tx, { whose }: AuditScope): Fragment {
+function delivery_backlogs(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
   return sql`
-    select finding.problem, w.tenant_id, ${ofNone(sql)}, w.delivery_id::text as id,
-      'due at ' || w.due_at || coalesce(', ' || d.type || ' ' || d.status, '') as what, ${noNumbers(sql)}
-    from (select * from webhook_due where ${whose}) w
+    select finding.problem, w.tenant_id, ${noResource(sql)}, w.delivery_id::text as id,
+      'due at ' || w.due_at || coalesce(', ' || d.type || ' ' || d.status, '') as what, ${noFigures(sql)}
+    from (select * from webhook_due where ${tenant_condition}) w
     left join lateral (
       select d.id, d.type, d.status, d.updated_at from webhook_deliveries d
       where d.tenant_id = w.tenant_id and d.id = w.delivery_id and d.created_at = w.delivery_created_at offset 0
     ) d on true
     cross join lateral (values
       ('a delivery waits in a line and is not there', d.id is null
-        and w.delivery_created_at >= ${keptFrom(sql)}),
+        and w.delivery_created_at >= ${retainedSince(sql)}),
       ('a delivery waits in a line and is not pending', d.status <> 'pending'
         and d.updated_at < now() - interval '1 minute')
-    ) as finding(problem, wrong)
-    where finding.wrong`
+    ) as finding(problem, violated)
+    where finding.violated`
 }
 
 /** A recovery that has found everything and of which nothing is left has been completed, a minute later at most. */
-function recoveries(sql: Sql | Tx, { whose }: AuditScope): Fragment {
+function recoveries(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
   return sql`
-    select 'a recovery has nothing left to send and is not completed' as problem, r.tenant_id, ${ofNone(sql)},
-      r.id::text as id, r.status || ' since ' || r.updated_at as what, ${noNumbers(sql)}
-    from (select * from webhook_recoveries where ${whose} and status <> 'completed' and after_at is null) r
+    select 'a recovery has nothing left to send and is not completed' as problem, r.tenant_id, ${noResource(sql)},
+      r.id::text as id, r.status || ' since ' || r.updated_at as what, ${noFigures(sql)}
+    from (select * from webhook_recoveries where ${tenant_condition} and status <> 'completed' and after_at is null) r
     where r.updated_at < now() - interval '1 minute'
       and not exists (
         select from webhook_due w
         where w.tenant_id = r.tenant_id and w.endpoint_id = r.endpoint_id and w.recovery_id = r.id)
       and not exists (
-        select from jobs j where ${openJob(sql, sql`r`)} and j.payload ->> 'recovery_id' = r.id::text)`
+        select from jobs j where ${isOpenAttempt(sql, sql`r`)} and j.payload ->> 'recovery_id' = r.id::text)`
 }
 
 /** The job `j` is an open attempt at a delivery to the endpoint of `row`. */
-function openJob(sql: Sql | Tx, row: Fragment): Fragment {
+function isOpenAttempt(sql: Sql | Tx, row: Fragment): Fragment {
   return sql`
     j.queue = ${sendDelivery.queue} and j.tenant_id = ${row}.tenant_id and j.finished_at is null
     and j.subject_id = ${row}.endpoint_id`
 }
 
 /** Since when events are kept, and deliveries, which are dropped with them. */
-function keptFrom(sql: Sql | Tx): Fragment {
+function retainedSince(sql: Sql | Tx): Fragment {
   return sql`(
-    select coalesce(min(coalesce(kept.from_time, '-infinity')), '-infinity') from partitions kept
-    where kept.parent = 'sequenced_events' and not kept.is_default)`
+    select coalesce(min(coalesce(retained.from_time, '-infinity')), '-infinity') from partitions retained
+    where retained.parent = 'sequenced_events' and not retained.is_default)`
 }
 
 export const checksOfDeliveries: Checks = { deliveries, subscriptions }
-export const checksOfLines: Checks = { delivery_lines, recoveries }
+export const checksOfBacklogs: Checks = { delivery_backlogs, recoveries }

@@ -30,18 +30,18 @@ function disputes(sql: Sql | Tx, scope: AuditScope): Fragment {
         when p.dispute ->> 'id' = d.id::text then p.dispute ->> 'status' <> d.status
           or (p.dispute ->> 'closed_at' is null) <> (d.closed_at is null)
         else coalesce((p.dispute ->> 'opened_at')::timestamptz < d.opened_at, true) end, null, null)
-    ) as finding(problem, wrong, expected, found)
-    where finding.wrong`
+    ) as finding(problem, violated, expected, found)
+    where finding.violated`
 }
 
 /** What was withdrawn for a dispute comes back when it is won, a little later than the news of it. */
-function won(sql: Sql | Tx, { whose }: AuditScope): Fragment {
+function won(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
   return sql`
     select 'a dispute is won and nothing came back' as problem, d.tenant_id, 'payment' as subject,
       d.payment_id as subject_id, d.id::text as id, d.status as what, d.amount_withdrawn_minor as expected,
       0::bigint as found, -d.amount_withdrawn_minor as off_by, d.currency
     from disputes d
-    where ${whose} and d.status = 'won' and d.amount_withdrawn_minor > 0 and d.amount_reinstated_minor = 0
+    where ${tenant_condition} and d.status = 'won' and d.amount_withdrawn_minor > 0 and d.amount_reinstated_minor = 0
       and d.closed_at < now() - interval '1 day'`
 }
 
@@ -57,7 +57,7 @@ function disputeEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
       null::text as currency
     from ${disputesOf(sql, scope)}
     cross join lateral (
-      select seen.type, seen.times, wanted.type from (
+      select found.type, found.times, required.type from (
         select e.type, count(*) as times from events e
         where e.tenant_id = d.tenant_id and e.subject_id = d.payment_id
           and (e.type = 'payment.disputed' or e.type like 'payment.dispute\\_%')
@@ -65,11 +65,11 @@ function disputeEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
           -- So that earlier partitions are not read.
           and e.created_at >= d.created_at - interval '1 hour'
         group by 1
-      ) seen full join (select 'payment.' || word as type from unnest(d.told) word) wanted on wanted.type = seen.type
+      ) found full join (select 'payment.' || event_name as type from unnest(d.announced) event_name) required on required.type = found.type
     ) as compared(type, times, expected)
     -- Some events of disputes that are older than the retention are gone.
-    where d.created_at >= (select min(coalesce(kept.from_time, '-infinity')) from partitions kept
-      where kept.parent = 'sequenced_events' and not kept.is_default)
+    where d.created_at >= (select min(coalesce(retained.from_time, '-infinity')) from partitions retained
+      where retained.parent = 'sequenced_events' and not retained.is_default)
       and (compared.expected is null or coalesce(compared.times, 0) <> 1)`
 }
 

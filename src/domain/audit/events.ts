@@ -9,61 +9,61 @@ import type { AuditScope } from './checks.ts'
 export function announcedOnce(
   sql: Sql | Tx,
   { rowsOf }: AuditScope,
-  noun: string,
+  resource: string,
   expected: Fragment,
 ): Fragment {
   return sql`
     select case when compared.expected is not null then 'an event is missing or was written twice'
         else 'an event tells what did not happen' end as problem,
-      p.tenant_id, ${noun}::text as subject, p.id as subject_id, p.id::text as id,
+      p.tenant_id, ${resource}::text as subject, p.id as subject_id, p.id::text as id,
       coalesce(compared.expected, compared.type) as what,
       (compared.expected is not null)::integer::bigint as expected, coalesce(compared.times, 0) as found,
       coalesce(compared.times, 0) - (compared.expected is not null)::integer as off_by,
       null::text as currency
-    from ${rowsOf(noun)} p
+    from ${rowsOf(resource)} p
     cross join lateral (
-      select told.type, told.times, e.type from (
+      select found.type, found.times, e.type from (
         select e.type, count(*) as times from events e
         where e.tenant_id = p.tenant_id and e.subject_id = p.id
-          and ${sinceIt(sql)}
+          and ${createdSince(sql)}
         group by 1
-      ) told full join (${expected}) e on e.type = told.type
+      ) found full join (${expected}) e on e.type = found.type
     ) as compared(type, times, expected)
-    where ${stillKept(sql)}
+    where ${isRetained(sql)}
       and (compared.expected is null or coalesce(compared.times, 0) <> 1)`
 }
 
 /**
- * The row `p` has an event of each type as often as `reached` says: rows of `(type, times, most)`, at least `times` and at
- * most `most`.
+ * The row `p` has an event of each type as often as `required` says: rows of `(type, times, max_times)`, at least `times` and at
+ * most `max_times`.
  */
 export function announcedTimes(
   sql: Sql | Tx,
   { rowsOf }: AuditScope,
-  noun: string,
-  reached: Fragment,
+  resource: string,
+  required: Fragment,
 ): Fragment {
   return sql`
-    select 'a row has another number of events than changes' as problem, p.tenant_id, ${noun}::text as subject,
-      p.id as subject_id, p.id::text as id, reached.type as what, reached.times as expected, told.times as found,
-      told.times - reached.times as off_by, null::text as currency
-    from ${rowsOf(noun)} p
-    cross join lateral (${reached}) as reached(type, times, most)
+    select 'a row has another number of events than changes' as problem, p.tenant_id, ${resource}::text as subject,
+      p.id as subject_id, p.id::text as id, required.type as what, required.times as expected, found.times as found,
+      found.times - required.times as off_by, null::text as currency
+    from ${rowsOf(resource)} p
+    cross join lateral (${required}) as required(type, times, max_times)
     cross join lateral (
       select count(*) as times from events e
-      where e.tenant_id = p.tenant_id and e.subject_id = p.id and e.type = reached.type and ${sinceIt(sql)}
-    ) told
-    where ${stillKept(sql)} and told.times not between reached.times and reached.most`
+      where e.tenant_id = p.tenant_id and e.subject_id = p.id and e.type = required.type and ${createdSince(sql)}
+    ) found
+    where ${isRetained(sql)} and found.times not between required.times and required.max_times`
 }
 
 /** The event `e` can be of the row `p`: partitions from before it are not read. */
-function sinceIt(sql: Sql | Tx): Fragment {
+function createdSince(sql: Sql | Tx): Fragment {
   return sql`e.created_at >= p.created_at - interval '1 hour'`
 }
 
 /** All events of the row `p` are there: some of rows that are older than the retention are gone. */
-function stillKept(sql: Sql | Tx): Fragment {
+function isRetained(sql: Sql | Tx): Fragment {
   return sql`
-    p.created_at >= (select min(coalesce(kept.from_time, '-infinity')) from partitions kept
-      where kept.parent = 'sequenced_events' and not kept.is_default)`
+    p.created_at >= (select min(coalesce(retained.from_time, '-infinity')) from partitions retained
+      where retained.parent = 'sequenced_events' and not retained.is_default)`
 }

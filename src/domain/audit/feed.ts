@@ -1,6 +1,6 @@
 // The check of the feed: the sequences of a tenant have no gap and none is given twice.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { arrived, ofNone, type AuditScope, type Limits } from './checks.ts'
+import { arrivedWithin, noResource, type AuditScope, type Limits } from './checks.ts'
 
 /**
  * Each event has the sequence after that of the one before it, and the highest is the last that was given. For a limited time
@@ -11,26 +11,26 @@ import { arrived, ofNone, type AuditScope, type Limits } from './checks.ts'
  * missing below an event of the first kept hour is no gap.
  */
 export function feed(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
-  const ever = limits.since === null || limits.until === null
-  const told = sql`
+  const unbounded = limits.since === null || limits.until === null
+  const sequenced = sql`
     (select e.tenant_id, e.id, e.sequence from events e
-    where e.sequenced and e.sequence is not null and ${arrived(sql, sql`e.created_at`, limits)})`
+    where e.sequenced and e.sequence is not null and ${arrivedWithin(sql, sql`e.created_at`, limits)})`
   const edge = sql`(
     select coalesce(min(coalesce(p.from_time, '-infinity')), '-infinity') + interval '1 hour' from partitions p
     where p.parent = 'sequenced_events' and not p.is_default)`
-  const idle = ever ? sql`union select tenant_id from event_sequences where last_sequence > 0` : sql``
-  const tenants = sql`select distinct tenant_id from ${told} e ${idle}`
+  const idle = unbounded ? sql`union select tenant_id from event_sequences where last_sequence > 0` : sql``
+  const tenants = sql`select distinct tenant_id from ${sequenced} e ${idle}`
   return sql`
     select case when other.id is null then 'a sequence is missing'
         else 'two events have one sequence' end as problem,
-      e.tenant_id, ${ofNone(sql)}, e.id::text as id, 'sequence ' || e.sequence as what, e.sequence - 1 as expected,
+      e.tenant_id, ${noResource(sql)}, e.id::text as id, 'sequence ' || e.sequence as what, e.sequence - 1 as expected,
       coalesce(lower.sequence, 0) as found, coalesce(lower.sequence, 0) - (e.sequence - 1) as off_by,
       null::text as currency
     from (
       select * from (
-        select e.*, lag(e.sequence) over (partition by e.tenant_id order by e.sequence, e.id) as before from ${told} e
+        select e.*, lag(e.sequence) over (partition by e.tenant_id order by e.sequence, e.id) as previous from ${sequenced} e
       ) e
-      where e.before is distinct from e.sequence - 1 offset 0
+      where e.previous is distinct from e.sequence - 1 offset 0
     ) e
     left join lateral (
       select o.id from events o
@@ -43,7 +43,7 @@ export function feed(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragmen
     where other.id is not null or (coalesce(lower.sequence, 0) <> e.sequence - 1
       and coalesce(lower.created_at, '-infinity') >= ${edge})
     union all
-    select 'the last sequence is not that of the last event', tenant.tenant_id, ${ofNone(sql)},
+    select 'the last sequence is not that of the last event', tenant.tenant_id, ${noResource(sql)},
       tenant.tenant_id::text, 'last sequence', coalesce(s.last_sequence, 0), coalesce(highest.sequence, 0),
       coalesce(highest.sequence, 0) - coalesce(s.last_sequence, 0), null
     from (${tenants}) tenant

@@ -1,79 +1,93 @@
 // The registry of checks, grouped by what each can be limited to.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import { worksOn } from '../subject.ts'
-import { filedBy, NOUNS, rootOf, statusesOfCalls, subjectOf, type Noun } from '../subjects.ts'
-import { balances, keys, noNumbers, tenants, transfers, type AuditScope, type Checks } from './checks.ts'
+import { worksOn } from '../resource.ts'
+import {
+  rootIdColumn,
+  RESOURCE_NAMES,
+  rootOf,
+  callStatuses,
+  resourceOf,
+  type ResourceName,
+} from '../resources.ts'
+import { balances, keys, noFigures, tenants, transfers, type AuditScope, type Checks } from './checks.ts'
 import { corrections } from './corrections.ts'
-import { checksOfDeliveries, checksOfLines } from './deliveries.ts'
+import { checksOfDeliveries, checksOfBacklogs } from './deliveries.ts'
 import { feed } from './feed.ts'
 import { calls, jobs } from './jobs.ts'
 import { notifications } from './notifications.ts'
 import { people } from './people.ts'
 
 /** Checks of what any row has; they can be limited to some rows. */
-const CHECKS_OF_ALL_ROWS: Checks = { transfers, calls }
+const ROW_CHECKS: Checks = { transfers, calls }
 
 /** Checks of a noun that is no part of another, and of its parts; they can be limited to some of its rows. */
-export function checksOfRows(root: Noun): Checks {
-  return { ...CHECKS_OF_ALL_ROWS, ...checksOf(NOUNS.filter((noun) => rootOf(noun) === root)) }
+export function checksOfRows(root: ResourceName): Checks {
+  return {
+    ...ROW_CHECKS,
+    ...checksOf(RESOURCE_NAMES.filter((resource) => rootOf(resource) === root)),
+  }
 }
 
 /** The nouns, no parts of others, whose rows are audited when they change: they have checks or provider calls. */
-export const AUDITED_NOUNS = NOUNS.filter(
+export const AUDITED_RESOURCES = RESOURCE_NAMES.filter(
   (root) =>
     rootOf(root) === root &&
-    NOUNS.some((noun) => {
-      const { checks, under_way } = subjectOf(noun)
-      return rootOf(noun) === root && (checks !== undefined || under_way !== undefined)
+    RESOURCE_NAMES.some((resource) => {
+      const { checks, under_way } = resourceOf(resource)
+      return rootOf(resource) === root && (checks !== undefined || under_way !== undefined)
     }),
 )
 
 /** Checks of rows by the time when they arrived; they can be limited to a time. */
-export const CHECKS_OF_A_TIME: Checks = { keys, tenants, feed, people, corrections, ...checksOfDeliveries }
+export const PERIOD_CHECKS: Checks = { keys, tenants, feed, people, corrections, ...checksOfDeliveries }
 
 /** Checks of open jobs and notifications, of which there are never many. */
-export const CHECKS_OF_WHAT_IS_OPEN: Checks = { jobs, notifications }
+export const OPEN_CHECKS: Checks = { jobs, notifications }
 
 /** Checks that are made tenant by tenant. */
-export const CHECKS_OF_A_TENANT: Checks = {
+export const TENANT_CHECKS: Checks = {
   balances,
-  ...checksOfLines,
-  ...Object.fromEntries(NOUNS.flatMap((noun) => Object.entries(subjectOf(noun).checks_by_tenant ?? {}))),
+  ...checksOfBacklogs,
+  ...Object.fromEntries(
+    RESOURCE_NAMES.flatMap((resource) => Object.entries(resourceOf(resource).checks_by_tenant ?? {})),
+  ),
 }
 
 /** Checks of rows that are under way, made a part of them at a time. */
-export const CHECKS_OF_WHAT_IS_UNDER_WAY: Checks = { in_flight }
+export const IN_FLIGHT_CHECKS: Checks = { in_flight }
 
 export const CHECKS: Checks = {
-  ...CHECKS_OF_ALL_ROWS,
-  ...checksOf(NOUNS),
-  ...CHECKS_OF_A_TENANT,
-  ...CHECKS_OF_WHAT_IS_UNDER_WAY,
-  ...CHECKS_OF_WHAT_IS_OPEN,
-  ...CHECKS_OF_A_TIME,
+  ...ROW_CHECKS,
+  ...checksOf(RESOURCE_NAMES),
+  ...TENANT_CHECKS,
+  ...IN_FLIGHT_CHECKS,
+  ...OPEN_CHECKS,
+  ...PERIOD_CHECKS,
 }
 
-function checksOf(nouns: readonly Noun[]): Checks {
-  return Object.fromEntries(nouns.flatMap((noun) => Object.entries(subjectOf(noun).checks ?? {})))
+function checksOf(resources: readonly ResourceName[]): Checks {
+  return Object.fromEntries(
+    resources.flatMap((resource) => Object.entries(resourceOf(resource).checks ?? {})),
+  )
 }
 
 /** A job works on every row whose provider call is under way, unless the row is left to the provider. */
 function in_flight(sql: Sql | Tx, { under_way }: AuditScope): Fragment {
-  const checks = NOUNS.flatMap((noun) => {
-    const rows = under_way.get(noun)
-    const entry = subjectOf(noun).under_way
+  const checks = RESOURCE_NAMES.flatMap((resource) => {
+    const rows = under_way.get(resource)
+    const entry = resourceOf(resource).under_way
     if (rows === undefined || entry === undefined) return []
-    const left = entry.left_to_provider?.(sql) ?? sql`false`
+    const left = entry.awaits_provider?.(sql) ?? sql`false`
     return [
       sql`
-        select ${`a ${noun} is under way and nothing works on it`}::text as problem, p.tenant_id,
-          ${rootOf(noun)}::text as subject, ${sql(`p.${filedBy(noun)}`)} as subject_id,
-          p.id::text as id, p.status || ' since ' || p.updated_at as what, ${noNumbers(sql)}
+        select ${`a ${resource} is under way and nothing works on it`}::text as problem, p.tenant_id,
+          ${rootOf(resource)}::text as subject, ${sql(`p.${rootIdColumn(resource)}`)} as subject_id,
+          p.id::text as id, p.status || ' since ' || p.updated_at as what, ${noFigures(sql)}
         from ${rows} p
-        where ${entry.open(sql)} and p.status = any(${statusesOfCalls(noun)}::text[]) and not ${left}
+        where ${entry.open(sql)} and p.status = any(${callStatuses(resource)}::text[]) and not ${left}
           and not exists (
-            select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = ${sql(`p.${filedBy(noun)}`)}
-              and ${worksOn(sql, noun, sql`p.id`)} and j.finished_at is null)`,
+            select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = ${sql(`p.${rootIdColumn(resource)}`)}
+              and ${worksOn(sql, resource, sql`p.id`)} and j.finished_at is null)`,
     ]
   })
   return unionAll(sql, checks)

@@ -1,28 +1,28 @@
 // Checks of jobs: what ended has been done, and what is open is taken.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { CALLS } from '#jobs/index.ts'
-import { rootNoun, noNumbers, ofNone, type AuditScope, type Limits } from './checks.ts'
+import { rootResourceOf, noFigures, noResource, type AuditScope, type Limits } from './checks.ts'
 
 /** The jobs that succeed without their call where it was not needed any more. */
-const DISPENSABLE = CALLS.filter(({ dispensable }) => dispensable === true).map(({ job }) => job)
+const DISPENSABLE_JOBS = CALLS.filter(({ dispensable }) => dispensable === true).map(({ job }) => job)
 
 /** Every job that succeeded has sent its provider call. */
-export function calls(sql: Sql | Tx, { jobs, subjects }: AuditScope): Fragment {
-  const noun = rootNoun(sql, subjects, sql`split_part(j.name, '.', 1)`)
+export function calls(sql: Sql | Tx, { jobs, resources }: AuditScope): Fragment {
+  const resource = rootResourceOf(sql, resources, sql`split_part(j.name, '.', 1)`)
   return sql`
     select 'a job succeeded without its provider call' as problem, j.tenant_id,
-      case when j.subject_id is not null then ${noun} end as subject, j.subject_id,
-      j.id::text as id, j.operation as what, ${noNumbers(sql)}
+      case when j.subject_id is not null then ${resource} end as subject, j.subject_id,
+      j.id::text as id, j.operation as what, ${noFigures(sql)}
     from ${jobs} j where j.state = 'succeeded' and j.operation is not null and j.first_sent_at is null
-      and j.name <> all(${DISPENSABLE}::text[])`
+      and j.name <> all(${DISPENSABLE_JOBS}::text[])`
 }
 
 /** Every open job is claimed soon after it is due, or paused. */
 export function jobs(sql: Sql | Tx, _scope: AuditScope, { stuck_after_s }: Limits): Fragment {
   const long_ago = sql`now() - ${stuck_after_s} * interval '1 second'`
   return sql`
-    select 'a job is due and nobody takes it' as problem, j.tenant_id, ${ofNone(sql)}, j.id::text as id,
-      j.name || ' ' || j.state || ' since ' || coalesce(j.lease_until, j.run_at) as what, ${noNumbers(sql)}
+    select 'a job is due and nobody takes it' as problem, j.tenant_id, ${noResource(sql)}, j.id::text as id,
+      j.name || ' ' || j.state || ' since ' || coalesce(j.lease_until, j.run_at) as what, ${noFigures(sql)}
     from jobs j
     where j.finished_at is null and case when j.state = 'running' then j.lease_until else j.run_at end < ${long_ago}
       and not exists (

@@ -1,19 +1,19 @@
 // The invariants of messages: what was sent is known by a reference, each recipient has come as far as the message, and
 // what happened was announced.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import { noNumbers, ofNone, type AuditScope, type Checks } from './checks.ts'
+import { noFigures, noResource, type AuditScope, type Checks } from './checks.ts'
 import { announcedTimes } from './events.ts'
 
 function messages(sql: Sql | Tx, scope: AuditScope): Fragment {
   const stands = sql`
     select finding.problem, p.tenant_id, 'message' as subject, p.id as subject_id, p.id::text as id, p.status as what,
-      ${noNumbers(sql)}
+      ${noFigures(sql)}
     from ${scope.rowsOf('message')} p
     cross join lateral (
       select bool_and(r ->> 'status' is not distinct from 'suppressed') as all_suppressed,
-        bool_or(r ->> 'status' in ('accepted', 'delivered', 'bounced')) as any_taken,
+        bool_or(r ->> 'status' in ('accepted', 'delivered', 'bounced')) as any_accepted,
         bool_or(r ->> 'status' = 'delivered') as any_arrived,
-        bool_and(coalesce(r ->> 'status' in ('refused', 'suppressed', 'bounced'), false)) as none_left
+        bool_and(coalesce(r ->> 'status' in ('refused', 'suppressed', 'bounced'), false)) as all_failed
       from jsonb_array_elements(p.recipients) r
     ) r
     cross join lateral (values
@@ -22,21 +22,21 @@ function messages(sql: Sql | Tx, scope: AuditScope): Fragment {
         -- The id that its provider answered with was that of another message.
         and not (p.channel = 'sms' and p.provider_status is not null)),
       ('a message is not sent and somebody has it', p.status in ('scheduled', 'queued', 'canceled', 'suppressed')
-        and (p.provider_reference is not null or r.any_taken is true)),
+        and (p.provider_reference is not null or r.any_accepted is true)),
       ('a suppressed message has a recipient', (p.status = 'suppressed') <> (r.all_suppressed is true)
         and p.status <> 'canceled'),
       ('a recipient has not come as far as the message', p.channel = 'email' and (
-        (p.status in ('sent', 'delivered') and r.any_taken is not true)
+        (p.status in ('sent', 'delivered') and r.any_accepted is not true)
         or (p.status = 'delivered' and r.any_arrived is not true)
-        or (p.status = 'undelivered' and r.none_left is not true))),
+        or (p.status = 'undelivered' and r.all_failed is not true))),
       ('a text was erased before its message was settled', p.content is null
         and p.status in ('scheduled', 'queued', 'sending')),
       ('an erased message has a text', (p.content is null) <> (p.redacted_at is not null))
-    ) as finding(problem, wrong)
-    where finding.wrong`
+    ) as finding(problem, violated)
+    where finding.violated`
   const kept = sql`
     select 'attachments were kept longer than their message' as problem, p.tenant_id, 'message' as subject,
-      p.id as subject_id, p.id::text as id, p.status as what, ${noNumbers(sql)}
+      p.id as subject_id, p.id::text as id, p.status as what, ${noFigures(sql)}
     from ${scope.rowsOf('message')} p
     where p.content is null and exists (
       select from message_attachments a where a.tenant_id = p.tenant_id and a.message_id = p.id offset 0)`
@@ -61,11 +61,11 @@ function messageEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
 }
 
 /** What a suppression says that brought it about is a message of its tenant. */
-function suppressions(sql: Sql | Tx, { whose }: AuditScope): Fragment {
+function suppressions(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
   return sql`
-    select 'a suppression names a message that is not there' as problem, s.tenant_id, ${ofNone(sql)},
-      s.id::text as id, s.reason as what, ${noNumbers(sql)}
-    from (select tenant_id, id, reason, message_id from suppressions where ${whose} and message_id is not null) s
+    select 'a suppression names a message that is not there' as problem, s.tenant_id, ${noResource(sql)},
+      s.id::text as id, s.reason as what, ${noFigures(sql)}
+    from (select tenant_id, id, reason, message_id from suppressions where ${tenant_condition} and message_id is not null) s
     where not exists (
       select from messages m where m.tenant_id = s.tenant_id and m.id = s.message_id offset 0)`
 }

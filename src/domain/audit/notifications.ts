@@ -1,19 +1,19 @@
 // The invariants of notifications: none is forgotten.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import { noNumbers, type AuditScope, type Limits } from './checks.ts'
+import { noFigures, type AuditScope, type Limits } from './checks.ts'
 
 const GIVEN_UP = 'a notification was given up'
-const SECOND = 'the processor has a second one of what was asked for once'
-const KNOWN_BY_NOW = 'a parked notification sleeps and what it waits for is known'
-const FITS_BY_NOW = 'a parked notification sleeps and what it tells fits by now'
-const DUE_FOR_LONG = 'a notification waits although it is due'
+const DUPLICATE = 'the processor has a second one of what was asked for once'
+const NOW_KNOWN = 'a parked notification sleeps and what it waits for is known'
+const NOW_FITS = 'a parked notification sleeps and what it tells fits by now'
+const OVERDUE = 'a notification waits although it is due'
 /** Problems of parked and waiting notifications: they are found again by every audit, whatever time it covers. */
-export const FOUND_AT_ANY_TIME: ReadonlySet<string> = new Set([
+export const REPORTED_BY_EVERY_AUDIT: ReadonlySet<string> = new Set([
   GIVEN_UP,
-  SECOND,
-  KNOWN_BY_NOW,
-  FITS_BY_NOW,
-  DUE_FOR_LONG,
+  DUPLICATE,
+  NOW_KNOWN,
+  NOW_FITS,
+  OVERDUE,
 ])
 
 /**
@@ -23,10 +23,10 @@ export const FOUND_AT_ANY_TIME: ReadonlySet<string> = new Set([
  */
 export function notifications(
   sql: Sql | Tx,
-  { subjects }: AuditScope,
+  { resources }: AuditScope,
   { since, stuck_after_s }: Limits,
 ): Fragment {
-  const known = subjects.flatMap(({ table, provider, reference }) =>
+  const matching_rows = resources.flatMap(({ table, provider, reference }) =>
     provider === undefined || reference === undefined
       ? []
       : [
@@ -39,22 +39,22 @@ export function notifications(
   return sql`
     select finding.problem, n.tenant_id, n.subject, n.subject_id, n.id::text as id,
       n.provider || ' ' || n.event_id || ' ' || n.state || coalesce(' ' || n.reason, '') as what,
-      ${noNumbers(sql)}
+      ${noFigures(sql)}
     from notifications n left join jobs j on j.id = n.id
     cross join lateral (select n.state in ('applied', 'ignored') as over) n_is
     cross join lateral (values
       ('a notification has no job', j.id is null and not n_is.over and n.state <> 'waiting'),
-      (${DUE_FOR_LONG},
+      (${OVERDUE},
         n.state = 'waiting' and n.due_at < now() - ${stuck_after_s} * interval '1 second'),
       ('the job of a notification ended and it was neither applied nor ignored',
         j.finished_at is not null and not n_is.over),
       ('a notification is over and its job is open', n_is.over and j.id is not null and j.finished_at is null),
       (${GIVEN_UP}, n.state = 'parked' and n.reason = 'poison' and j.finished_at is null),
-      (${SECOND}, n.state = 'parked' and n.reason = 'second' and j.finished_at is null),
-      (${KNOWN_BY_NOW}, n.state = 'parked' and n.reason in ('not_known_here', 'not_ours')
+      (${DUPLICATE}, n.state = 'parked' and n.reason = 'second' and j.finished_at is null),
+      (${NOW_KNOWN}, n.state = 'parked' and n.reason in ('not_known_here', 'not_ours')
         and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second'
-        and exists (${unionAll(sql, known)})),
-      (${FITS_BY_NOW}, n.state = 'parked' and n.reason = 'does_not_fit'
+        and exists (${unionAll(sql, matching_rows)})),
+      (${NOW_FITS}, n.state = 'parked' and n.reason = 'does_not_fit'
         and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second' and exists (
           select from payments p where p.tenant_id = n.tenant_id and p.id = n.subject_id and p.status = 'captured'
             -- A dispute asks for no room.
@@ -62,8 +62,8 @@ export function notifications(
                 then p.currency = upper(n.payload #>> '{data,object,currency}')
               when jsonb_typeof(${amount}) = 'number'
                 then p.amount_refund_reserved_minor + (${amount})::numeric <= p.amount_captured_minor end))
-    ) as finding(problem, wrong)
-    where finding.wrong
+    ) as finding(problem, violated)
+    where finding.violated
       -- Each state by itself: an index of one state serves no list of states.
       and (${since}::timestamptz is null or n.received_at >= ${since} or n.state = 'parked' or n.state = 'waiting')`
 }

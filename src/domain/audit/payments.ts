@@ -28,8 +28,8 @@ function payments(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
       ('it shows a dispute that is not there', p.dispute is not null and not exists (
         select from disputes d where d.tenant_id = p.tenant_id and d.payment_id = p.id
           and d.id::text = p.dispute ->> 'id' offset 0), null, null)
-    ) as finding(problem, wrong, expected, found)
-    where finding.wrong`
+    ) as finding(problem, violated, expected, found)
+    where finding.violated`
 }
 
 /** There is exactly one event for each change of state. */
@@ -64,8 +64,8 @@ function events(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
     cross join lateral (select t_type as type, t_id as id, times) t
     cross join lateral (select e_type as type, e_id as id) e
     -- Some events of payments that are older than the retention are gone.
-    where p.created_at >= (select min(coalesce(kept.from_time, '-infinity')) from partitions kept
-      where kept.parent = 'sequenced_events' and not kept.is_default)
+    where p.created_at >= (select min(coalesce(retained.from_time, '-infinity')) from partitions retained
+      where retained.parent = 'sequenced_events' and not retained.is_default)
       and case when e.type is not null then coalesce(t.times, 0) <> 1
       else t.type in ('payment.captured', 'payment.canceled', 'payment.failed')
         or (t.type like 'refund.%' and not exists (

@@ -31,9 +31,9 @@ function payouts(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
         and (p.processor_status = 'processing' or (p.processor_status = 'paid' and p.out_minor > 0))
         and p.updated_at < now() - interval '1 minute' and not exists (
           select from drifts d where d.tenant_id = p.tenant_id and d.subject = 'payout' and d.subject_id = p.id
-            and d.mended_at is null offset 0), 0, p.out_minor)
-    ) as finding(problem, wrong, expected, found)
-    where finding.wrong`
+            and d.resolved_at is null offset 0), 0, p.out_minor)
+    ) as finding(problem, violated, expected, found)
+    where finding.violated`
 }
 
 /** There is one event of each state that a payout has reached, and none of any other. */

@@ -1,6 +1,6 @@
 // The check of the record of what people did: a chain in which each entry has the hash of the one before.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { arrived, noNumbers, ofNone, type AuditScope, type Limits } from './checks.ts'
+import { arrivedWithin, noFigures, noResource, type AuditScope, type Limits } from './checks.ts'
 
 /**
  * No entry was changed, left out or cut off. Whoever may change the head too can still write the end anew: against that
@@ -12,19 +12,19 @@ export function people(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragm
         when audit_hash(e) <> e.hash then 'an entry was changed'
         when before.seq is null and e.seq > 1 then 'an entry is missing before this one'
         else 'an entry does not follow from the one before it' end as problem,
-      e.tenant_id, ${ofNone(sql)}, e.seq::text as id, e.action as what, ${noNumbers(sql)}
+      e.tenant_id, ${noResource(sql)}, e.seq::text as id, e.action as what, ${noFigures(sql)}
     from audit_entries e left join audit_entries before on before.seq = e.seq - 1
-    where ${arrived(sql, sql`e.at`, limits)} and (audit_hash(e) <> e.hash
+    where ${arrivedWithin(sql, sql`e.at`, limits)} and (audit_hash(e) <> e.hash
       or e.previous is distinct from case when e.seq = 1 then sha256('sluice') else before.hash end)
     union all
-    select 'the end of the record was cut off or written anew', null, ${ofNone(sql)}, head.seq::text, null,
+    select 'the end of the record was cut off or written anew', null, ${noResource(sql)}, head.seq::text, null,
       head.seq, coalesce(last.seq, 0), coalesce(last.seq, 0) - head.seq, null
     from audit_head head
     left join lateral (select e.seq, e.hash from audit_entries e order by e.seq desc limit 1) last on true
     -- Once in an audit that goes step by step.
-    where ${arrived(sql, sql`now()`, limits)}
+    where ${arrivedWithin(sql, sql`now()`, limits)}
       and (coalesce(last.seq, 0) <> head.seq or coalesce(last.hash, sha256('sluice')) <> head.hash)
     union all
-    select 'the record has no head', null, ${ofNone(sql)}, null, null, ${noNumbers(sql)}
-    where ${arrived(sql, sql`now()`, limits)} and not exists (select from audit_head)`
+    select 'the record has no head', null, ${noResource(sql)}, null, null, ${noFigures(sql)}
+    where ${arrivedWithin(sql, sql`now()`, limits)} and not exists (select from audit_head)`
 }

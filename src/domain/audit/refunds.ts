@@ -7,17 +7,17 @@ function refunds(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
     select 'what was refunded is not what was posted' as problem, r.tenant_id, 'payment' as subject,
       r.payment_id as subject_id, r.id::text as id, r.status as what, r.expected,
-      (taken.posted + given.posted)::bigint as found,
-      (taken.posted + given.posted - r.expected)::bigint as off_by, r.currency
+      (refunded.posted + reversed.posted)::bigint as found,
+      (refunded.posted + reversed.posted - r.expected)::bigint as off_by, r.currency
     from ${rowsOf('payment')} p
     cross join lateral (
       select r.*, -r.out_minor as expected
       from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id offset 0
     ) r
-    cross join lateral (${postedFor(sql, sql`r.id`, 'refund')}) taken
-    cross join lateral (${postedFor(sql, sql`r.id`, 'refund_failed')}) given
-    where taken.posted + given.posted <> r.expected or taken.posted not in (0, -r.amount_minor)
-      or (taken.posted = 0 and given.posted <> 0) or taken.currency <> r.currency or given.currency <> r.currency`
+    cross join lateral (${postedFor(sql, sql`r.id`, 'refund')}) refunded
+    cross join lateral (${postedFor(sql, sql`r.id`, 'refund_failed')}) reversed
+    where refunded.posted + reversed.posted <> r.expected or refunded.posted not in (0, -r.amount_minor)
+      or (refunded.posted = 0 and reversed.posted <> 0) or refunded.currency <> r.currency or reversed.currency <> r.currency`
 }
 
 export const checksOfRefunds: Checks = { refunds }

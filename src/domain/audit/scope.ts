@@ -1,35 +1,52 @@
 // The scopes of an audit: every row, or only some.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { filedBy, NOUNS, partsOf, rootOf, subjectOf, type Noun } from '../subjects.ts'
+import {
+  rootIdColumn,
+  RESOURCE_NAMES,
+  childrenOf,
+  rootOf,
+  resourceOf,
+  type ResourceName,
+} from '../resources.ts'
 import type { AuditScope } from './checks.ts'
 
 /** A row that is filed under no other. */
 export type RowKey = { tenant_id: string; subject_id: string }
 
 /** Every row. */
-export function everything(sql: Sql | Tx): AuditScope {
-  const tables = new Map<string, string>(NOUNS.map((noun) => [noun, subjectOf(noun).table]))
+export function fullScope(sql: Sql | Tx): AuditScope {
+  const tables = new Map<string, string>(
+    RESOURCE_NAMES.map((resource) => [resource, resourceOf(resource).table]),
+  )
   return {
-    rowsOf: (noun) => sql`${sql(tables.get(noun)!)}`,
+    rowsOf: (resource) => sql`${sql(tables.get(resource)!)}`,
     jobs: sql`all_jobs`,
     ledger_transfers: sql`ledger_transfers`,
-    under_way: new Map(NOUNS.map((noun) => [noun, sql`${sql(subjectOf(noun).table)}`])),
-    whose: sql`true`,
-    subjects: NOUNS.map((noun) => {
-      const { table, at_provider, reserves, posts = [] } = subjectOf(noun)
-      return { noun, table, root: rootOf(noun), filed_by: filedBy(noun), reserves, posts, ...at_provider }
+    under_way: new Map(RESOURCE_NAMES.map((resource) => [resource, sql`${sql(resourceOf(resource).table)}`])),
+    tenant_condition: sql`true`,
+    resources: RESOURCE_NAMES.map((resource) => {
+      const { table, at_provider, reserves, transfer_kinds = [] } = resourceOf(resource)
+      return {
+        resource,
+        table,
+        root: rootOf(resource),
+        filed_by: rootIdColumn(resource),
+        reserves,
+        transfer_kinds,
+        ...at_provider,
+      }
     }),
   }
 }
 
 /** Everything, but of what is checked by tenant only what is of this one. */
-export function ofTenant(sql: Sql | Tx, tenant_id: string): AuditScope {
-  return { ...everything(sql), whose: sql`tenant_id = ${tenant_id}` }
+export function tenantScope(sql: Sql | Tx, tenant_id: string): AuditScope {
+  return { ...fullScope(sql), tenant_condition: sql`tenant_id = ${tenant_id}` }
 }
 
 /** Everything, but of the rows under way only these, of one noun. */
-export function underWay(sql: Sql | Tx, noun: Noun, rows: Fragment): AuditScope {
-  return { ...everything(sql), under_way: new Map([[noun, rows]]) }
+export function inFlightScope(sql: Sql | Tx, resource: ResourceName, rows: Fragment): AuditScope {
+  return { ...fullScope(sql), under_way: new Map([[resource, rows]]) }
 }
 
 /**
@@ -37,23 +54,23 @@ export function underWay(sql: Sql | Tx, noun: Noun, rows: Fragment): AuditScope 
  * join for a handful, so everything that belongs to them is looked up row by row (`lateral`, `offset 0`), here and in
  * the checks.
  */
-export function ofRows(sql: Sql | Tx, root: Noun, keys: RowKey[]): AuditScope {
+export function rowsScope(sql: Sql | Tx, root: ResourceName, keys: RowKey[]): AuditScope {
   const tenants = keys.map(({ tenant_id }) => tenant_id)
   const ids = keys.map(({ subject_id }) => subject_id)
-  const of_parts = partsOf(root)
+  const of_parts = childrenOf(root)
     .map(
-      ({ table, by }) => sql`
+      ({ table, id_column }) => sql`
         union all
-        select r.id from ${sql(table)} r where r.tenant_id = p.tenant_id and ${sql(`r.${by}`)} = p.id`,
+        select r.id from ${sql(table)} r where r.tenant_id = p.tenant_id and ${sql(`r.${id_column}`)} = p.id`,
     )
     .reduce((all, each) => sql`${all} ${each}`, sql``)
   const rows = sql`(
-    select p.* from unnest(${tenants}::uuid[], ${ids}::uuid[]) as asked(tenant_id, id)
+    select p.* from unnest(${tenants}::uuid[], ${ids}::uuid[]) as requested(tenant_id, id)
     cross join lateral (
-      select p.* from ${sql(subjectOf(root).table)} p where p.tenant_id = asked.tenant_id and p.id = asked.id offset 0
+      select p.* from ${sql(resourceOf(root).table)} p where p.tenant_id = requested.tenant_id and p.id = requested.id offset 0
     ) p)`
   return {
-    ...everything(sql),
+    ...fullScope(sql),
     rowsOf: () => rows,
     jobs: sql`(
       select j.* from ${rows} p

@@ -12,23 +12,23 @@ function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
     cross join lateral (${postedFor(sql, sql`p.id`, 'top_up')}) taken
     cross join lateral (${postedFor(sql, sql`p.id`, 'top_up_reversed')}) given
     cross join lateral (values
-      ('what came in is not what was posted', taken.posted <> p.came_minor, p.came_minor, taken.posted),
+      ('what came in is not what was posted', taken.posted <> p.received_minor, p.received_minor, taken.posted),
       ('what was taken back is not what was posted', -given.posted <> p.reversed_minor,
         -p.reversed_minor, given.posted),
       ('a top-up is posted in another currency', upper(p.currency) <> any(array[taken.currency, given.currency]),
         null, null),
       ('a top-up succeeded at the processor and is not posted',
-        p.processor_status in ('succeeded', 'reversed') and p.came_minor = 0, p.amount_minor, p.came_minor),
+        p.processor_status in ('succeeded', 'reversed') and p.received_minor = 0, p.amount_minor, p.received_minor),
       ('a top-up is posted and did not succeed at the processor',
-        coalesce(p.processor_status, 'pending') not in ('succeeded', 'reversed') and p.came_minor > 0, 0, p.came_minor),
+        coalesce(p.processor_status, 'pending') not in ('succeeded', 'reversed') and p.received_minor > 0, 0, p.received_minor),
       -- The drift is opened soon after.
       ('a top-up has ended here, its money has come, and no drift says so',
-        p.status in ('failed', 'canceled') and p.came_minor > p.reversed_minor
+        p.status in ('failed', 'canceled') and p.received_minor > p.reversed_minor
         and p.updated_at < now() - interval '1 minute' and not exists (
           select from drifts d where d.tenant_id = p.tenant_id and d.subject = 'top_up' and d.subject_id = p.id
-            and d.mended_at is null offset 0), 0, p.came_minor)
-    ) as finding(problem, wrong, expected, found)
-    where finding.wrong`
+            and d.resolved_at is null offset 0), 0, p.received_minor)
+    ) as finding(problem, violated, expected, found)
+    where finding.violated`
   const expected = sql`
     select 'top_up.created' as type
     union all select 'top_up.succeeded' where p.succeeded_at is not null

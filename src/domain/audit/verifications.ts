@@ -2,16 +2,16 @@
 // status, and what happened was announced.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { verificationSubjectType } from '../verifications/verification.ts'
-import { noNumbers, ofNone, type AuditScope, type Checks } from './checks.ts'
+import { noFigures, noResource, type AuditScope, type Checks } from './checks.ts'
 import { announcedTimes } from './events.ts'
 
 /** Who is verified is there, and knows the latest verification. */
-function verifications(sql: Sql | Tx, { rowsOf, subjects }: AuditScope): Fragment {
+function verifications(sql: Sql | Tx, { rowsOf, resources }: AuditScope): Fragment {
   const parts = verificationSubjectType.options.map((type) => {
-    const { table } = subjects.find(({ noun }) => noun === type)!
+    const { table } = resources.find(({ resource }) => resource === type)!
     return sql`
       select finding.problem, p.tenant_id, 'kyc' as subject, p.id as subject_id, p.id::text as id, p.status as what,
-        ${noNumbers(sql)}
+        ${noFigures(sql)}
       from ${rowsOf('kyc')} p
       left join lateral (
         select s.id, s.kyc_id, s.kyc_status from ${sql(table)} s
@@ -21,20 +21,20 @@ function verifications(sql: Sql | Tx, { rowsOf, subjects }: AuditScope): Fragmen
         ('a verification is of nothing of its tenant', s.id is null),
         ('who was verified does not show it', s.id is not null and (s.kyc_id is null or s.kyc_status = 'none')),
         ('an open verification is not the latest', p.open and s.kyc_id <> p.id)
-      ) as finding(problem, wrong)
-      where p.subject_type = ${type} and finding.wrong`
+      ) as finding(problem, violated)
+      where p.subject_type = ${type} and finding.violated`
   })
   return unionAll(sql, parts)
 }
 
 /** Whoever shows the status of a verification has one of that status, whichever process wrote it. */
-function verified(sql: Sql | Tx, { whose, subjects }: AuditScope): Fragment {
+function verified(sql: Sql | Tx, { tenant_condition, resources }: AuditScope): Fragment {
   const parts = verificationSubjectType.options.map((type) => {
-    const { table } = subjects.find(({ noun }) => noun === type)!
+    const { table } = resources.find(({ resource }) => resource === type)!
     return sql`
-      select 'a status follows from no verification' as problem, s.tenant_id, ${ofNone(sql)}, s.id::text as id,
-        ${type} || ' ' || s.kyc_status as what, ${noNumbers(sql)}
-      from (select tenant_id, id, kyc_id, kyc_status from ${sql(table)} where ${whose} and kyc_status <> 'none') s
+      select 'a status follows from no verification' as problem, s.tenant_id, ${noResource(sql)}, s.id::text as id,
+        ${type} || ' ' || s.kyc_status as what, ${noFigures(sql)}
+      from (select tenant_id, id, kyc_id, kyc_status from ${sql(table)} where ${tenant_condition} and kyc_status <> 'none') s
       left join verifications v on v.tenant_id = s.tenant_id and v.id = s.kyc_id and v.subject_id = s.id
         and v.subject_type = ${type}
       where v.status is distinct from s.kyc_status`
@@ -55,4 +55,4 @@ function verificationEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
 }
 
 export const checksOfVerifications: Checks = { verifications, kyc_events: verificationEvents }
-export const checksOfTheVerified: Checks = { verified }
+export const checksOfVerifiedParties: Checks = { verified }

@@ -1,7 +1,7 @@
 // Creates, changes and deletes customers. Deleting erases personal data and keeps the id, which the books need.
 import { isRolledBack, type Json, type Sql } from '#core/db.ts'
-import { announce, type EventType } from '../events.ts'
-import { isKnown, keyColumns, remember, type IdempotentRequest } from '../idempotency.ts'
+import { insertEvents, type EventType } from '../events.ts'
+import { isKeyUsed, keyColumns, storeKeys, type IdempotentRequest } from '../idempotency.ts'
 import { cancelLateVerification, cancelOpenVerification } from '../verifications/cancel.ts'
 import type { Customer } from './customer.ts'
 import { customerColumns, findCustomers } from './find.ts'
@@ -18,31 +18,34 @@ export type CreateCustomer = CustomerFields &
   IdempotentRequest & { tenant_id: string; customer_id: string; event_id: string }
 
 /**
- * Creates customers and returns them in the order of `requests`; `known` stands for one whose key was used before.
+ * Creates customers and returns them in the order of `requests`; `key_used` stands for one whose key was used before.
  * Throws a unique violation when a key is used by another request at the same moment; nothing was written then.
  */
-export async function createCustomers(sql: Sql, requests: CreateCustomer[]): Promise<(Customer | 'known')[]> {
-  const keys = sql`select *, customer_id as resource_id, null::uuid as job_id from asked`
-  const announced = sql`
+export async function createCustomers(
+  sql: Sql,
+  requests: CreateCustomer[],
+): Promise<(Customer | 'key_used')[]> {
+  const keys = sql`select *, customer_id as resource_id, null::uuid as job_id from accepted`
+  const new_events = sql`
     select c.*, a.event_id, ${'customer.created' satisfies EventType} as event
-    from c join asked a on a.tenant_id = c.tenant_id and a.customer_id = c.id`
+    from c join accepted a on a.tenant_id = c.tenant_id and a.customer_id = c.id`
   const rows = await sql<Customer[]>`
-    with asked as (
+    with accepted as (
       select * from jsonb_to_recordset(${sql.json(requests)}) as a(
         ${keyColumns(sql)}, tenant_id uuid, customer_id uuid, event_id uuid, name text, email text, phone text,
         external_id text, metadata jsonb)
-      where not ${isKnown(sql, 'customer')}
+      where not ${isKeyUsed(sql, 'customer')}
     ), c as (
       insert into customers (tenant_id, id, idempotency_key, name, email, phone, external_id, metadata)
       select tenant_id, customer_id, idempotency_key, name, email, phone, external_id, coalesce(metadata, 'null')
-      from asked
+      from accepted
       returning *
     ),
-    remembered as (${remember(sql, 'customer', keys)}),
-    event as (${announce(sql, 'customer', announced)})
+    stored_keys as (${storeKeys(sql, 'customer', keys)}),
+    event as (${insertEvents(sql, 'customer', new_events)})
     select ${customerColumns(sql)} from c`
   const byId = new Map(rows.map((row) => [row.id, row]))
-  return requests.map(({ customer_id }) => byId.get(customer_id) ?? 'known')
+  return requests.map(({ customer_id }) => byId.get(customer_id) ?? 'key_used')
 }
 
 /**
@@ -56,7 +59,7 @@ export async function updateCustomer(
   event_id: string,
   fields: Partial<CustomerFields>,
 ): Promise<Customer | undefined> {
-  const announced = sql`
+  const new_events = sql`
     select c.*, ${event_id}::uuid as event_id, ${'customer.updated' satisfies EventType} as event from c`
   const [row] = await sql<Customer[]>`
     with c as (
@@ -70,11 +73,11 @@ export async function updateCustomer(
       where c.tenant_id = ${tenant_id} and c.id = ${id} and c.deleted_at is null and to_jsonb(c) || f <> to_jsonb(c)
       returning c.*
     ),
-    event as (${announce(sql, 'customer', announced)})
+    event as (${insertEvents(sql, 'customer', new_events)})
     select ${customerColumns(sql)} from c`
   if (row !== undefined) return row
-  const [as_it_was] = await findCustomers(sql, [{ tenant_id, id }])
-  return as_it_was?.deleted_at === null ? as_it_was : undefined
+  const [existing] = await findCustomers(sql, [{ tenant_id, id }])
+  return existing?.deleted_at === null ? existing : undefined
 }
 
 /**
@@ -87,7 +90,7 @@ export async function deleteCustomer(
   id: string,
   event_id: string,
 ): Promise<Customer | undefined> {
-  const announced = sql`
+  const new_events = sql`
     select c.*, ${event_id}::uuid as event_id, ${'customer.deleted' satisfies EventType} as event from c`
   const subject = { tenant_id, subject_type: 'customer', subject_id: id } as const
   const [row] = await sql<Customer[]>`
@@ -99,7 +102,7 @@ export async function deleteCustomer(
       where c.tenant_id = ${tenant_id} and c.id = ${id} and c.deleted_at is null
       returning c.*
     ),
-    event as (${announce(sql, 'customer', announced)}),
+    event as (${insertEvents(sql, 'customer', new_events)}),
     erasure as (insert into erasures (tenant_id, customer_id) select tenant_id, id from c)
     select ${customerColumns(sql)} from c`
   await cancelLateVerification(sql, subject)
@@ -107,12 +110,12 @@ export async function deleteCustomer(
 }
 
 /**
- * Erases personal data of deleted customers from at most `most` of their events and, after the last, what their
+ * Erases personal data of deleted customers from at most `limit` of their events and, after the last, what their
  * verifications say of them; false when nothing is left to erase.
  */
-export async function eraseNextEvents(sql: Sql, most: number): Promise<boolean> {
+export async function eraseNextEvents(sql: Sql, limit: number): Promise<boolean> {
   try {
-    const [row] = await sql<{ erased: number | null }[]>`select erase_next_events(${most}) as erased`
+    const [row] = await sql<{ erased: number | null }[]>`select erase_next_events(${limit}) as erased`
     return row!.erased !== null
   } catch (error) {
     // An event got its sequence at this moment and is in another partition now: it is found there.

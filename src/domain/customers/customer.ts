@@ -1,7 +1,7 @@
 // The customer: its schema in rows, answers and events.
 import { z } from 'zod'
 import { timestamp } from '#core/time.ts'
-import { idFields, keyField, lastFields } from '../fields.ts'
+import { idFields, keyField, trailingFields } from '../fields.ts'
 import { latestVerificationStatus } from '../verifications/latest.ts'
 
 /** A customer in answers. */
@@ -23,7 +23,7 @@ export const customerSchema = z
       .nullable()
       .meta({ description: 'Your own identifier for the customer.', example: 'user-17' }),
     kyc_status: latestVerificationStatus,
-    ...lastFields('customers'),
+    ...trailingFields('customers'),
     deleted_at: timestamp
       .nullable()
       .meta({ description: 'When it was deleted; null if it has not been.', example: null }),

@@ -1,7 +1,7 @@
 // Reads customers.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
-import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
-import { findWithJobs } from '../jobs/found.ts'
+import { findByKeys, type KeyedResource, type KeyOnRoute } from '../idempotency.ts'
+import { findWithJobs } from '../jobs/find-with-jobs.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import { customerSchema, type Customer } from './customer.ts'
 
@@ -25,19 +25,19 @@ export async function listCustomers(
 /** Customers, deleted ones too, in the order asked; undefined where there is none. */
 export async function findCustomers(
   sql: Sql,
-  asked: { tenant_id: string; id: string }[],
+  requested: { tenant_id: string; id: string }[],
 ): Promise<(Customer | undefined)[]> {
-  const jobless = asked.map((each) => ({ ...each, job_id: null }))
+  const jobless = requested.map((each) => ({ ...each, job_id: null }))
   const found = await findWithJobs<Customer>(sql, 'customer', customerColumns(sql), jobless)
   return found.map((each) => each?.resource)
 }
 
 /** The customers that were created with these keys, in the order asked; undefined where a key protects none. */
-export async function findProtectedCustomers(
+export async function findCustomersByKeys(
   sql: Sql,
-  sent: SentKey[],
-): Promise<(Protected<Customer> | undefined)[]> {
-  return await findProtected(sql, 'customer', customerColumns(sql), sent)
+  keys: KeyOnRoute[],
+): Promise<(KeyedResource<Customer> | undefined)[]> {
+  return await findByKeys(sql, 'customer', customerColumns(sql), keys)
 }
 
 /** The columns of an answer. */

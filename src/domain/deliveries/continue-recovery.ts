@@ -3,7 +3,7 @@ import type { Sql, Tx } from '#core/db.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 
 /** Deliveries that one step looks at, whether it puts them back or not: so each step ends soon. */
-const AT_ONCE = 500
+const BATCH_SIZE = 500
 
 type RecoveryPosition = { tenant_id: string; id: string }
 
@@ -22,23 +22,23 @@ export async function continueRecovery(sql: Sql): Promise<boolean> {
         order by updated_at limit 1 for update skip locked`
       recovery = found[0]
       if (recovery === undefined) return false
-      await takeStep(tx, recovery)
+      await recoverBatch(tx, recovery)
       return true
     })
   } catch (error) {
     // What the step wrote is gone, and with it its new place behind the others. Of two failures the first one says why.
-    if (recovery !== undefined) await putLast(sql, recovery).catch(() => undefined)
+    if (recovery !== undefined) await moveToEnd(sql, recovery).catch(() => undefined)
     throw error
   }
 }
 
-async function putLast(sql: Sql, recovery: RecoveryPosition): Promise<void> {
+async function moveToEnd(sql: Sql, recovery: RecoveryPosition): Promise<void> {
   await sql`
     update webhook_recoveries set updated_at = clock_timestamp()
     where tenant_id = ${recovery.tenant_id} and id = ${recovery.id}`
 }
 
-async function takeStep(tx: Tx, recovery: RecoveryPosition): Promise<void> {
+async function recoverBatch(tx: Tx, recovery: RecoveryPosition): Promise<void> {
   await tx`
     with recovery as (
       select * from webhook_recoveries where tenant_id = ${recovery.tenant_id} and id = ${recovery.id}
@@ -47,7 +47,7 @@ async function takeStep(tx: Tx, recovery: RecoveryPosition): Promise<void> {
         select d.tenant_id, d.endpoint_id, d.id, d.created_at, d.sequence from webhook_deliveries d
         where d.tenant_id = r.tenant_id and d.endpoint_id = r.endpoint_id and d.failed_at is not null
           and d.created_at >= r.since and d.created_at < r.until and d.created_at > r.after_at
-        order by d.created_at fetch first ${AT_ONCE} rows with ties
+        order by d.created_at fetch first ${BATCH_SIZE} rows with ties
       ) d
     ), under_way as materialized (
       select j.payload ->> 'delivery_id' as delivery_id from recovery r cross join lateral (
@@ -64,7 +64,7 @@ async function takeStep(tx: Tx, recovery: RecoveryPosition): Promise<void> {
     ), due as (
       insert into webhook_due as w (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at,
         queued_at, recovery_id)
-      select d.tenant_id, d.endpoint_id, d.sequence, d.id, d.created_at, now(), r.asked_at, r.id
+      select d.tenant_id, d.endpoint_id, d.sequence, d.id, d.created_at, now(), r.requested_at, r.id
       from delivery d cross join recovery r
       on conflict (tenant_id, endpoint_id, sequence, delivery_id)
         do update set due_at = excluded.due_at, queued_at = excluded.queued_at, recovery_id = excluded.recovery_id
@@ -72,7 +72,7 @@ async function takeStep(tx: Tx, recovery: RecoveryPosition): Promise<void> {
       select count(*)::integer as found, max(f.created_at) as after_at from found f
     )
     update webhook_recoveries r set found = r.found + (select count(*)::integer from delivery),
-      after_at = case when step.found >= ${AT_ONCE} then step.after_at end, status = 'running',
+      after_at = case when step.found >= ${BATCH_SIZE} then step.after_at end, status = 'running',
       updated_at = clock_timestamp()
     from step
     where r.tenant_id = ${recovery.tenant_id} and r.id = ${recovery.id}`
@@ -92,6 +92,6 @@ export async function completeRecoveries(sql: Sql): Promise<void> {
           where j.queue = ${sendDelivery.queue} and j.tenant_id = r.tenant_id and j.finished_at is null
             and j.subject_id = r.endpoint_id and j.payload ->> 'recovery_id' = r.id::text)
       limit 100
-    ) over
-    where r.tenant_id = over.tenant_id and r.id = over.id and r.status <> 'completed'`
+    ) finished
+    where r.tenant_id = finished.tenant_id and r.id = finished.id and r.status <> 'completed'`
 }

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { anyJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
 import { idFields } from '../fields.ts'
-import type { Subject } from '../subject.ts'
+import type { Resource } from '../resource.ts'
 
 export const deliveryStatus = z.enum(['pending', 'delivered', 'failed', 'exhausted', 'skipped']).meta({
   id: 'WebhookDeliveryStatus',
@@ -95,9 +95,9 @@ export const deliveryDetailSchema = deliverySchema
 export type DeliveryDetail = z.output<typeof deliveryDetailSchema>
 
 /** It is no subject of events: each would be delivered, too. */
-export const deliverySubject = {
+export const deliveryResource = {
   table: 'webhook_deliveries',
-  part_of: { noun: 'webhook_endpoint', by: 'endpoint_id' },
+  parent: { resource: 'webhook_endpoint', id_column: 'endpoint_id' },
   view: deliverySchema,
   events: {},
-} as const satisfies Subject
+} as const satisfies Resource

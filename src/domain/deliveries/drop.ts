@@ -1,12 +1,12 @@
 // Deliveries that are not sent any more leave their lines, in steps.
 import type { Fragment, Tx } from '#core/db.ts'
-import { addingNumbers, BUCKETS } from '../webhook-endpoints/numbers.ts'
-import { linesOf, type DueLine } from './lines.ts'
+import { addStats, BUCKETS } from '../webhook-endpoints/numbers.ts'
+import { backlogsOf, type DueBacklog } from './backlogs.ts'
 
 /** How many leave their lines at once, of all lines together. */
-const DROPPED_AT_ONCE = 1_000
+const DROP_BATCH_SIZE = 1_000
 /** How many of a line are looked at that was looked through before. */
-const LOOKED_AT = 1_000
+const MAX_SCANNED = 1_000
 
 /**
  * Whether what waits as `w` in the line `l` is not sent: its endpoint was deleted, or is disabled, or was disabled since.
@@ -23,24 +23,24 @@ export function isUnwanted(tx: Tx): Fragment {
  * Returns how many these were. A line of which nothing is left to be dropped is not stale any more; what comes into it
  * later, from an attempt that was under way, is found when it is due.
  */
-export async function dropUnwanted(tx: Tx, lines: DueLine[]): Promise<number> {
-  const l = linesOf(tx, lines)
+export async function dropUnwanted(tx: Tx, backlogs: DueBacklog[]): Promise<number> {
+  const l = backlogsOf(tx, backlogs)
   const [row] = await tx<{ dropped: number }[]>`
     with unwanted as materialized (
       select w.*, l.dropped_as from ${l}
       cross join lateral (
         (select * from webhook_due w
         where l.stale and w.tenant_id = l.tenant_id and w.endpoint_id = l.endpoint_id and ${isUnwanted(tx)}
-        limit ${DROPPED_AT_ONCE})
+        limit ${DROP_BATCH_SIZE})
         union all
         (select * from (
           select * from webhook_due w
           where not l.stale and w.tenant_id = l.tenant_id and w.endpoint_id = l.endpoint_id and w.due_at <= now()
-          order by w.due_at limit ${LOOKED_AT}) w
+          order by w.due_at limit ${MAX_SCANNED}) w
         where ${isUnwanted(tx)})
       ) w
-      limit ${DROPPED_AT_ONCE}
-    ), gone as (
+      limit ${DROP_BATCH_SIZE}
+    ), removed as (
       delete from webhook_due w using unwanted u
       where w.tenant_id = u.tenant_id and w.endpoint_id = u.endpoint_id and w.sequence = u.sequence
         and w.delivery_id = u.delivery_id
@@ -48,11 +48,11 @@ export async function dropUnwanted(tx: Tx, lines: DueLine[]): Promise<number> {
     ), delivery as (
       update webhook_deliveries d set status = g.dropped_as, next_attempt_at = null,
         failed_at = coalesce(d.failed_at, clock_timestamp()), updated_at = clock_timestamp()
-      from gone g
+      from removed g
       where d.tenant_id = g.tenant_id and d.id = g.delivery_id and d.created_at = g.delivery_created_at
         and d.status <> 'delivered'
       returning d.tenant_id, d.endpoint_id, d.status
-    ), stats as (${addingNumbers(
+    ), stats as (${addStats(
       tx,
       tx`(
         select tenant_id, endpoint_id, ${BUCKETS.undelivered}::smallint as bucket from delivery
@@ -61,15 +61,15 @@ export async function dropUnwanted(tx: Tx, lines: DueLine[]): Promise<number> {
       update webhook_recoveries r set dropped = r.dropped + n.dropped
       from (
         select tenant_id, recovery_id, count(*)::integer as dropped
-        from gone where recovery_id is not null group by 1, 2
+        from removed where recovery_id is not null group by 1, 2
       ) n
       where r.tenant_id = n.tenant_id and r.id = n.recovery_id
-    ), looked_through as (
+    ), scanned as (
       update webhook_endpoints p set stale = false from ${l}
       where l.stale and p.tenant_id = l.tenant_id and p.id = l.endpoint_id and p.enabled_at = l.enabled_at
         and p.disabled_at is not distinct from l.disabled_at and (p.deleted_at is not null) = l.deleted
-        and (select count(*) from unwanted) < ${DROPPED_AT_ONCE}
+        and (select count(*) from unwanted) < ${DROP_BATCH_SIZE}
     )
-    select count(*)::integer as dropped from gone`
+    select count(*)::integer as dropped from removed`
   return row!.dropped
 }

@@ -1,11 +1,11 @@
 // Reads deliveries: those to endpoints that were not deleted.
 import { columnList, type Fragment, type Json, type Sql } from '#core/db.ts'
-import { findCompletingRows, MOST_BYTES_OF_MANY, type CompleteData } from '../event-data.ts'
+import { findCompletionRows, MAX_LISTED_VALUE_BYTES, type EventCompleter } from '../event-data.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import { deliverySchema, type Delivery, type DeliveryDetail } from './delivery.ts'
 import { payloadOf } from './payload.ts'
 
-/** `type`: a type, `<noun>.*` or `*`. */
+/** `type`: a type, `<resource>.*` or `*`. */
 export type DeliveryFilters = ListPage & { status?: Delivery['status']; type?: string; event_id?: string }
 
 /** The deliveries to an endpoint, newest first. */
@@ -35,7 +35,7 @@ export async function listDeliveriesOfEvent(
 ): Promise<Delivery[]> {
   return await sql<Delivery[]>`
     select ${deliveryColumns(sql)} from webhook_deliveries d
-    where d.tenant_id = ${tenant_id} and d.event_id = ${event_id} and ${isEndpointKept(sql)}
+    where d.tenant_id = ${tenant_id} and d.event_id = ${event_id} and ${isEndpointNotDeleted(sql)}
     order by d.created_at limit 100`
 }
 
@@ -43,7 +43,7 @@ export async function listDeliveriesOfEvent(
 export async function findDelivery(sql: Sql, tenant_id: string, id: string): Promise<Delivery | undefined> {
   const [row] = await sql<Delivery[]>`
     select ${deliveryColumns(sql)} from webhook_deliveries d
-    where d.tenant_id = ${tenant_id} and d.id = ${id} and ${isEndpointKept(sql)}`
+    where d.tenant_id = ${tenant_id} and d.id = ${id} and ${isEndpointNotDeleted(sql)}`
   return row
 }
 
@@ -57,7 +57,7 @@ type DetailRow = Delivery &
 /** One delivery with its attempts and its payload, null where the event is not kept any more; undefined when there is none. */
 export async function findDeliveryDetail(
   sql: Sql,
-  complete: CompleteData,
+  complete: EventCompleter,
   tenant_id: string,
   id: string,
 ): Promise<DeliveryDetail | undefined> {
@@ -65,21 +65,21 @@ export async function findDeliveryDetail(
     select ${deliveryColumns(sql)}, attempts_log, event_created_at, sample, (
       select e.data from events e
       where e.tenant_id = d.tenant_id and e.id = d.event_id and e.created_at = d.event_created_at) as stored
-    from webhook_deliveries d where d.tenant_id = ${tenant_id} and d.id = ${id} and ${isEndpointKept(sql)}`
+    from webhook_deliveries d where d.tenant_id = ${tenant_id} and d.id = ${id} and ${isEndpointNotDeleted(sql)}`
   if (row === undefined) return undefined
   const { event_created_at: created_at, stored, sample, ...delivery } = row
   if (sample === null && stored === null) return { ...delivery, payload: null }
   const { event_id, type, sequence } = delivery
   const event = { tenant_id, type, stored }
   const [completing = null] =
-    stored === null ? [] : await findCompletingRows(sql, [event], MOST_BYTES_OF_MANY)
+    stored === null ? [] : await findCompletionRows(sql, [event], MAX_LISTED_VALUE_BYTES)
   const data = sample ?? complete(event, completing)
   const about = { id: event_id, type, created_at, sequence, tenant_id, data, omits: completing?.omits }
   return { ...delivery, payload: JSON.parse(payloadOf(about)) as Json }
 }
 
 /** Whether the endpoint of the delivery `d` was not deleted. */
-export function isEndpointKept(sql: Sql): Fragment {
+export function isEndpointNotDeleted(sql: Sql): Fragment {
   return sql`exists (
     select from webhook_endpoints p where p.tenant_id = d.tenant_id and p.id = d.endpoint_id and p.deleted_at is null)`
 }

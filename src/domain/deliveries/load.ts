@@ -1,8 +1,8 @@
 // Reads what an attempt needs: the delivery, what it says and where it goes.
-import { batcherOf } from '#core/batch.ts'
+import { createBatcherPerPool } from '#core/batch.ts'
 import type { Json, Sql } from '#core/db.ts'
-import { findCompletingRows, MOST_BYTES_OF_MANY } from '../event-data.ts'
-import type { CompletingRow } from '../subject.ts'
+import { findCompletionRows, MAX_LISTED_VALUE_BYTES } from '../event-data.ts'
+import type { CompletionRow } from '../resource.ts'
 import { droppedAs } from './dropped.ts'
 
 /** Which delivery, and when it was made: its partition. */
@@ -25,7 +25,7 @@ export type LoadedDelivery = {
   /** The data of a test. */
   sample: Json | null
   /** What completes the event, sealed. */
-  completing: CompletingRow | null
+  completing: CompletionRow | null
   endpoint_id: string
   url: string
   /** Sealed; null: none. */
@@ -39,29 +39,27 @@ export type LoadedDelivery = {
 }
 
 /** Undefined when there is no such delivery any more. */
-export const loadDelivery: (sql: Sql, key: DeliveryKey) => Promise<LoadedDelivery | undefined> = batcherOf(
-  'load_delivery',
-  loadDeliveries,
-)
+export const loadDelivery: (sql: Sql, key: DeliveryKey) => Promise<LoadedDelivery | undefined> =
+  createBatcherPerPool('load_delivery', loadDeliveries)
 
 async function loadDeliveries(sql: Sql, keys: DeliveryKey[]): Promise<(LoadedDelivery | undefined)[]> {
   const rows = await sql<(Omit<LoadedDelivery, 'completing'> & { nth: number })[]>`
-    select asked.nth, d.id, d.tenant_id, d.created_at, d.status, d.step, d.event_id, d.type, d.sequence,
+    select requested.nth, d.id, d.tenant_id, d.created_at, d.status, d.step, d.event_id, d.type, d.sequence,
       d.event_created_at, d.sample, e.data as stored, p.id as endpoint_id, p.url, p.headers,
       p.deleted_at is not null as deleted, ${droppedAs(sql)} as dropped_as,
       array(select s ->> 'sealed' from jsonb_array_elements(p.secrets) with ordinality as each(s, nth)
         where coalesce((s ->> 'until')::timestamptz > now(), true) order by each.nth) as secrets
-    from jsonb_to_recordset(${sql.json(keys.map((key, nth) => ({ ...key, nth })))}) as asked(
+    from jsonb_to_recordset(${sql.json(keys.map((key, nth) => ({ ...key, nth })))}) as requested(
       nth integer, tenant_id uuid, delivery_id uuid, created_at timestamptz)
     cross join lateral (
       select * from webhook_deliveries d
-      where d.tenant_id = asked.tenant_id and d.id = asked.delivery_id and d.created_at = asked.created_at offset 0) d
+      where d.tenant_id = requested.tenant_id and d.id = requested.delivery_id and d.created_at = requested.created_at offset 0) d
     join webhook_endpoints p on p.tenant_id = d.tenant_id and p.id = d.endpoint_id
     left join lateral (
       select e.data from events e
       where e.sequenced and e.tenant_id = d.tenant_id and e.id = d.event_id and e.created_at = d.event_created_at
       offset 0) e on d.sample is null`
-  const completing = await findCompletingRows(sql, rows, MOST_BYTES_OF_MANY)
+  const completing = await findCompletionRows(sql, rows, MAX_LISTED_VALUE_BYTES)
   const found = new Map(
     rows.map(({ nth, ...row }, place) => [nth, { ...row, completing: completing[place]! }]),
   )

@@ -1,9 +1,9 @@
 // What is sent of an event: the same bytes at every attempt, until what is personal in it is erased.
 import type { Json } from '#core/db.ts'
-import { shownData } from '../events.ts'
+import { eventDataView } from '../events.ts'
 
 /** From this size on only the id of the data is sent. */
-const MOST_BYTES = 20_000
+const MAX_PAYLOAD_BYTES = 20_000
 
 /**
  * An event as it is sent. `sequence`: null in a test. `created_at`: as answers carry it. `omits`: its data lacks a value that is
@@ -30,7 +30,7 @@ export function payloadOf({
   omits = false,
 }: SentEvent): string {
   const about = { id, type, timestamp: created_at, sequence, tenant_id }
-  const whole = JSON.stringify({ ...about, data: shownData(type, data) })
-  if (!omits && Buffer.byteLength(whole) <= MOST_BYTES) return whole
+  const full_payload = JSON.stringify({ ...about, data: eventDataView(type, data) })
+  if (!omits && Buffer.byteLength(full_payload) <= MAX_PAYLOAD_BYTES) return full_payload
   return JSON.stringify({ ...about, data: { id: (data as { id: string }).id, truncated: true } })
 }

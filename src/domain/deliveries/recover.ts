@@ -2,7 +2,7 @@
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
-import { isKnown, keyColumns, remember, type IdempotentRequest } from '../idempotency.ts'
+import { isKeyUsed, keyColumns, storeKeys, type IdempotentRequest } from '../idempotency.ts'
 import { recoverySchema, type Recovery } from './recovery.ts'
 
 /**
@@ -34,26 +34,26 @@ export async function requestRecovery(
         message: 'since must be in the past, and before until.',
       })
     const [row] = await tx<(Recovery & { is_new: boolean; other_id: string | null })[]>`
-      with asked as (
+      with requested as (
         select * from jsonb_to_recordset(${tx.json([request])}) as a(
           ${keyColumns(tx)}, tenant_id uuid, endpoint_id uuid, recovery_id uuid, since timestamptz, until timestamptz)
-        where not ${isKnown(tx)}
+        where not ${isKeyUsed(tx)}
       ), other as (
         select o.id from webhook_recoveries o
         where o.tenant_id = ${tenant_id} and o.endpoint_id = ${endpoint_id} and o.status <> 'completed' limit 1
       ), r as (
         insert into webhook_recoveries (tenant_id, id, endpoint_id, since, until)
-        select tenant_id, recovery_id, endpoint_id, since, least(coalesce(until, now()), now()) from asked
+        select tenant_id, recovery_id, endpoint_id, since, least(coalesce(until, now()), now()) from requested
         where not exists (select from other)
         returning *
       ),
-      remembered as (${remember(
+      stored_keys as (${storeKeys(
         tx,
         'webhook_recovery',
         tx`
-        select a.*, a.recovery_id as resource_id, null::uuid as job_id from asked a join r using (tenant_id)`,
+        select a.*, a.recovery_id as resource_id, null::uuid as job_id from requested a join r using (tenant_id)`,
       )})
-      select exists (select from asked) as is_new, (select id from other) as other_id, r.*
+      select exists (select from requested) as is_new, (select id from other) as other_id, r.*
       from (values (true)) one left join (select ${recoveryColumns(tx)} from r) r on true`
     const { is_new, other_id, ...recovery } = row!
     if (!is_new) return undefined

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { timestamp } from '#core/time.ts'
 import { idFields } from '../fields.ts'
-import type { Subject } from '../subject.ts'
+import type { Resource } from '../resource.ts'
 
 export const recoverySchema = z
   .object({
@@ -36,9 +36,9 @@ export const recoverySchema = z
 export type Recovery = z.output<typeof recoverySchema>
 
 /** Its progress is looked at; no events tell of it. */
-export const recoverySubject = {
+export const recoveryResource = {
   table: 'webhook_recoveries',
-  part_of: { noun: 'webhook_endpoint', by: 'endpoint_id' },
+  parent: { resource: 'webhook_endpoint', id_column: 'endpoint_id' },
   view: recoverySchema,
   events: {},
-} as const satisfies Subject
+} as const satisfies Resource

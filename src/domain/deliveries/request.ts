@@ -2,14 +2,14 @@
 import { isoText, type Fragment, type Json, type Sql } from '#core/db.ts'
 import { replayDelivery, testDelivery } from '#jobs/deliveries.ts'
 import { enqueue } from '#jobs/job.ts'
-import { isKnown, jobRequestColumns, remember, type JobRequest } from '../idempotency.ts'
+import { isKeyUsed, jobRequestColumns, storeKeys, type JobRequest } from '../idempotency.ts'
 import type { Delivery } from './delivery.ts'
-import { deliveryColumns, isEndpointKept } from './find.ts'
+import { deliveryColumns, isEndpointNotDeleted } from './find.ts'
 
-type AskedAttempt = Omit<JobRequest, 'event_id'>
+type AttemptRequest = Omit<JobRequest, 'event_id'>
 
 /** So many tests and replays may wait or be under way: receivers that never answer hold each for long. */
-const MOST_BY_HAND = { of_endpoint: 10, of_tenant: 20 }
+const MAX_MANUAL_ATTEMPTS = { of_endpoint: 10, of_tenant: 20 }
 
 /**
  * Makes a delivery of an event that is none, with the data `sample`, and asks for its attempt. Undefined when the key was
@@ -17,7 +17,7 @@ const MOST_BY_HAND = { of_endpoint: 10, of_tenant: 20 }
  */
 export async function requestTest(
   sql: Sql,
-  request: AskedAttempt & {
+  request: AttemptRequest & {
     endpoint_id: string
     delivery_id: string
     event_id: string
@@ -26,20 +26,20 @@ export async function requestTest(
   },
 ): Promise<Delivery | undefined> {
   const [row] = await sql<Delivery[]>`
-    with asked as (
+    with requested as (
       select * from jsonb_to_recordset(${sql.json([request])}) as a(
         ${jobRequestColumns(sql)}, endpoint_id uuid, delivery_id uuid, type text, sample jsonb)
-      where not ${isKnown(sql)}
+      where not ${isKeyUsed(sql)}
     ), d as (
       insert into webhook_deliveries (tenant_id, id, endpoint_id, event_id, event_created_at, type, sample, status,
         next_attempt_at)
       select a.tenant_id, a.delivery_id, p.id, a.event_id, now(), a.type, a.sample, 'pending', now()
-      from asked a join webhook_endpoints p on p.tenant_id = a.tenant_id and p.id = a.endpoint_id
-      where p.deleted_at is null and ${hasRoom(sql, sql`p.id`)}
+      from requested a join webhook_endpoints p on p.tenant_id = a.tenant_id and p.id = a.endpoint_id
+      where p.deleted_at is null and ${isBelowManualLimit(sql, sql`p.id`)}
       returning *
     ),
-    job as (${enqueue(sql, testDelivery, jobOf(sql, sql`'{}'::jsonb`))}),
-    remembered as (${remember(sql, 'webhook_delivery', keysOf(sql))})
+    job as (${enqueue(sql, testDelivery, manualJob(sql, sql`'{}'::jsonb`))}),
+    stored_keys as (${storeKeys(sql, 'webhook_delivery', idempotencyRows(sql))})
     select ${deliveryColumns(sql)} from d`
   return row
 }
@@ -51,43 +51,43 @@ export async function requestTest(
  */
 export async function requestReplay(
   sql: Sql,
-  request: AskedAttempt & { delivery_id: string; key_id: string },
+  request: AttemptRequest & { delivery_id: string; key_id: string },
 ): Promise<Delivery | undefined> {
   const [row] = await sql<Delivery[]>`
-    with asked as (
+    with requested as (
       select * from jsonb_to_recordset(${sql.json([request])}) as a(
         ${jobRequestColumns(sql)}, delivery_id uuid, key_id uuid)
-      where not ${isKnown(sql)}
+      where not ${isKeyUsed(sql)}
     ), d as (
-      select d.* from asked a join webhook_deliveries d on d.tenant_id = a.tenant_id and d.id = a.delivery_id
-      where ${isEndpointKept(sql)} and ${hasRoom(sql, sql`d.endpoint_id`)} and (d.sample is not null or exists (
+      select d.* from requested a join webhook_deliveries d on d.tenant_id = a.tenant_id and d.id = a.delivery_id
+      where ${isEndpointNotDeleted(sql)} and ${isBelowManualLimit(sql, sql`d.endpoint_id`)} and (d.sample is not null or exists (
         select from events e
         where e.tenant_id = d.tenant_id and e.id = d.event_id and e.created_at = d.event_created_at))
     ),
-    job as (${enqueue(sql, replayDelivery, jobOf(sql, sql`jsonb_build_object('key_id', a.key_id)`))}),
-    remembered as (${remember(sql, 'webhook_delivery', keysOf(sql))})
+    job as (${enqueue(sql, replayDelivery, manualJob(sql, sql`jsonb_build_object('key_id', a.key_id)`))}),
+    stored_keys as (${storeKeys(sql, 'webhook_delivery', idempotencyRows(sql))})
     select ${deliveryColumns(sql)} from d`
   return row
 }
 
 /** Whether there are fewer attempts by hand than may be at once; some more, where they are asked for at one moment. */
-function hasRoom(sql: Sql, endpoint_id: Fragment): Fragment {
+function isBelowManualLimit(sql: Sql, endpoint_id: Fragment): Fragment {
   return sql`(
-    select count(*) < ${MOST_BY_HAND.of_tenant}
-      and count(*) filter (where j.subject_id = ${endpoint_id}) < ${MOST_BY_HAND.of_endpoint}
+    select count(*) < ${MAX_MANUAL_ATTEMPTS.of_tenant}
+      and count(*) filter (where j.subject_id = ${endpoint_id}) < ${MAX_MANUAL_ATTEMPTS.of_endpoint}
     from jobs j
     where j.queue = ${replayDelivery.queue} and j.tenant_id = a.tenant_id and j.finished_at is null
       and j.name in (${replayDelivery.name}, ${testDelivery.name}))`
 }
 
 /** The job of the delivery `d`, which `a` asked for. */
-function jobOf(sql: Sql, more: Fragment): Fragment {
+function manualJob(sql: Sql, more: Fragment): Fragment {
   return sql`
-    select a.job_id, d.tenant_id, d.endpoint_id as subject_id, a.rung, null::text as dedupe_key, a.request_id,
+    select a.job_id, d.tenant_id, d.endpoint_id as subject_id, a.will_wake, null::text as dedupe_key, a.request_id,
       jsonb_build_object('delivery_id', d.id, 'created_at', ${isoText(sql, sql`d.created_at`)}) || ${more} as payload
-    from asked a join d using (tenant_id)`
+    from requested a join d using (tenant_id)`
 }
 
-function keysOf(sql: Sql): Fragment {
-  return sql`select a.*, d.id as resource_id from asked a join d using (tenant_id)`
+function idempotencyRows(sql: Sql): Fragment {
+  return sql`select a.*, d.id as resource_id from requested a join d using (tenant_id)`
 }

@@ -1,15 +1,15 @@
 // Settles attempts: what came of one is written with its job, its endpoint and the numbers of that, in one statement.
 import { isoText, type Fragment, type Sql } from '#core/db.ts'
-import { announce, type EventType } from '../events.ts'
-import { finishing, holding, type Settlement } from '../jobs/settle.ts'
-import { addingNumbers, BUCKET_BASE, BUCKETS } from '../webhook-endpoints/numbers.ts'
+import { insertEvents, type EventType } from '../events.ts'
+import { finishing, fencing, type Settlement } from '../jobs/settle.ts'
+import { addStats, BUCKET_BASE, BUCKETS } from '../webhook-endpoints/numbers.ts'
 
 /** After this long of nothing but failures an endpoint is disabled. */
-const FAILING_DAYS = 5
+const DISABLE_AFTER_DAYS = 5
 /** The log of a delivery keeps so many of its latest attempts. */
-const MOST_LOGGED = 50
+const MAX_LOGGED_ATTEMPTS = 50
 /** The excerpt that goes when an attempt is added: those of the last five stay. */
-const LAST_EXCERPT = ['-5', 'response_excerpt']
+const EXCERPT_TO_ERASE = ['-5', 'response_excerpt']
 
 /** How an attempt at a delivery ended. */
 export type DeliverySettlement = Settlement & { change: DeliveryChange }
@@ -21,8 +21,8 @@ export type DeliveryChange = {
   endpoint_id: string
   /** `manual`: it leaves the schedule alone. `test`: it tells nothing about the endpoint. */
   how: 'scheduled' | 'manual' | 'test'
-  /** `again`: it is tried again after `next_ms`. Of a failed manual one nothing follows. */
-  result: 'delivered' | 'again' | 'failed' | 'exhausted' | 'skipped'
+  /** `retry`: it is tried again after `next_ms`. Of a failed manual one nothing follows. */
+  result: 'delivered' | 'retry' | 'failed' | 'exhausted' | 'skipped'
   next_ms: number | null
   /** The receiver wants nothing any more. */
   gone: boolean
@@ -43,16 +43,16 @@ export type DeliveryChange = {
 export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement[]): Promise<Set<string>> {
   const disabled = 'webhook_endpoint.disabled' satisfies EventType
   const rows = await sql<{ id: string }[]>`
-    with ${holding(sql, settlements)},
-    told as materialized (
-      select held.tenant_id, c.*, (c.attempt ->> 'duration_ms')::float8 as duration_ms,
+    with ${fencing(sql, settlements)},
+    updates as materialized (
+      select fenced.tenant_id, c.*, (c.attempt ->> 'duration_ms')::float8 as duration_ms,
         c.result = 'delivered' as ok, c.how = 'scheduled' as counts
-      from held cross join lateral jsonb_to_record(held.change) as c(
+      from fenced cross join lateral jsonb_to_record(fenced.change) as c(
         delivery_id uuid, delivery_created_at timestamptz, endpoint_id uuid, how text, result text, next_ms float8,
         gone boolean, attempt jsonb)
-      where held.over
+      where fenced.is_final
     ),
-    ${settlingDeliveries(sql)},
+    ${deliveryUpdates(sql)},
     due as (
       insert into webhook_due (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at)
       select tenant_id, endpoint_id, sequence, id, created_at, next_attempt_at, clock_timestamp()
@@ -63,37 +63,37 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
       where d.ok and w.tenant_id = d.tenant_id and w.endpoint_id = d.endpoint_id and w.sequence = d.sequence
         and w.delivery_id = d.id
     ),
-    ${judgingEndpoints(sql)},
-    event as (${announce(
+    ${endpointUpdates(sql)},
+    event as (${insertEvents(
       sql,
       'webhook_endpoint',
-      sql`select e.*, uuidv7() as event_id, ${disabled} as event from endpoint e where e.is_told`,
+      sql`select e.*, uuidv7() as event_id, ${disabled} as event from endpoint e where e.is_announced`,
     )}),
     counted as (
-      select tenant_id, endpoint_id, b.bucket from told
+      select tenant_id, endpoint_id, b.bucket from updates
       cross join lateral (values
         (case when ok then round(ln(greatest(duration_ms, 1)) / ln(${BUCKET_BASE}::float8))
           when attempt is not null then ${BUCKETS.failed_attempt}::smallint end),
         (case when result in ('failed', 'exhausted') then ${BUCKETS.undelivered}::smallint end)) as b(bucket)
       where b.bucket is not null and counts
-    ), stats as (${addingNumbers(sql, sql`counted`)}),
+    ), stats as (${addStats(sql, sql`counted`)}),
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map(({ id }) => id))
 }
 
 /** The part `delivery`: each delivery by what `told` says of its attempt. */
-function settlingDeliveries(sql: Sql): Fragment {
+function deliveryUpdates(sql: Sql): Fragment {
   return sql`
     delivery as (
       update webhook_deliveries d set
         status = case when d.status = 'delivered' or t.ok then 'delivered'
-          when t.how = 'manual' then d.status when t.result = 'again' then 'pending' else t.result end,
+          when t.how = 'manual' then d.status when t.result = 'retry' then 'pending' else t.result end,
         attempts = d.attempts + (t.how <> 'manual' and t.attempt is not null)::integer,
         step = d.step + (t.how = 'scheduled' and t.attempt is not null)::integer,
         next_attempt_at = case when d.status = 'delivered' or t.ok then null
           when t.how = 'manual' then d.next_attempt_at
-          when t.result = 'again' then now() + t.next_ms * interval '1 millisecond' end,
+          when t.result = 'retry' then now() + t.next_ms * interval '1 millisecond' end,
         last_status_code = case when t.attempt is null or (t.how = 'manual' and not t.ok) then d.last_status_code
           else (t.attempt ->> 'status_code')::smallint end,
         last_error = case when t.attempt is null or (t.how = 'manual' and not t.ok) then d.last_error
@@ -102,35 +102,35 @@ function settlingDeliveries(sql: Sql): Fragment {
         failed_at = case when t.ok or t.how = 'manual' then d.failed_at
           else coalesce(d.failed_at, clock_timestamp()) end,
         attempts_log = case when t.attempt is null then d.attempts_log else
-          jsonb_set(case when jsonb_array_length(d.attempts_log) >= ${MOST_LOGGED}
-            then d.attempts_log - 0 else d.attempts_log end, ${LAST_EXCERPT}::text[], 'null', false)
+          jsonb_set(case when jsonb_array_length(d.attempts_log) >= ${MAX_LOGGED_ATTEMPTS}
+            then d.attempts_log - 0 else d.attempts_log end, ${EXCERPT_TO_ERASE}::text[], 'null', false)
           || (t.attempt || case when d.excerpts_erased then '{"response_excerpt": null}'::jsonb else '{}' end
             || jsonb_build_object('manual', t.how = 'manual',
             'at', ${isoText(sql, sql`(clock_timestamp() - t.duration_ms * interval '1 millisecond')`)})) end,
         updated_at = clock_timestamp()
-      from told t
+      from updates t
       where d.tenant_id = t.tenant_id and d.id = t.delivery_id and d.created_at = t.delivery_created_at
       returning d.tenant_id, d.endpoint_id, d.id, d.created_at, d.sequence, d.status, d.next_attempt_at, t.how, t.ok
     )`
 }
 
 /** The parts up to `endpoint`: whether an endpoint fails now, and whether it is disabled for that. */
-function judgingEndpoints(sql: Sql): Fragment {
+function endpointUpdates(sql: Sql): Fragment {
   return sql`
-    verdict as (
+    attempted as (
       select tenant_id, endpoint_id, bool_or(ok) as ok, bool_or(gone) as gone, bool_or(counts and not ok) as fails
-      from told where how <> 'test' and attempt is not null group by 1, 2
-    ), judged as (
-      select v.*, p.* from (select * from verdict order by tenant_id, endpoint_id) v
+      from updates where how <> 'test' and attempt is not null group by 1, 2
+    ), changed as (
+      select v.*, p.* from (select * from attempted order by tenant_id, endpoint_id) v
       cross join lateral (
         select case when p.status = 'disabled' then null when v.gone then 'gone'
-            when v.fails and not v.ok and p.failing_since < now() - ${FAILING_DAYS} * interval '1 day'
+            when v.fails and not v.ok and p.failing_since < now() - ${DISABLE_AFTER_DAYS} * interval '1 day'
               then 'failing' end as disables
         from webhook_endpoints p
         where p.tenant_id = v.tenant_id and p.id = v.endpoint_id and (
           (v.ok and p.failing_since is not null) or (v.gone and p.status = 'enabled')
           or (v.fails and not v.ok and (p.failing_since is null
-            or (p.failing_since < now() - ${FAILING_DAYS} * interval '1 day' and p.status = 'enabled'))))
+            or (p.failing_since < now() - ${DISABLE_AFTER_DAYS} * interval '1 day' and p.status = 'enabled'))))
         for update
       ) p
     ), endpoint as (
@@ -140,7 +140,7 @@ function judgingEndpoints(sql: Sql): Fragment {
         status = case when j.disables is null then p.status else 'disabled' end,
         disabled_reason = coalesce(j.disables, p.disabled_reason),
         updated_at = case when j.disables is null then p.updated_at else clock_timestamp() end
-      from judged j where p.tenant_id = j.tenant_id and p.id = j.endpoint_id
-      returning p.*, j.disables is not null and p.deleted_at is null as is_told
+      from changed j where p.tenant_id = j.tenant_id and p.id = j.endpoint_id
+      returning p.*, j.disables is not null and p.deleted_at is null as is_announced
     )`
 }

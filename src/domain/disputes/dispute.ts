@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
-import { idFields, lastFields } from '../fields.ts'
+import { idFields, trailingFields } from '../fields.ts'
 
 const DISPUTE_STATUSES = ['needs_response', 'under_review', 'won', 'lost', 'warning'] as const
 
@@ -15,7 +15,8 @@ export const disputeStatus = z.enum(DISPUTE_STATUSES).meta({
   example: 'needs_response',
 })
 
-const posted = (description: string, example: number) => z.int().nonnegative().meta({ description, example })
+const movedAmount = (description: string, example: number) =>
+  z.int().nonnegative().meta({ description, example })
 
 /** A dispute in answers. */
 export const disputeSchema = z
@@ -38,8 +39,8 @@ export const disputeSchema = z
       .meta({ description: "The buyer's reason, as a code of the processor.", example: 'fraudulent' }),
     amount_minor: amountMinor.meta({ description: 'The disputed amount, in the smallest unit.' }),
     currency: currencyCode,
-    amount_withdrawn_minor: posted('The amount taken from your balance.', 1000),
-    amount_reinstated_minor: posted('The amount that came back.', 0),
+    amount_withdrawn_minor: movedAmount('The amount taken from your balance.', 1000),
+    amount_reinstated_minor: movedAmount('The amount that came back.', 0),
     evidence_due_by: timestamp.nullable().meta({
       description: 'The deadline for your answer at the processor; null if it accepts none.',
       example: '2026-11-29T23:59:59.000000Z',
@@ -49,14 +50,14 @@ export const disputeSchema = z
       description: 'When Sluice learned that it was over; null while it is open or reopened.',
       example: null,
     }),
-    ...lastFields('disputes'),
+    ...trailingFields('disputes'),
   })
   .meta({ id: 'Dispute', description: "A dispute: money of a payment that the buyer's bank asks back." })
 
 export type Dispute = z.output<typeof disputeSchema>
 
 /** What a payment shows of its latest dispute. */
-export const shownDisputeSchema = disputeSchema
+export const paymentDisputeSchema = disputeSchema
   .pick({
     id: true,
     processor_reference: true,

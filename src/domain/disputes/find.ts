@@ -24,15 +24,15 @@ export async function findDispute(sql: Sql, tenant_id: string, id: string): Prom
 }
 
 /** What is needed of a dispute to write what a processor says of it. */
-export type KnownDispute = Pick<Dispute, 'tenant_id' | 'payment_id' | 'id'> & { revision: number }
+export type ExistingDispute = Pick<Dispute, 'tenant_id' | 'payment_id' | 'id'> & { revision: number }
 
 /** The dispute, of any tenant, that a processor knows by `reference`. */
 export async function findDisputeByReference(
   sql: Sql,
   processor: string,
   reference: string,
-): Promise<KnownDispute | undefined> {
-  const [row] = await sql<KnownDispute[]>`
+): Promise<ExistingDispute | undefined> {
+  const [row] = await sql<ExistingDispute[]>`
     select tenant_id, payment_id, id, revision from disputes
     where processor = ${processor} and processor_reference = ${reference}`
   return row

@@ -4,18 +4,18 @@ import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { sendDelivery, testDelivery } from '#jobs/deliveries.ts'
 import { CALLS } from '#jobs/index.ts'
 import { MAX_ATTEMPTS } from '#jobs/job.ts'
-import { keyIsTooOld } from '../jobs/calls.ts'
+import { isKeyTooOld } from '../jobs/calls.ts'
 import type { Settlement } from '../jobs/settle.ts'
 import { storeNotifications } from '../notifications/store.ts'
-import { lookAt } from '../reconciliation/looks.ts'
-import { nounOf, rootOf, rowIdOf, subjectOf } from '../subjects.ts'
-import { settlingAsFailed } from './index.ts'
-import { matches, type JobConditions } from './matching.ts'
+import { requestLookup } from '../reconciliation/lookups.ts'
+import { resourceNameOf, rootOf, rowIdOf, resourceOf } from '../resources.ts'
+import { settleAsFailedOf } from './index.ts'
+import { matchesConditions, type JobConditions } from './matching.ts'
 
 /** What an operator does about a job, and why. `only`: what the job must be at that moment, for an act by filter. */
 export type Act = { job_id: string; who: string; reason: string; only?: JobConditions | undefined }
 /** The job's state before and after the act; undefined when its state did not allow the act, and nothing was written. */
-export type ActResult = { before: string; after: string; look_only: boolean } | undefined
+export type ActResult = { before: string; after: string; lookup_only: boolean } | undefined
 
 /**
  * Makes an open job due, with all its attempts again; also a discarded job, if it has no provider call. The call is
@@ -25,10 +25,10 @@ export type ActResult = { before: string; after: string; look_only: boolean } | 
 export async function retryJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
-      select j.*, coalesce(${keyIsTooOld(sql)}, false) as look_only from jobs j
+      select j.*, coalesce(${isKeyTooOld(sql)}, false) as lookup_only from jobs j
       where j.id = ${act.job_id}
         and (j.state in ('ready', 'unknown') or (j.state = 'discarded' and j.operation is null))
-        and not ${waitsForItsTime(sql)} and not ${isEndedAttempt(sql)} ${still(sql, act)}
+        and not ${isScheduled(sql)} and not ${isDiscardedDelivery(sql)} ${filterCondition(sql, act)}
       for update
     ), attempt as (
       -- The last attempt did not end the job after all.
@@ -36,14 +36,14 @@ export async function retryJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
       select tenant_id, id, attempt, worker, started_at, finished_at, outcome, last_error
       from before where worker is not null
     ), after as (
-      update jobs j set state = case when before.look_only then 'unknown' else 'ready' end,
-        unknown_since = case when before.look_only then coalesce(j.unknown_since, now()) end,
-        worker = null, started_at = null, outcome = null, run_at = now(), rung_at = null, finished_at = null,
+      update jobs j set state = case when before.lookup_only then 'unknown' else 'ready' end,
+        unknown_since = case when before.lookup_only then coalesce(j.unknown_since, now()) end,
+        worker = null, started_at = null, outcome = null, run_at = now(), wakeup_sent_at = null, finished_at = null,
         max_attempts = j.attempt + ${MAX_ATTEMPTS}::integer
       from before where j.tenant_id = before.tenant_id and j.id = before.id
-      returning j.state, before.look_only
-    ), ${recorded(sql, 'retry', act)}
-    select before.state as before, after.state as after, after.look_only from before cross join after`
+      returning j.state, before.lookup_only
+    ), ${recordIntervention(sql, 'retry', act)}
+    select before.state as before, after.state as after, after.lookup_only from before cross join after`
   return done
 }
 
@@ -56,9 +56,9 @@ export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
     with before as (
       select j.id, j.tenant_id, j.state, j.name, j.payload from jobs j
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown')
-        and (j.operation is null or exists (select from (${rowOfCall(sql)}) r where not r.under_way)) ${still(sql, act)}
+        and (j.operation is null or exists (select from (${callRow(sql)}) r where not r.under_way)) ${filterCondition(sql, act)}
       for update
-    ), told as (
+    ), notification as (
       -- A notification and its job have one id.
       update notifications n set state = 'ignored', applied_at = clock_timestamp(), waits_for = null, parked_at = null
       from before where n.id = before.id and n.state in ('received', 'parked')
@@ -67,7 +67,7 @@ export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
       update webhook_deliveries d set status = 'failed', next_attempt_at = null,
         failed_at = coalesce(d.failed_at, clock_timestamp()), updated_at = clock_timestamp()
       from before
-      where before.name = any(${ATTEMPTS_OF_DELIVERIES}::text[]) and d.tenant_id = before.tenant_id
+      where before.name = any(${DELIVERY_JOBS}::text[]) and d.tenant_id = before.tenant_id
         and d.status = 'pending'
         and d.id = (before.payload ->> 'delivery_id')::uuid
         and d.created_at = (before.payload ->> 'created_at')::timestamptz
@@ -75,8 +75,8 @@ export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
       update jobs j set state = 'discarded', finished_at = now(), request = j.request - 'sealed'
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state
-    ), ${recorded(sql, 'discard', act)}
-    select before.state as before, after.state as after, false as look_only from before cross join after`
+    ), ${recordIntervention(sql, 'discard', act)}
+    select before.state as before, after.state as after, false as lookup_only from before cross join after`
   return done
 }
 
@@ -85,19 +85,19 @@ async function runJobNow(sql: Sql | Tx, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.id, j.tenant_id, j.state from jobs j
-      where j.id = ${act.job_id} and j.state = 'ready' and j.run_at > now() and j.run_at < 'infinity' ${still(sql, act)}
+      where j.id = ${act.job_id} and j.state = 'ready' and j.run_at > now() and j.run_at < 'infinity' ${filterCondition(sql, act)}
       for update
     ), after as (
-      update jobs j set run_at = now(), rung_at = null
+      update jobs j set run_at = now(), wakeup_sent_at = null
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state
-    ), ${recorded(sql, 'run_now', act)}
-    select before.state as before, after.state as after, false as look_only from before cross join after`
+    ), ${recordIntervention(sql, 'run_now', act)}
+    select before.state as before, after.state as after, false as lookup_only from before cross join after`
   return done
 }
 
 /** What operators do about any job, by its name; the others say what became of a call. */
-export const PERFORMING = { retry: retryJob, discard: discardJob, run_now: runJobNow }
+export const JOB_ACTIONS = { retry: retryJob, discard: discardJob, run_now: runJobNow }
 
 /**
  * Records that the call of a job took effect: a worker looks it up and settles what it finds. `reference` is the
@@ -109,22 +109,22 @@ export async function resolveAsDone(sql: Sql | Tx, act: Act, reference: string |
     with before as (
       select j.id, j.tenant_id, j.state from jobs j
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown') and j.unknown_since is not null
-        and j.name = any(${names}::text[]) ${still(sql, act)}
+        and j.name = any(${names}::text[]) ${filterCondition(sql, act)}
       for update
     ), after as (
       update jobs j set provider_reference = coalesce(${reference}, j.provider_reference), run_at = now(),
-        rung_at = null, max_attempts = j.attempt + ${MAX_ATTEMPTS}::integer
+        wakeup_sent_at = null, max_attempts = j.attempt + ${MAX_ATTEMPTS}::integer
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state
-    ), ${recorded(sql, 'resolve', act)}
-    select before.state as before, after.state as after, true as look_only from before cross join after`
+    ), ${recordIntervention(sql, 'resolve', act)}
+    select before.state as before, after.state as after, true as lookup_only from before cross join after`
   return done
 }
 
 /** A delivery that is pending waits for one of these. */
-const ATTEMPTS_OF_DELIVERIES = [sendDelivery.name, testDelivery.name]
+const DELIVERY_JOBS = [sendDelivery.name, testDelivery.name]
 
-const NEVER_HAPPENED = { code: 'processor_error', message: 'It did not take effect at the provider.' }
+const NO_EFFECT = { code: 'processor_error', message: 'It did not take effect at the provider.' }
 
 /**
  * Records that the call of a job never took effect and will not: its row is settled as after a definitive failure, by
@@ -132,37 +132,37 @@ const NEVER_HAPPENED = { code: 'processor_error', message: 'It did not take effe
  * says how it stands. Afterwards the provider is asked, so that a wrong decision shows as a drift.
  */
 export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { settled: string }> {
-  const [asked] = await tx<{ name: string }[]>`select name from jobs where id = ${act.job_id}`
-  const noun = asked && nounOf(asked.name)
-  const settleAsFailed = noun && settlingAsFailed(noun)
-  if (noun === undefined || settleAsFailed === undefined) return undefined
-  const root = rootOf(noun)
+  const [requested] = await tx<{ name: string }[]>`select name from jobs where id = ${act.job_id}`
+  const resource = requested && resourceNameOf(requested.name)
+  const settleAsFailed = resource && settleAsFailedOf(resource)
+  if (resource === undefined || settleAsFailed === undefined) return undefined
+  const root = rootOf(resource)
   // From here on no notification can change the row.
   await tx`
-    select from jobs j join ${tx(subjectOf(root).table)} p on p.tenant_id = j.tenant_id and p.id = j.subject_id
+    select from jobs j join ${tx(resourceOf(root).table)} p on p.tenant_id = j.tenant_id and p.id = j.subject_id
     where j.id = ${act.job_id} for update of j, p`
-  const [job] = await tx<HeldJob[]>`
+  const [job] = await tx<FencedJob[]>`
     with before as (
       select j.id, j.tenant_id, j.state, j.operation, j.subject_id as filed_under, j.provider_reference, r.*
-      from jobs j cross join lateral (${rowOfCall(tx)}) r
-      where j.id = ${act.job_id} and j.state in ('ready', 'unknown') ${still(tx, act)}
+      from jobs j cross join lateral (${callRow(tx)}) r
+      where j.id = ${act.job_id} and j.state in ('ready', 'unknown') ${filterCondition(tx, act)}
     ), after as (
       update jobs j set state = 'running', attempt = j.attempt + 1, worker = ${act.who}, started_at = now(),
         lease_token = gen_random_uuid(), lease_until = now() + interval '10 seconds'
       from before where j.tenant_id = before.tenant_id and j.id = before.id and before.under_way
       returning j.*
-    ), ${recorded(tx, 'resolve', act, tx`'failed'`)}
+    ), ${recordIntervention(tx, 'resolve', act, tx`'failed'`)}
     select before.*, after.lease_token from before left join after on after.id = before.id`
   if (job === undefined) return undefined
   const { tenant_id, row_id: id, filed_under, operation, provider_reference, lease_token } = job
   const { state: before } = job
-  if (!job.under_way) return { settled: `the ${noun} has the status ${job.status}` }
+  if (!job.under_way) return { settled: `the ${resource} has the status ${job.status}` }
   const settlement: Settlement = {
     job_id: job.id,
     lease_token,
     state: 'failed',
     outcome: 'resolved',
-    error: NEVER_HAPPENED,
+    error: NO_EFFECT,
     delay_ms: 0,
     provider_reference: null,
     rotate: false,
@@ -170,22 +170,22 @@ export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { s
     forgive: true,
     failing: false,
   }
-  await settleAsFailed(tx, settlement, { tenant_id, id, filed_under, operation, failure: NEVER_HAPPENED })
-  const { table, at_provider } = subjectOf(root)
-  if (at_provider === undefined) return { before, after: 'failed', look_only: false }
+  await settleAsFailed(tx, settlement, { tenant_id, id, filed_under, operation, failure: NO_EFFECT })
+  const { table, at_provider } = resourceOf(root)
+  if (at_provider === undefined) return { before, after: 'failed', lookup_only: false }
   const [row] = await tx<{ provider: string; reference: string | null }[]>`
     select ${tx(at_provider.provider)} as provider, ${tx(at_provider.reference)} as reference from ${tx(table)}
     where tenant_id = ${tenant_id} and id = ${filed_under}`
-  const reference = row?.reference ?? (root === noun ? provider_reference : null)
+  const reference = row?.reference ?? (root === resource ? provider_reference : null)
   // Without a reference the provider cannot be asked. If the object exists there, its notifications carry our ids.
   if (row !== undefined && reference !== null) {
-    const look = lookAt(row.provider, { subject: root, reference }, `resolved:${job.id}`)
-    await storeNotifications(tx, [look])
+    const lookup = requestLookup(row.provider, { subject: root, reference }, `resolved:${job.id}`)
+    await storeNotifications(tx, [lookup])
   }
-  return { before, after: 'failed', look_only: false }
+  return { before, after: 'failed', lookup_only: false }
 }
 
-type HeldJob = {
+type FencedJob = {
   id: string
   tenant_id: string
   state: string
@@ -200,41 +200,46 @@ type HeldJob = {
 
 // The row that the call of the open job `j` is about, and whether it is still under way; no row when the call is not
 // known here.
-function rowOfCall(sql: Sql | Tx): Fragment {
+function callRow(sql: Sql | Tx): Fragment {
   const rows = CALLS.flatMap(({ job, status, makes }) => {
-    const noun = nounOf(job)
+    const resource = resourceNameOf(job)
     // A call that no status shows is under way for as long as its job is open.
     const shown = status === null ? sql`true` : sql`p.status = any(${[status].flat()}::text[])`
-    if (noun === undefined) return []
-    const { table, reserves } = subjectOf(noun)
+    if (resource === undefined) return []
+    const { table, reserves } = resourceOf(resource)
     // What is reserved waits for the call that makes it, also where its row has ended.
     const waits = makes !== null && reserves !== undefined ? reserves(sql) : sql`false`
     return [
       sql`
         select p.id as row_id, p.status, (${shown} or ${waits}) as under_way
         from ${sql(table)} p
-        where j.name = ${job} and p.tenant_id = j.tenant_id and p.id = ${rowIdOf(sql, noun)}`,
+        where j.name = ${job} and p.tenant_id = j.tenant_id and p.id = ${rowIdOf(sql, resource)}`,
     ]
   })
   return unionAll(sql, rows)
 }
 
 /** Whether the job `j` has not been tried yet and waits for its own time, as a message for later does. */
-export function waitsForItsTime(sql: Sql | Tx): Fragment {
+export function isScheduled(sql: Sql | Tx): Fragment {
   return sql`(j.state = 'ready' and j.attempt = 0 and j.run_at > now() and j.run_at < 'infinity')`
 }
 
 /** Whether the job `j` is a discarded attempt of a delivery: discarding it ended the delivery too. */
-export function isEndedAttempt(sql: Sql | Tx): Fragment {
-  return sql`(j.state = 'discarded' and j.name = any(${ATTEMPTS_OF_DELIVERIES}::text[]))`
+export function isDiscardedDelivery(sql: Sql | Tx): Fragment {
+  return sql`(j.state = 'discarded' and j.name = any(${DELIVERY_JOBS}::text[]))`
 }
 
-function still(sql: Sql | Tx, { only }: Act): Fragment {
-  return only === undefined ? sql`` : matches(sql, only)
+function filterCondition(sql: Sql | Tx, { only }: Act): Fragment {
+  return only === undefined ? sql`` : matchesConditions(sql, only)
 }
 
 // A part of the statement that acts: records the act. It reads the parts `before` and `after` of that statement.
-function recorded(sql: Sql | Tx, act: string, { who, reason }: Act, becomes = sql`after.state`): Fragment {
+function recordIntervention(
+  sql: Sql | Tx,
+  act: string,
+  { who, reason }: Act,
+  becomes = sql`after.state`,
+): Fragment {
   return sql`
     recorded as (
       insert into job_interventions (tenant_id, id, job_id, who, act, reason, before, after)

@@ -5,14 +5,21 @@ import { timestamp } from '#core/time.ts'
 import { CALLS } from '#jobs/index.ts'
 import { isFromNewerVersion, type CallDefinition } from '#jobs/job.ts'
 import { actKind } from '../operator-acts/act.ts'
-import { NOUNS, nounOf, rootOf, rowIdOf, subjectOf, type Noun } from '../subjects.ts'
+import {
+  RESOURCE_NAMES,
+  resourceNameOf,
+  rootOf,
+  rowIdOf,
+  resourceOf,
+  type ResourceName,
+} from '../resources.ts'
 
-const noun = z.enum(NOUNS)
+const resource_name = z.enum(RESOURCE_NAMES)
 
 /**
  * A job in lists. `parked`: it waits for an operator, and has no `run_at`. `paused`: a pause keeps it from beginning. `acting`: what an
  * operator has asked for and is not done yet. `subject` and `subject_id`: the row that it is filed under, if any; `subject`
- * is null too where the noun is not known. `started_at`: when its last attempt began. `failing_since`: since when each attempt
+ * is null too where the resource is not known. `started_at`: when its last attempt began. `failing_since`: since when each attempt
  * at it has failed; null unless the last one did.
  */
 export const listedJobSchema = z.object({
@@ -25,7 +32,7 @@ export const listedJobSchema = z.object({
   parked: z.boolean(),
   paused: z.boolean(),
   acting: actKind.nullable(),
-  subject: noun.nullable(),
+  subject: resource_name.nullable(),
   subject_id: z.uuid().nullable(),
   attempt: z.int(),
   run_at: timestamp.nullable(),
@@ -39,7 +46,7 @@ export const listedJobSchema = z.object({
 })
 export type ListedJob = z.output<typeof listedJobSchema>
 
-const shownAttempt = z.object({
+const attemptView = z.object({
   attempt: z.int(),
   worker: z.string(),
   started_at: timestamp,
@@ -47,7 +54,7 @@ const shownAttempt = z.object({
   outcome: z.string().nullable(),
   error: z.string().nullable(),
 })
-const shownCall = z.object({
+const callView = z.object({
   generation: z.int(),
   key: z.string(),
   operation: z.string(),
@@ -66,8 +73,8 @@ const intervention = z.object({
   after: z.string(),
 })
 /** The row that a job works on. Without an amount where no money is beside it. */
-const worksOnSchema = z.object({
-  noun,
+const workedRowSchema = z.object({
+  resource: resource_name,
   id: z.uuid(),
   status: z.string().nullable(),
   amount_minor: z.int().nullable(),
@@ -101,33 +108,33 @@ const deliveryOfJob = z.object({
 const callOfJob = z.object({ makes: z.string().nullable(), under_way: z.boolean() })
 
 /** All of a job that an operator sees. The attempt under way has no end yet. What a call sends is not among it. */
-export const shownJobSchema = listedJobSchema.extend({
+export const jobDetailSchema = listedJobSchema.extend({
   payload: z.unknown(),
   max_attempts: z.int(),
   request_id: z.string().nullable(),
   worker: z.string().nullable(),
   lease_until: timestamp.nullable(),
-  works_on: worksOnSchema.nullable(),
+  works_on: workedRowSchema.nullable(),
   delivery: deliveryOfJob.nullable(),
   /** Null when it has none, or none that this version knows. */
   call: callOfJob.nullable(),
-  attempts: z.array(shownAttempt),
-  calls: z.array(shownCall),
+  attempts: z.array(attemptView),
+  calls: z.array(callView),
   interventions: z.array(intervention),
   postings: z.array(posting),
 })
-export type ShownJob = z.output<typeof shownJobSchema>
+export type JobDetail = z.output<typeof jobDetailSchema>
 
 /** A job with its attempts, calls and interventions, or undefined. */
-export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefined> {
+export async function findJob(sql: Sql, id: string): Promise<JobDetail | undefined> {
   const shown = sql`${jobColumns(sql)}, j.worker, j.lease_until`
   const [job] = await sql<
     Omit<
-      ShownJob,
+      JobDetail,
       'subject' | 'works_on' | 'delivery' | 'call' | 'attempts' | 'calls' | 'interventions' | 'postings'
     >[]
   >`
-    select ${listed(sql)}, j.payload, j.max_attempts, j.request_id, j.worker, j.lease_until
+    select ${listedColumns(sql)}, j.payload, j.max_attempts, j.request_id, j.worker, j.lease_until
     from (
       select ${shown} from jobs j where j.id = ${id} union all
       select ${shown} from job_history j where j.id = ${id}
@@ -135,25 +142,25 @@ export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefine
     left join tenants t on t.id = j.tenant_id`
   if (job === undefined) return undefined
   const { tenant_id } = job
-  const works_on = await findRowOf(sql, job)
+  const works_on = await findWorkedRow(sql, job)
   return {
     ...job,
-    subject: subjectOfJob(job.name),
+    subject: resourceOfJob(job.name),
     works_on,
-    delivery: await findDeliveryOf(sql, job),
+    delivery: await findJobDelivery(sql, job),
     call: callOf(job, works_on),
-    attempts: await sql<ShownJob['attempts']>`
-      select attempt, worker, started_at, ended_at, outcome, ${jobErrorText(sql, 'error')} as error
+    attempts: await sql<JobDetail['attempts']>`
+      select attempt, worker, started_at, ended_at, outcome, ${jobErrorMessage(sql, 'error')} as error
       from all_job_attempts
       where tenant_id = ${tenant_id} and job_id = ${id} order by attempt`,
-    calls: await sql<ShownJob['calls']>`
+    calls: await sql<JobDetail['calls']>`
       select generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference
       from all_provider_calls
       where tenant_id = ${tenant_id} and job_id = ${id} order by generation`,
-    interventions: await sql<ShownJob['interventions']>`
+    interventions: await sql<JobDetail['interventions']>`
       select at, who, act, reason, before, after from job_interventions
       where tenant_id = ${tenant_id} and job_id = ${id} order by at`,
-    postings: await sql<ShownJob['postings']>`
+    postings: await sql<JobDetail['postings']>`
       select created_at as at, kind, credit_account = 'available' as added, amount_minor, currency
       from ledger_transfers where tenant_id = ${tenant_id} and subject_id = ${works_on?.id ?? null}
       order by created_at`,
@@ -163,16 +170,16 @@ export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefine
 /** `created_at` tells in which partition it is. */
 const deliveryInPayload = z.object({ delivery_id: z.uuid(), created_at: z.string() })
 
-type JobOfRow = Pick<ShownJob, 'id' | 'tenant_id' | 'name' | 'subject_id' | 'payload'>
+type JobReference = Pick<JobDetail, 'id' | 'tenant_id' | 'name' | 'subject_id' | 'payload'>
 
-async function findRowOf(sql: Sql, job: JobOfRow): Promise<ShownJob['works_on']> {
-  const of = nounOf(job.name)
+async function findWorkedRow(sql: Sql, job: JobReference): Promise<JobDetail['works_on']> {
+  const of = resourceNameOf(job.name)
   if (of === undefined) return null
-  const { table, view, at_provider } = subjectOf(of)
+  const { table, view, at_provider } = resourceOf(of)
   const shown = (column: string) => (column in view.shape ? sql`${sql(`p.${column}`)}` : sql`null`)
   const reference = at_provider === undefined ? sql`null` : sql`${sql(`p.${at_provider.reference}`)}`
   const key = 'idempotency_key' in view.shape ? sql`p.idempotency_key` : sql`null`
-  const [row] = await sql<Omit<NonNullable<ShownJob['works_on']>, 'noun'>[]>`
+  const [row] = await sql<Omit<NonNullable<JobDetail['works_on']>, 'resource'>[]>`
     select p.id, ${shown('status')} as status, ${shown('amount_minor')}::bigint as amount_minor,
       ${shown('currency')} as currency, ${reference} as provider_reference, (
         select k.key from idempotency_keys k
@@ -180,19 +187,22 @@ async function findRowOf(sql: Sql, job: JobOfRow): Promise<ShownJob['works_on']>
     from (select ${job.name}::text as name, ${job.subject_id}::uuid as subject_id,
       ${JSON.stringify(job.payload)}::text::jsonb as payload) j
     join ${sql(table)} p on p.tenant_id = ${job.tenant_id} and p.id = ${rowIdOf(sql, of)}`
-  return row === undefined ? null : { noun: of, ...row }
+  return row === undefined ? null : { resource: of, ...row }
 }
 
-async function findDeliveryOf(sql: Sql, { tenant_id, payload }: JobOfRow): Promise<ShownJob['delivery']> {
+async function findJobDelivery(
+  sql: Sql,
+  { tenant_id, payload }: JobReference,
+): Promise<JobDetail['delivery']> {
   const of = deliveryInPayload.safeParse(payload).data
   if (of === undefined) return null
-  const [delivery] = await sql<NonNullable<ShownJob['delivery']>[]>`
+  const [delivery] = await sql<NonNullable<JobDetail['delivery']>[]>`
     select id, status, attempts, next_attempt_at from webhook_deliveries
     where tenant_id = ${tenant_id} and id = ${of.delivery_id} and created_at = ${of.created_at}::text::timestamptz`
   return delivery ?? null
 }
 
-function callOf({ name }: JobOfRow, works_on: ShownJob['works_on']): ShownJob['call'] {
+function callOf({ name }: JobReference, works_on: JobDetail['works_on']): JobDetail['call'] {
   const call = CALLS.find((each) => each.job === name)
   if (call === undefined) return null
   const { makes, status } = call
@@ -245,13 +255,13 @@ export async function findCall(sql: Sql | Tx, id: string): Promise<ResolvableCal
   return { makes: call.makes, readable: success || isFromNewerVersion(error) }
 }
 
-/** The noun that a job is filed under; null where it is not known. */
-export function subjectOfJob(name: string): Noun | null {
-  const found = nounOf(name)
+/** The resource of a job; null for a job name that this version does not know. */
+export function resourceOfJob(name: string): ResourceName | null {
+  const found = resourceNameOf(name)
   return found === undefined ? null : rootOf(found)
 }
 
-/** The columns of the job `j` that `listed`, filters and the page of a job read; those of jobs and their history. */
+/** The columns of the job `j` that `listedColumns`, filters and the page of a job read; those of jobs and their history. */
 export function jobColumns(sql: Sql | Tx): Fragment {
   return sql`
     j.id, j.tenant_id, j.queue, j.name, j.state, j.run_at, j.subject_id, j.payload, j.attempt, j.max_attempts,
@@ -260,13 +270,13 @@ export function jobColumns(sql: Sql | Tx): Fragment {
 }
 
 /** What an error says; of a message, whose tenant reads what its provider said by itself, with that. */
-export function jobErrorText(sql: Sql | Tx, error: 'error' | 'j.last_error'): Fragment {
+export function jobErrorMessage(sql: Sql | Tx, error: 'error' | 'j.last_error'): Fragment {
   return sql`(${sql(error)} ->> 'message') || coalesce(' (' || nullif(concat_ws(' ',
     ${sql(error)} ->> 'provider_code', ${sql(error)} ->> 'provider_message'), '') || ')', '')`
 }
 
 /** What lists show of the job `j` of the tenant `t`. */
-export function listed(sql: Sql | Tx): Fragment {
+export function listedColumns(sql: Sql | Tx): Fragment {
   return sql`
     j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked,
     j.state in ('ready', 'unknown') and j.finished_at is null and j.run_at < 'infinity' and exists (
@@ -279,5 +289,5 @@ export function listed(sql: Sql | Tx): Fragment {
       order by a.created_at limit 1
     ) as acting, j.subject_id,
     j.attempt, nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.failing_since,
-    ${jobErrorText(sql, 'j.last_error')} as error, j.first_sent_at, j.created_at, j.started_at, j.finished_at`
+    ${jobErrorMessage(sql, 'j.last_error')} as error, j.first_sent_at, j.created_at, j.started_at, j.finished_at`
 }

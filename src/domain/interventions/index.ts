@@ -1,20 +1,20 @@
 // The registry of what settles a row as failed, for operators. A noun with provider calls does not compile without.
 import type { Tx } from '#core/db.ts'
-import type { CallingNoun } from '#jobs/index.ts'
+import type { CallingResource } from '#jobs/index.ts'
 import type { FailedRow, Settlement } from '../jobs/settle.ts'
 import { settleAiTaskAsFailed } from '../ai-tasks/settle.ts'
 import { settleMessageAsFailed } from '../messages/settle.ts'
 import { settlePaymentAsFailed } from '../payments/settle.ts'
 import { settlePayoutAsFailed } from '../payouts/settle.ts'
 import { settleRefundAsFailed } from '../refunds/settle.ts'
-import type { Noun } from '../subjects.ts'
+import type { ResourceName } from '../resources.ts'
 import { settleTopUpAsFailed } from '../top-ups/settle.ts'
 import { settleVerificationAsFailed } from '../verifications/settle.ts'
 
 /** Settles a row whose call never took effect, and its job, as after a definitive failure. */
 type SettleAsFailed = (tx: Tx, settlement: Settlement, of: FailedRow) => Promise<unknown>
 
-const SETTLING: Record<CallingNoun, SettleAsFailed> = {
+const SETTLERS: Record<CallingResource, SettleAsFailed> = {
   kyc: settleVerificationAsFailed,
   payment: settlePaymentAsFailed,
   payout: settlePayoutAsFailed,
@@ -23,9 +23,9 @@ const SETTLING: Record<CallingNoun, SettleAsFailed> = {
   ai_task: settleAiTaskAsFailed,
   message: settleMessageAsFailed,
 }
-const byNoun = new Map<string, SettleAsFailed>(Object.entries(SETTLING))
+const byResource = new Map<string, SettleAsFailed>(Object.entries(SETTLERS))
 
 /** Undefined for a noun without provider calls. */
-export function settlingAsFailed(noun: Noun): SettleAsFailed | undefined {
-  return byNoun.get(noun)
+export function settleAsFailedOf(resource: ResourceName): SettleAsFailed | undefined {
+  return byResource.get(resource)
 }

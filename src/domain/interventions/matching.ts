@@ -32,33 +32,33 @@ export type JobConditions = {
   finished_to?: string | undefined
 }
 
-const OPEN = new Set<JobFilter>(['open', 'parked', 'retrying', 'ready', 'running', 'unknown'])
+const OPEN_FILTERS = new Set<JobFilter>(['open', 'parked', 'retrying', 'ready', 'running', 'unknown'])
 /** Those that are no state. */
-const STATELESS = new Set<JobFilter>(['all', 'open', 'parked', 'retrying', 'unknown'])
-const OVER = new Set<JobFilter>(['succeeded', 'failed', 'discarded'])
+const FILTERS_WITHOUT_STATE = new Set<JobFilter>(['all', 'open', 'parked', 'retrying', 'unknown'])
+const FINISHED_STATES = new Set<JobFilter>(['succeeded', 'failed', 'discarded'])
 
 /** The parts of the list: open jobs, newest first; then what is over, last first. */
 export type JobSection = 'open' | 'over'
 
 /** The sections in which such jobs can be. */
 export function sectionsOf({ state, finished_from, finished_to }: JobConditions): JobSection[] {
-  const only_over = OVER.has(state) || finished_from !== undefined || finished_to !== undefined
-  return [...(only_over ? [] : ['open' as const]), ...(OPEN.has(state) ? [] : ['over' as const])]
+  const only_finished = FINISHED_STATES.has(state) || finished_from !== undefined || finished_to !== undefined
+  return [...(only_finished ? [] : ['open' as const]), ...(OPEN_FILTERS.has(state) ? [] : ['over' as const])]
 }
 
 /** The jobs of the table `jobs` that match, in brackets. What is in the history is not among them. */
 export function matchingJobs(sql: Sql | Tx, conditions: JobConditions): Fragment {
-  return sql`(select j.id from jobs j where true ${matches(sql, conditions)})`
+  return sql`(select j.id from jobs j where true ${matchesConditions(sql, conditions)})`
 }
 
 /** The conditions for the job `j`, each after an `and`. */
-export function matches(sql: Sql | Tx, conditions: JobConditions): Fragment {
+export function matchesConditions(sql: Sql | Tx, conditions: JobConditions): Fragment {
   const { state, queue, name, tenant_id, subject_id, ...times } = conditions
   const parts: Fragment[] = [
-    ...(OPEN.has(state) ? [sql`and j.finished_at is null`] : []),
+    ...(OPEN_FILTERS.has(state) ? [sql`and j.finished_at is null`] : []),
     ...(state === 'parked' ? [sql`and j.run_at = 'infinity'`] : []),
     rareState(sql, state) ?? sql``,
-    ...(STATELESS.has(state) ? [] : [sql`and j.state = ${state}`]),
+    ...(FILTERS_WITHOUT_STATE.has(state) ? [] : [sql`and j.state = ${state}`]),
     ...(queue === undefined ? [] : [sql`and j.queue = ${queue}`]),
     ...(name === undefined ? [] : [sql`and j.name = ${name}`]),
     ...(tenant_id === undefined ? [] : [sql`and j.tenant_id = ${tenant_id}`]),

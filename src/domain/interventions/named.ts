@@ -1,13 +1,13 @@
 // The jobs that a text names: by an id, or by what a provider or a client calls something.
 import { z } from 'zod'
 import { unionAll, type Fragment, type Tx } from '#core/db.ts'
-import { filedBy, PROVIDER_NOUNS, providerSubjectOf } from '../subjects.ts'
+import { rootIdColumn, PROVIDER_RESOURCE_NAMES, providerResourceOf } from '../resources.ts'
 
 /** The condition for the jobs `j` that are named. */
 export type NamedJobs = (sql: Tx) => Fragment
 
 /** More rows under one text are not told apart: an idempotency key may be used by many tenants. */
-const MOST_NAMED = 50
+const MAX_NAMED_ROWS = 50
 const PROVIDER_KEY = /^([0-9a-f-]{36}):\d+$/
 
 /**
@@ -15,17 +15,17 @@ const PROVIDER_KEY = /^([0-9a-f-]{36}):\d+$/
  * filed under, by the provider's reference of that row or a part of it, or by an idempotency key. Those of `subject_id` where
  * that is given. Undefined when nothing is named.
  */
-export async function namedBy(
+export async function findNamedJobs(
   sql: Tx,
-  asked: { text: string | undefined; subject_id: string | undefined; tenant_id: string | undefined },
+  requested: { text: string | undefined; subject_id: string | undefined; tenant_id: string | undefined },
 ): Promise<NamedJobs | undefined> {
-  const { text, subject_id } = asked
-  const tenant_id = asked.tenant_id ?? null
+  const { text, subject_id } = requested
+  const tenant_id = requested.tenant_id ?? null
   // The indexes begin with the tenant, which the operator need not know: every tenant is tried.
   const tenants = sql`tenants t where (${tenant_id}::uuid is null or t.id = ${tenant_id})`
   if (subject_id !== undefined) {
     const rows = await filedUnder(sql, tenants, subject_id)
-    return rows.length === 0 ? NONE : named([], rows)
+    return rows.length === 0 ? NO_JOBS : jobsNamed([], rows)
   }
   if (text === undefined) return undefined
   const lower = text.toLowerCase()
@@ -33,25 +33,25 @@ export async function namedBy(
   if (z.uuid().safeParse(id).success) {
     const [job] = await sql`
       select from jobs where id = ${id} union all select from job_history where id = ${id} limit 1`
-    if (job !== undefined) return named([id], [])
+    if (job !== undefined) return jobsNamed([id], [])
     const rows = await filedUnder(sql, tenants, id)
-    if (rows.length > 0) return named([], rows)
+    if (rows.length > 0) return jobsNamed([], rows)
   }
-  const referred = PROVIDER_NOUNS.map((noun) => {
-    const { table, at_provider } = providerSubjectOf(noun)
+  const referenced = PROVIDER_RESOURCE_NAMES.map((resource) => {
+    const { table, at_provider } = providerResourceOf(resource)
     return sql`
-      select r.tenant_id, ${sql(`r.${filedBy(noun)}`)} as subject_id, null::uuid as job_id from ${sql(table)} r
+      select r.tenant_id, ${sql(`r.${rootIdColumn(resource)}`)} as subject_id, null::uuid as job_id from ${sql(table)} r
       where ${sql(`r.${at_provider.reference}`)} = ${text}`
   })
   const rows = await sql<{ tenant_id: string; subject_id: string; job_id: string | null }[]>`
     select distinct * from (
-      ${unionAll(sql, referred)}
+      ${unionAll(sql, referenced)}
       union all
       select k.tenant_id, k.resource_id, k.job_id from (select t.id as tenant_id from ${tenants}) t
       join idempotency_keys k on k.tenant_id = t.tenant_id and k.key = ${text}
-    ) r limit ${MOST_NAMED}`
+    ) r limit ${MAX_NAMED_ROWS}`
   if (rows.length === 0) return undefined
-  return named(
+  return jobsNamed(
     rows.flatMap(({ job_id }) => job_id ?? []),
     rows,
   )
@@ -60,9 +60,9 @@ export async function namedBy(
 type FiledUnder = { tenant_id: string; subject_id: string }
 
 /** Matches nothing. */
-const NONE: NamedJobs = (sql) => sql`false`
+const NO_JOBS: NamedJobs = (sql) => sql`false`
 
-function named(ids: string[], rows: FiledUnder[]): NamedJobs {
+function jobsNamed(ids: string[], rows: FiledUnder[]): NamedJobs {
   return (sql) =>
     rows.reduce(
       (all, row) => sql`${all} or (j.tenant_id = ${row.tenant_id} and j.subject_id = ${row.subject_id})`,
@@ -75,5 +75,5 @@ async function filedUnder(sql: Tx, tenants: Fragment, subject_id: string): Promi
     select t.tenant_id, ${subject_id} as subject_id from (select t.id as tenant_id from ${tenants}) t
     where exists (select from jobs j where j.tenant_id = t.tenant_id and j.subject_id = ${subject_id})
       or exists (select from job_history j where j.tenant_id = t.tenant_id and j.subject_id = ${subject_id})
-    limit ${MOST_NAMED}`
+    limit ${MAX_NAMED_ROWS}`
 }

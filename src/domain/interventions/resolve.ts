@@ -6,7 +6,7 @@ import { findCall, type ResolvableCall } from './find.ts'
 /** `reference`: the provider's id of what the call made; null for a call that makes nothing, or that took no effect. */
 export type CallOutcome = { took_effect: boolean; reference: string | null }
 
-export const UNREADABLE = 'Its stored request cannot be read, so it cannot be looked up.'
+export const UNREADABLE_REQUEST = 'Its stored request cannot be read, so it cannot be looked up.'
 
 /** Resolves a job as done or as failed. Undefined when its state did not allow that; `refused` says what else did not. */
 export async function resolveJob(
@@ -22,14 +22,14 @@ export async function resolveJob(
   }
   const call = await findCall(tx, act.job_id)
   if (call === undefined) return undefined
-  const problem = problemOfReference(call, reference)
+  const problem = referenceProblem(call, reference)
   if (problem !== undefined) return { refused: `The reference ${problem}.` }
-  if (!call.readable) return { refused: UNREADABLE }
+  if (!call.readable) return { refused: UNREADABLE_REQUEST }
   return await resolveAsDone(tx, act, reference)
 }
 
 /** What is wrong with the reference of a call that took effect, to follow its name. */
-export function problemOfReference(
+export function referenceProblem(
   { makes }: Pick<ResolvableCall, 'makes'>,
   reference: string | null,
 ): string | undefined {

@@ -5,10 +5,17 @@ import { AppError } from '#core/errors.ts'
 import { HIGHEST_ID, LOWEST_ID } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { dateTime, timestamp } from '#core/time.ts'
-import { jobErrorText, jobColumns, listed, listedJobSchema, subjectOfJob, type ListedJob } from './find.ts'
+import {
+  jobErrorMessage,
+  jobColumns,
+  listedColumns,
+  listedJobSchema,
+  resourceOfJob,
+  type ListedJob,
+} from './find.ts'
 import {
   JOB_FILTERS,
-  matches,
+  matchesConditions,
   rareState,
   sectionsOf,
   sourcesOf,
@@ -16,19 +23,19 @@ import {
   type JobSection,
   type JobSource,
 } from './matching.ts'
-import { namedBy, type NamedJobs } from './named.ts'
+import { findNamedJobs, type NamedJobs } from './named.ts'
 
 /** A page reads so many jobs of each table at most, whether they match or not. */
-const LOOKED_AT = 10_000
+const MAX_SCANNED = 10_000
 /** A count reads more: it is asked for once, before an act. */
-const COUNTED_AT_ONCE = 300_000
+const MAX_COUNT_SCAN = 300_000
 /** Counting stops here. */
-const MOST_COUNTED = 10_000
+const MAX_COUNTED = 10_000
 const TIMEOUT_MS = 3_000
 /** Up to this many unknown or retrying jobs are sorted; of more the list of all open jobs is full anyway. */
-const FEW = 5_000
+const MAX_SORTED = 5_000
 
-/** `tenant`: a slug or an id. `search`: see `namedBy`; what names nothing is looked for in errors and request ids. */
+/** `tenant`: a slug or an id. `search`: see `findNamedJobs`; what names nothing is looked for in errors and request ids. */
 export const jobFiltersSchema = z.strictObject({
   state: z.enum(JOB_FILTERS).default('open'),
   queue: z.enum(QUEUES).optional(),
@@ -43,24 +50,24 @@ export const jobFiltersSchema = z.strictObject({
 })
 export type JobSearch = z.input<typeof jobFiltersSchema>
 
-/** `after` and `before` are the `next` and `previous` of an earlier page. `look`: how many jobs of a
+/** `after` and `before` are the `next` and `previous` of an earlier page. `scan_limit`: how many jobs of a
  * table are read at most; Infinity: all, however long that takes. */
-export type JobPageAsked = { limit: number; after?: string; before?: string; look?: number }
+export type JobPageRequest = { limit: number; after?: string; before?: string; scan_limit?: number }
 
 /**
  * A page of jobs: the open ones, newest first, then what is over, last first. `next` and `previous` are null where
- * nothing follows. `looked_until`: the page is not full because it had looked at enough; what is beyond that time has not
+ * nothing follows. `scanned_until`: the page is not full because it had looked at enough; what is beyond that time has not
  * been looked at, and `next` (or `previous`) goes on there.
  */
 export const jobPageSchema = z.object({
   items: z.array(listedJobSchema),
   next: z.string().nullable(),
   previous: z.string().nullable(),
-  looked_until: timestamp.nullable(),
+  scanned_until: timestamp.nullable(),
 })
 export type JobPage = z.output<typeof jobPageSchema>
 
-type Place = { section: JobSection; at: string; id: string }
+type JobPosition = { section: JobSection; at: string; id: string }
 type FoundJob = ListedJob & { at: string }
 type Prepared = {
   conditions: JobConditions
@@ -73,22 +80,22 @@ type Prepared = {
 export async function searchJobs(
   sql: Sql,
   search: JobSearch,
-  { limit, after, before, look = LOOKED_AT }: JobPageAsked,
+  { limit, after, before, scan_limit = MAX_SCANNED }: JobPageRequest,
 ): Promise<JobPage> {
   return await sql.begin('read only', async (tx) => {
-    if (look !== Infinity) await limitTime(tx)
+    if (scan_limit !== Infinity) await limitTime(tx)
     const prepared = await prepare(tx, search)
-    if (prepared === undefined) return { items: [], next: null, previous: null, looked_until: null }
+    if (prepared === undefined) return { items: [], next: null, previous: null, scanned_until: null }
     const backwards = before !== undefined
-    const from = placeOf(before ?? after)
+    const from = positionOf(before ?? after)
     const sections = sectionsOf(prepared.conditions)
     const ordered = backwards ? sections.toReversed() : sections
-    const found: (FoundJob & Place)[] = []
-    let bound: Place | undefined
+    const found: (FoundJob & JobPosition)[] = []
+    let bound: JobPosition | undefined
     for (const section of ordered.slice(
       from === undefined ? 0 : Math.max(0, ordered.indexOf(from.section)),
     )) {
-      const scan = { section, from: from?.section === section ? from : undefined, backwards, look }
+      const scan = { section, from: from?.section === section ? from : undefined, backwards, scan_limit }
       const part = await readSection(tx, prepared, { ...scan, want: limit + 1 - found.length })
       found.push(...part.jobs.map((job) => ({ ...job, section })))
       bound = part.bound
@@ -105,7 +112,7 @@ export async function searchJobs(
       items: jobs.map(({ at: _at, section: _section, ...job }) => job),
       next: backwards ? back : onwards,
       previous: backwards ? onwards : back,
-      looked_until: more ? null : (bound?.at ?? null),
+      scanned_until: more ? null : (bound?.at ?? null),
     }
   })
 }
@@ -117,7 +124,7 @@ export async function searchJobs(
 export async function countJobs(
   sql: Sql,
   search: JobSearch,
-  { most = MOST_COUNTED, for_act = false }: { most?: number; for_act?: boolean } = {},
+  { most = MAX_COUNTED, for_act = false }: { most?: number; for_act?: boolean } = {},
 ): Promise<{ count: number; more: boolean }> {
   return await sql.begin('read only', async (tx) => {
     await limitTime(tx)
@@ -130,9 +137,9 @@ export async function countJobs(
         if (for_act && table === 'job_history') continue
         const [row] = await tx<{ count: number; read: number }[]>`
           select count(*) filter (where true ${outer}) as count, count(*) as read
-          from (${inner} limit ${COUNTED_AT_ONCE}) j`
+          from (${inner} limit ${MAX_COUNT_SCAN}) j`
         count += row!.count
-        more ||= row!.read === COUNTED_AT_ONCE
+        more ||= row!.read === MAX_COUNT_SCAN
       }
     return { count: Math.min(count, most), more: more || count > most }
   })
@@ -144,56 +151,62 @@ async function limitTime(tx: Tx): Promise<void> {
 
 async function prepare(sql: Tx, search: JobSearch): Promise<Prepared | undefined> {
   const { tenant, search: text, ...conditions } = jobFiltersSchema.parse(search)
-  const [known] =
+  const [found_tenant] =
     tenant === undefined
       ? []
       : await sql<
           { id: string }[]
         >`select id from tenants where slug = ${tenant} or id::text = ${tenant} limit 1`
-  if (tenant !== undefined && known === undefined) return undefined
-  const tenant_id = known?.id
-  const named = await namedBy(sql, { text, subject_id: conditions.subject_id, tenant_id })
+  if (tenant !== undefined && found_tenant === undefined) return undefined
+  const tenant_id = found_tenant?.id
+  const named = await findNamedJobs(sql, { text, subject_id: conditions.subject_id, tenant_id })
   const rare = rareState(sql, conditions.state)
   const [found] =
     rare === undefined
       ? []
       : await sql<{ count: number }[]>`
-          select count(*) from (select from jobs j where j.finished_at is null ${rare} limit ${FEW + 1}) j`
+          select count(*) from (select from jobs j where j.finished_at is null ${rare} limit ${MAX_SORTED + 1}) j`
   return {
     conditions: { ...conditions, ...(tenant_id !== undefined && { tenant_id }) },
     named,
     text: named === undefined ? text : undefined,
-    few: (found?.count ?? 0) <= FEW,
+    few: (found?.count ?? 0) <= MAX_SORTED,
   }
 }
 
-type Scan = { section: JobSection; from: Place | undefined; backwards: boolean; look: number; want: number }
+type SectionScan = {
+  section: JobSection
+  from: JobPosition | undefined
+  backwards: boolean
+  scan_limit: number
+  want: number
+}
 
 /** The next jobs of a section in order; `bound`: how far it was read, where enough was looked at. */
 async function readSection(
   sql: Tx,
   prepared: Prepared,
-  { section, from, backwards, look, want }: Scan,
-): Promise<{ jobs: FoundJob[]; bound: Place | undefined }> {
+  { section, from, backwards, scan_limit, want }: SectionScan,
+): Promise<{ jobs: FoundJob[]; bound: JobPosition | undefined }> {
   const order = backwards ? sql`order by at, id` : sql`order by at desc, id desc`
-  const most = look === Infinity ? null : look
+  const most = scan_limit === Infinity ? null : scan_limit
   // Where a page goes on, nothing is read before that place.
   const scans = scansOf(sql, prepared, section, from && { ...from, backwards })
   const found: FoundJob[] = []
-  let bound: Place | undefined
+  let bound: JobPosition | undefined
   for (const { inner, outer, key } of scans) {
     const read = sql`${inner} ${backwards ? sql`order by ${key}, j.id` : sql`order by ${key} desc, j.id desc`}`
     const rows = await sql<Omit<FoundJob, 'subject'>[]>`
-      select ${listed(sql)}, j.at
+      select ${listedColumns(sql)}, j.at
       from (select * from (${read} limit ${most}) j where true ${outer} ${order} limit ${want}) j
       left join tenants t on t.id = j.tenant_id ${order}`
-    found.push(...rows.map((row) => ({ ...row, subject: subjectOfJob(row.name) })))
+    found.push(...rows.map((row) => ({ ...row, subject: resourceOfJob(row.name) })))
     if (rows.length === want || most === null) continue
     const [last] = await sql<{ at: string; id: string }[]>`
       select at, id from (${read} limit ${most}) j offset ${most - 1}`
     if (last === undefined) continue
-    const place = { section, ...last }
-    if (bound === undefined || comesBefore(place, bound) === backwards) bound = place
+    const position = { section, ...last }
+    if (bound === undefined || comesBefore(position, bound) === backwards) bound = position
   }
   found.sort((a, b) => (comesBefore(a, b) === backwards ? -1 : 1))
   const seen = bound
@@ -209,13 +222,13 @@ function scansOf(
   sql: Tx,
   { conditions, named, text, few }: Prepared,
   section: JobSection,
-  from?: Place & { backwards: boolean },
+  from?: JobPosition & { backwards: boolean },
 ): { inner: Fragment; outer: Fragment; key: Fragment; table: JobSource['table'] }[] {
-  const said =
+  const reported =
     text === undefined
       ? sql``
       : sql`and (j.request_id = ${text} or j.provider_reference = ${text}
-          or position(lower(${text}) in lower(${jobErrorText(sql, 'j.last_error')})) > 0)`
+          or position(lower(${text}) in lower(${jobErrorMessage(sql, 'j.last_error')})) > 0)`
   return sourcesOf(sql, section, conditions, { few }).map(({ table, key: column, base }) => {
     const key = sql(`j.${column}`)
     const onwards =
@@ -231,7 +244,7 @@ function scansOf(
         : sql`(select ${jobColumns(sql)} from ${sql(table)} j where ${named(sql)} offset 0) j`
     return {
       inner: sql`select ${jobColumns(sql)}, ${key} as at from ${rows} where ${base} ${onwards}`,
-      outer: sql`${matches(sql, conditions)} ${said}`,
+      outer: sql`${matchesConditions(sql, conditions)} ${reported}`,
       key: sql`${key}`,
       table,
     }
@@ -244,11 +257,11 @@ function comesBefore(a: { at: string; id: string }, b: { at: string; id: string 
 
 const CURSOR = /^(open|over)_(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)_([0-9a-f-]{36})$/
 
-function cursorOf(place: Place | undefined): string | null {
-  return place === undefined ? null : `${place.section}_${place.at}_${place.id}`
+function cursorOf(position: JobPosition | undefined): string | null {
+  return position === undefined ? null : `${position.section}_${position.at}_${position.id}`
 }
 
-function placeOf(cursor: string | undefined): Place | undefined {
+function positionOf(cursor: string | undefined): JobPosition | undefined {
   if (cursor === undefined) return undefined
   const [, section, at, id] = CURSOR.exec(cursor) ?? []
   if ((section !== 'open' && section !== 'over') || at === undefined || !z.uuid().safeParse(id).success)

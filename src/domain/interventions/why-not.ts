@@ -1,12 +1,12 @@
 // Why the state of a job does not allow what an operator asks for, in one sentence.
 import type { Sql, Tx } from '#core/db.ts'
-import { isEndedAttempt, type PERFORMING, waitsForItsTime, type Act } from './act.ts'
-import { matches } from './matching.ts'
+import { isDiscardedDelivery, type JOB_ACTIONS, isScheduled, type Act } from './act.ts'
+import { matchesConditions } from './matching.ts'
 
-export type ActName = keyof typeof PERFORMING | 'resolve'
+export type ActName = keyof typeof JOB_ACTIONS | 'resolve'
 
 /** `waits`: for its time, before its first attempt. `ended`: it was an attempt of a delivery that ended with it. */
-type Standing = Record<
+type JobFacts = Record<
   'has_call' | 'is_unknown' | 'parked' | 'waits' | 'ended' | 'moved' | 'meant',
   boolean
 > & {
@@ -14,24 +14,24 @@ type Standing = Record<
 }
 
 /** The job's state, null where there is no such job, and why nothing was done about it. */
-export async function whyNot(
+export async function refusalReason(
   sql: Sql | Tx,
   act: ActName,
   { job_id, only }: Pick<Act, 'job_id' | 'only'>,
 ): Promise<{ before: string | null; refused: string }> {
-  const [job] = await sql<Standing[]>`
+  const [job] = await sql<JobFacts[]>`
     select state, operation is not null as has_call, unknown_since is not null as is_unknown,
-      run_at = 'infinity' as parked, ${waitsForItsTime(sql)} as waits, ${isEndedAttempt(sql)} as ended, false as moved,
-      (true ${only === undefined ? sql`` : matches(sql, only)}) as meant
+      run_at = 'infinity' as parked, ${isScheduled(sql)} as waits, ${isDiscardedDelivery(sql)} as ended, false as moved,
+      (true ${only === undefined ? sql`` : matchesConditions(sql, only)}) as meant
     from jobs j where id = ${job_id}
     union all
-    select state, operation is not null, false, false, false, ${isEndedAttempt(sql)}, true, true from job_history j
+    select state, operation is not null, false, false, false, ${isDiscardedDelivery(sql)}, true, true from job_history j
     where id = ${job_id}`
   if (job === undefined) return { before: null, refused: 'There is no such job.' }
   return { before: job.state, refused: reasonOf(act, job) }
 }
 
-function reasonOf(act: ActName, job: Standing): string {
+function reasonOf(act: ActName, job: JobFacts): string {
   if (job.state === 'running') return 'It is running right now: try again.'
   if (act === 'retry' && job.ended) return 'Discarding it ended its delivery: replay the delivery.'
   if (act === 'retry' && job.state === 'discarded' && job.has_call)

@@ -5,7 +5,7 @@ import type { Sql } from '#core/db.ts'
 type CredentialsOf = { provider: string; credentials: string }
 
 /** Records the account of credentials, for good: providers give each account keys of its own. */
-export async function keepAccount(
+export async function storeAccount(
   sql: Sql,
   { provider, credentials }: CredentialsOf,
   account: string,
@@ -16,10 +16,10 @@ export async function keepAccount(
 }
 
 /** Whether these credentials of a provider are known to belong to one account and one mode of it. */
-export async function areOfOneAccount(sql: Sql, provider: string, credentials: string[]): Promise<boolean> {
-  const asked = [...new Set(credentials)]
-  const [row] = await sql<{ known: number; accounts: number }[]>`
-    select count(*)::integer as known, count(distinct account)::integer as accounts from provider_accounts
-    where provider = ${provider} and credentials = any(${asked}::text[])`
-  return row?.known === asked.length && row.accounts === 1
+export async function isOneAccount(sql: Sql, provider: string, credentials: string[]): Promise<boolean> {
+  const fingerprints = [...new Set(credentials)]
+  const [row] = await sql<{ stored: number; accounts: number }[]>`
+    select count(*)::integer as stored, count(distinct account)::integer as accounts from provider_accounts
+    where provider = ${provider} and credentials = any(${fingerprints}::text[])`
+  return row?.stored === fingerprints.length && row.accounts === 1
 }

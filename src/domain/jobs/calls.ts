@@ -7,7 +7,7 @@ export type ProviderCall = {
   key: string
   request: Json
   /** The call may only be looked up, not sent: its key is too old, or its effect is unknown. */
-  look_only: boolean
+  lookup_only: boolean
   /** An earlier attempt may have reached the provider: its outcome was ambiguous, or it never ended. */
   in_doubt: boolean
   /**
@@ -20,7 +20,7 @@ export type ProviderCall = {
 }
 
 /** When and with what the call of a job was sent under its present key. */
-export type CallSendings = {
+export type SendHistory = {
   /** When the job was asked for, in Unix time. */
   created_s: number
   /** The first and the last, in Unix time; null when there was none. */
@@ -38,7 +38,7 @@ export type CallSendings = {
 }
 
 /** When the call of a job was last sent under the key of this generation, which is used up, in Unix time; undefined: never. */
-export async function findLastSending(
+export async function findLastSend(
   sql: Sql,
   { tenant_id, id }: { tenant_id: string; id: string },
   generation: number,
@@ -50,6 +50,6 @@ export async function findLastSending(
 }
 
 /** Whether the call of the job `j` may not be sent again: a provider keeps a key for 24 hours. */
-export function keyIsTooOld(sql: Sql | Tx): Fragment {
+export function isKeyTooOld(sql: Sql | Tx): Fragment {
   return sql`j.first_sent_at < now() - interval '23 hours'`
 }

@@ -1,6 +1,6 @@
 // Leases: claims jobs and renews their leases.
 import type { Fragment, Json, Sql } from '#core/db.ts'
-import { keyIsTooOld, type ProviderCall, type CallSendings } from './calls.ts'
+import { isKeyTooOld, type ProviderCall, type SendHistory } from './calls.ts'
 
 /** A lease lasts this long unless renewed; the database's clock decides. */
 export const LEASE_MS = 4000
@@ -28,13 +28,13 @@ export type ClaimedJob = {
   unknown_ms: number | null
   call: ProviderCall | null
   /** Null when the job has no call. */
-  sendings: CallSendings | null
+  send_history: SendHistory | null
 }
 
 /**
- * How many jobs of a queue one tenant may still get: `left`, less those that are `held` for it, by the id of the tenant.
+ * How many jobs of a queue one tenant may still get: `left`, less those that are `claimed` for it, by the id of the tenant.
  */
-export type TenantShare = { left: number; held: Record<string, number> }
+export type TenantShare = { left: number; claimed: Record<string, number> }
 
 /**
  * Claims the jobs of `ids` that are due, not paused, not held by another worker and named in `names` (during a
@@ -59,17 +59,17 @@ export async function claimJobs(
     credentials?: Readonly<Record<string, string>>
   },
 ): Promise<ClaimedJob[]> {
-  const look_only = sql`(j.unknown_since is not null or coalesce(${keyIsTooOld(sql)}, false))`
-  const sends = sql`(j.operation is not null and not ${look_only})`
+  const lookup_only = sql`(j.unknown_since is not null or coalesce(${isKeyTooOld(sql)}, false))`
+  const sends = sql`(j.operation is not null and not ${lookup_only})`
   const sent_with = sql`(${sql.json(credentials)}::jsonb ->> j.name)`
   return await sql<ClaimedJob[]>`
     with found as (
       select j.*, row_number() over (partition by j.queue, j.tenant_id order by j.id) as nth
-      from (select unnest(${ids}::uuid[]) as id order by 1) asked
+      from (select unnest(${ids}::uuid[]) as id order by 1) requested
       cross join lateral (
-        select j.tenant_id, j.id, j.queue, j.attempt, j.worker, j.started_at, j.rung_at, j.state = 'running' as lapsed
+        select j.tenant_id, j.id, j.queue, j.attempt, j.worker, j.started_at, j.wakeup_sent_at, j.state = 'running' as lapsed
         from jobs j
-        where j.id = asked.id and j.run_at <= now() and j.name = any(${[...names]}::text[])
+        where j.id = requested.id and j.run_at <= now() and j.name = any(${[...names]}::text[])
           and (j.state in ('ready', 'unknown') or (j.state = 'running' and j.lease_until <= now()))
           and not exists (
             select from pauses p where (p.queue is null or p.queue = j.queue)
@@ -77,14 +77,14 @@ export async function claimJobs(
         for update of j skip locked
       ) j
     ), judged as (
-      select *, coalesce(nth + coalesce((share -> 'held' ->> tenant_id::text)::integer, 0)
+      select *, coalesce(nth + coalesce((share -> 'claimed' ->> tenant_id::text)::integer, 0)
         <= (share ->> 'left')::integer, true) as fits
       from (select *, ${sql.json(shares)}::jsonb -> queue as share from found) found
     ), due as (
       select * from judged where fits
     ), left_over as (
-      update jobs j set rung_at = null from judged f
-      where j.tenant_id = f.tenant_id and j.id = f.id and not f.fits and f.rung_at is not null
+      update jobs j set wakeup_sent_at = null from judged f
+      where j.tenant_id = f.tenant_id and j.id = f.id and not f.fits and f.wakeup_sent_at is not null
     ), lost as (
       insert into job_attempts (tenant_id, job_id, attempt, worker, started_at)
       select tenant_id, id, attempt, worker, started_at from due where lapsed
@@ -101,12 +101,12 @@ export async function claimJobs(
         -- Reset after an attempt that never ended, and when the job was due for an hour: it was paused, not refused.
         refused_since = case when not due.lapsed and j.run_at > now() - interval '1 hour' then j.refused_since end
       from due where j.id = due.id
-      returning j.*, ${look_only} as look_only
+      returning j.*, ${lookup_only} as lookup_only
     )
     select ${claimedColumns(sql)} from claimed`
 }
 
-/** A `ClaimedJob` of a row of jobs with `look_only`. */
+/** A `ClaimedJob` of a row of jobs with `lookup_only`. */
 function claimedColumns(sql: Sql): Fragment {
   return sql`
     id, tenant_id, queue, name, payload, request_id, attempt, max_attempts, failures, lease_token,
@@ -115,14 +115,14 @@ function claimedColumns(sql: Sql): Fragment {
     extract(epoch from now() - unknown_since)::float8 * 1000 as unknown_ms,
     case when operation is not null then jsonb_build_object(
       'generation', generation, 'key', key, 'request', request,
-      'look_only', look_only, 'in_doubt', look_only or in_doubt,
+      'lookup_only', lookup_only, 'in_doubt', lookup_only or in_doubt,
       'refused_ms', extract(epoch from now() - refused_since)::float8 * 1000,
       'reference', provider_reference) end as call,
     case when operation is not null then jsonb_build_object(
       'created_s', extract(epoch from created_at)::float8,
       'first_s', extract(epoch from first_sent_at)::float8, 'last_s', extract(epoch from last_sent_at)::float8,
       'last_ms', extract(epoch from now() - last_sent_at)::float8 * 1000,
-      'credentials', sent_with, 'absent_ms', extract(epoch from now() - absent_since)::float8 * 1000) end as sendings`
+      'credentials', sent_with, 'absent_ms', extract(epoch from now() - absent_since)::float8 * 1000) end as send_history`
 }
 
 /**
@@ -134,7 +134,7 @@ export async function renewLeases(
   leases: { id: string; lease_token: string }[],
 ): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
-    with held as (
+    with claimed as (
       select j.id from (
         select * from jsonb_to_recordset(${sql.json(leases)}) as l(id uuid, lease_token uuid) order by id
       ) l
@@ -144,7 +144,7 @@ export async function renewLeases(
       ) j
     )
     update jobs j set lease_until = now() + ${LEASE_MS} * interval '1 millisecond'
-    from held where j.id = held.id
+    from claimed where j.id = claimed.id
     returning j.id`
   return new Set(rows.map((row) => row.id))
 }

@@ -5,13 +5,13 @@ import { LOWEST_ID } from '#core/ids.ts'
 import type { TenantShare } from './claim.ts'
 
 /** The most tenants with open jobs that one walk visits, whether they have due jobs or not. */
-const TENANTS_A_WALK = 250
+const TENANTS_PER_SCAN = 250
 
 /**
  * A walk through the tenants of one queue: `room` jobs are wanted, starting `after` a tenant (null: from the first), of
  * each tenant no more than its `share` has left.
  */
-export type QueueWalk = { queue: string; room: number; after: string | null; share?: TenantShare }
+export type QueueScan = { queue: string; room: number; after: string | null; share?: TenantShare }
 export type DueJobs = {
   queue: string
   ids: string[]
@@ -32,7 +32,7 @@ export type DueJobs = {
  */
 export async function findDue(
   sql: Sql,
-  walks: QueueWalk[],
+  scans: QueueScan[],
   { names, grace_ms }: { names: readonly string[]; grace_ms: number },
 ): Promise<DueJobs[]> {
   const due = sql`
@@ -41,7 +41,7 @@ export async function findDue(
     with recursive visit as (
       select w.queue, w.room, w.share, coalesce(w.after, ${LOWEST_ID}) as tenant_id, 0 as visited, 0 as served,
         false as due
-      from jsonb_to_recordset(${sql.json(walks)}) as w(queue text, room integer, after uuid, share jsonb)
+      from jsonb_to_recordset(${sql.json(scans)}) as w(queue text, room integer, after uuid, share jsonb)
       where w.room > 0 and not exists (select from pauses p where p.queue = w.queue and p.tenant_id is null)
       union all
       select v.queue, v.room, v.share, next.tenant_id, v.visited + 1, v.served + next.due::integer, next.due
@@ -49,34 +49,34 @@ export async function findDue(
       cross join lateral (
         select n.tenant_id,
           not exists (select from pauses p where (p.queue is null or p.queue = v.queue) and p.tenant_id = n.tenant_id)
-          and coalesce(${leftOf(sql, sql`v.share`, sql`n.tenant_id`)} > 0, true)
+          and coalesce(${remainingShare(sql, sql`v.share`, sql`n.tenant_id`)} > 0, true)
           and exists (select from jobs j where j.queue = v.queue and j.tenant_id = n.tenant_id and ${due}) as due
         from (
           select j.tenant_id from jobs j where j.queue = v.queue and j.finished_at is null and j.tenant_id > v.tenant_id
           order by j.tenant_id limit 1
         ) n
       ) next
-      where v.visited < ${TENANTS_A_WALK} and v.served < v.room
-    ), walked as (
+      where v.visited < ${TENANTS_PER_SCAN} and v.served < v.room
+    ), scanned as (
       select distinct on (queue) queue, room, served,
-        case when visited = ${TENANTS_A_WALK} or served = room then tenant_id end as after
+        case when visited = ${TENANTS_PER_SCAN} or served = room then tenant_id end as after
       from visit order by queue, visited desc
     ), picked as (
-      select w.queue, mine.id, mine.overdue,
-        row_number() over (partition by w.queue order by mine.turn, mine.run_at) as place
-      from walked w join visit v on v.queue = w.queue and v.due
+      select w.queue, candidate.id, candidate.overdue,
+        row_number() over (partition by w.queue order by candidate.rank, candidate.run_at) as position
+      from scanned w join visit v on v.queue = w.queue and v.due
       cross join lateral (
-        select j.id, j.run_at, j.state = 'running' or j.rung_at is not null as overdue,
-          row_number() over (order by j.priority, j.run_at) as turn
+        select j.id, j.run_at, j.state = 'running' or j.wakeup_sent_at is not null as overdue,
+          row_number() over (order by j.priority, j.run_at) as rank
         from jobs j where j.queue = v.queue and j.tenant_id = v.tenant_id and ${due}
         order by j.priority, j.run_at
-        -- Twice the tenant's share, because another tenant may have fewer.
-        limit least((2 * w.room + w.served - 1) / w.served, ${leftOf(sql, sql`v.share`, sql`v.tenant_id`)})
-      ) mine
+        -- Twice the tenant's share, refusalError another tenant may have fewer.
+        limit least((2 * w.room + w.served - 1) / w.served, ${remainingShare(sql, sql`v.share`, sql`v.tenant_id`)})
+      ) candidate
     )
-    select w.queue, w.after, coalesce(array_agg(p.id order by p.place) filter (where p.id is not null), '{}') as ids,
+    select w.queue, w.after, coalesce(array_agg(p.id order by p.position) filter (where p.id is not null), '{}') as ids,
       count(*) filter (where p.overdue) as overdue
-    from walked w left join picked p on p.queue = w.queue and p.place <= w.room
+    from scanned w left join picked p on p.queue = w.queue and p.position <= w.room
     group by w.queue, w.after`
 }
 
@@ -117,9 +117,9 @@ export async function findOldestDue(
  */
 export async function findStartable(
   sql: Sql,
-  held: { id: string; lease_token: string }[],
+  claimed: { id: string; lease_token: string }[],
 ): Promise<Set<string>> {
-  const leases = held.map(({ id, lease_token }) => ({ id, lease_token }))
+  const leases = claimed.map(({ id, lease_token }) => ({ id, lease_token }))
   const rows = await sql<{ id: string }[]>`
     select j.id from jsonb_to_recordset(${sql.json(leases)}) as l(id uuid, lease_token uuid)
     cross join lateral (
@@ -136,11 +136,11 @@ export async function findStartable(
 function unclaimed(sql: Sql, grace_ms: number): Fragment {
   return sql`(
     case when j.state = 'running' then j.lease_until <= now()
-      else j.rung_at is null or j.rung_at <= now() - ${grace_ms} * interval '1 millisecond' end)`
+      else j.wakeup_sent_at is null or j.wakeup_sent_at <= now() - ${grace_ms} * interval '1 millisecond' end)`
 }
 
 // What a tenant's share has left; null where there is no share.
-function leftOf(sql: Sql, share: Fragment, tenant_id: Fragment): Fragment {
+function remainingShare(sql: Sql, share: Fragment, tenant_id: Fragment): Fragment {
   return sql`
-    (${share} ->> 'left')::integer - coalesce((${share} -> 'held' ->> ${tenant_id}::text)::integer, 0)`
+    (${share} ->> 'left')::integer - coalesce((${share} -> 'claimed' ->> ${tenant_id}::text)::integer, 0)`
 }

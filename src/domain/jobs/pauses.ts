@@ -58,15 +58,15 @@ export async function findPauses(sql: Sql): Promise<Pause[]> {
 }
 
 /** What is paused for a tenant, as its members are told it: not by whom and why, nor that others are paused. */
-export const heldQueueSchema = z.object({
+export const pausedQueueSchema = z.object({
   queue: z.string().nullable().meta({ description: 'Null: all queues.' }),
   since: timestamp,
 })
-type HeldQueue = z.output<typeof heldQueueSchema>
+type PausedQueue = z.output<typeof pausedQueueSchema>
 
 /** The queues that are paused for a tenant, with all others or alone; each once. */
-export async function findPausesOf(sql: Sql, tenant_id: string): Promise<HeldQueue[]> {
-  return await sql<HeldQueue[]>`
+export async function findPausesOf(sql: Sql, tenant_id: string): Promise<PausedQueue[]> {
+  return await sql<PausedQueue[]>`
     select queue, min(created_at) as since from pauses where tenant_id is null or tenant_id = ${tenant_id}
     group by queue order by since, queue`
 }

@@ -1,5 +1,5 @@
 // Why an operator does something to jobs, in their words.
 import { z } from 'zod'
 
-export const LONGEST_REASON = 1000
-export const reasonText = z.string().trim().min(1).max(LONGEST_REASON)
+export const MAX_REASON_LENGTH = 1000
+export const reasonText = z.string().trim().min(1).max(MAX_REASON_LENGTH)

@@ -17,7 +17,7 @@ export type Run = {
 /** If the worker dies in the middle of a run, another one continues after this long. */
 export const RUN_LEASE_S = 60
 /** Of the reason of a failed run. */
-const LONGEST_REASON = 500
+const MAX_FAILURE_LENGTH = 500
 
 /**
  * Begins a run if one is due and no other worker has it; undefined otherwise. The first run is due at once, or
@@ -28,15 +28,15 @@ export async function beginRun(
   name: string,
   { first_after_s = 0 }: { first_after_s?: number } = {},
 ): Promise<Run | undefined> {
-  const [known] = await sql<{ due: boolean }[]>`
+  const [existing] = await sql<{ due: boolean }[]>`
     select due_at <= now() and (lease_until is null or lease_until <= now()) as due from recurring_work
     where name = ${name}`
-  if (known === undefined) {
-    const made = await sql`
+  if (existing === undefined) {
+    const created = await sql`
       insert into recurring_work (name, due_at) values (${name}, now() + ${first_after_s} * interval '1 second')
       on conflict do nothing`
-    if (made.count === 0 || first_after_s > 0) return undefined
-  } else if (!known.due) return undefined
+    if (created.count === 0 || first_after_s > 0) return undefined
+  } else if (!existing.due) return undefined
   const [run] = await sql<Run[]>`
     update recurring_work set lease_token = gen_random_uuid(), started_at = now(), worker = ${PROCESS_NAME},
       lease_until = now() + ${RUN_LEASE_S} * interval '1 second'
@@ -49,7 +49,7 @@ export async function beginRun(
  * Does a run if one is due, and nothing otherwise. A run that rejects is recorded as failed, and is due again when its
  * lease would have lapsed.
  */
-export async function inRun<T>(
+export async function runIfDue<T>(
   sql: Sql,
   name: string,
   work: (run: Run) => Promise<T>,
@@ -104,7 +104,7 @@ export async function failRun(
   await sql`
     update recurring_work set lease_token = null, lease_until = null,
       position = ${position === undefined ? sql`position` : sql.json(position)},
-      failure = ${reason.slice(0, LONGEST_REASON)}, failing_since = coalesce(failing_since, started_at),
+      failure = ${reason.slice(0, MAX_FAILURE_LENGTH)}, failing_since = coalesce(failing_since, started_at),
       failed_runs = failed_runs + 1, due_at = now() + ${next_s} * interval '1 second'
     where name = ${run.name} and lease_token = ${run.token} and lease_until > now()`
 }
@@ -115,7 +115,7 @@ export async function recordRun(
   name: string,
   { failure, duration_ms, next_s }: { failure: string | null; duration_ms: number; next_s: number },
 ): Promise<void> {
-  const reason = failure?.slice(0, LONGEST_REASON) ?? null
+  const reason = failure?.slice(0, MAX_FAILURE_LENGTH) ?? null
   const failed = reason !== null
   await sql`
     insert into recurring_work as w

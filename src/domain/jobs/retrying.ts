@@ -4,21 +4,21 @@ import type { Sql } from '#core/db.ts'
 import { JOB_NAMES, JOB_NAMES_OF } from '#jobs/index.ts'
 
 /** Counting stops here, for each name. */
-const MOST_RETRYING = 10_000
+const MAX_RETRYING = 10_000
 
 /** `oldest_s`: for how long the attempts of one have failed, the longest; 0: there is none. */
-export type Retrying = { retrying: number; oldest_s: number }
+export type RetryingCount = { retrying: number; oldest_s: number }
 
 /** How many jobs of each name are retried; names without any are left out. */
-export async function findRetrying(sql: Sql): Promise<Map<string, Retrying>> {
-  const rows = await sql<(Retrying & { name: string })[]>`
-    select asked.name, counted.retrying, floor(extract(epoch from now() - counted.since))::integer as oldest_s
-    from unnest(${[...JOB_NAMES]}::text[]) as asked(name)
+export async function findRetrying(sql: Sql): Promise<Map<string, RetryingCount>> {
+  const rows = await sql<(RetryingCount & { name: string })[]>`
+    select requested.name, counted.retrying, floor(extract(epoch from now() - counted.since))::integer as oldest_s
+    from unnest(${[...JOB_NAMES]}::text[]) as requested(name)
     cross join lateral (
       select count(*) as retrying, min(failing_since) as since from (
         select j.failing_since from jobs j
-        where j.name = asked.name and j.finished_at is null and j.failing_since is not null
-        order by j.failing_since limit ${MOST_RETRYING}
+        where j.name = requested.name and j.finished_at is null and j.failing_since is not null
+        order by j.failing_since limit ${MAX_RETRYING}
       ) j
     ) counted
     where counted.retrying > 0`
@@ -26,13 +26,13 @@ export async function findRetrying(sql: Sql): Promise<Map<string, Retrying>> {
 }
 
 /** How many jobs of each queue are retried. */
-export async function findRetryingOfQueues(sql: Sql): Promise<Map<QueueName, Retrying>> {
+export async function findRetryingOfQueues(sql: Sql): Promise<Map<QueueName, RetryingCount>> {
   const found = await findRetrying(sql)
   return new Map(QUEUES.map((queue) => [queue, retryingOf(found, JOB_NAMES_OF.get(queue) ?? [])]))
 }
 
 /** Those of these names together. */
-export function retryingOf(found: Map<string, Retrying>, names: readonly string[]): Retrying {
+export function retryingOf(found: Map<string, RetryingCount>, names: readonly string[]): RetryingCount {
   const rows = names.flatMap((name) => found.get(name) ?? [])
   return {
     retrying: rows.reduce((sum, { retrying }) => sum + retrying, 0),

@@ -40,17 +40,17 @@ export type FailedRow = {
 }
 
 /**
- * The fence. It is the first part of a settling statement: `held` has the settlements whose lease is still ours, with
+ * The fence. It is the first part of a settling statement: `fenced` has the settlements whose lease is still ours, with
  * their rows locked. Every later part selects from it, so that a job whose lease was lost changes nothing. `change`
  * is for the parts of the noun. The rows are looked up one by one, in order (`lateral`): no plan can scan for them,
  * and no two batches can deadlock over them.
  */
-export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Json })[]): Fragment {
+export function fencing(sql: Sql | Tx, settlements: (Settlement & { change?: Json })[]): Fragment {
   return sql`
-    held as (
+    fenced as (
       select s.*, j.*,
-        s.state in ('ready', 'unknown') as comes_again,
-        s.state in ('succeeded', 'failed', 'discarded') as over
+        s.state in ('ready', 'unknown') as continues,
+        s.state in ('succeeded', 'failed', 'discarded') as is_final
       from (
         select * from jsonb_to_recordset(${sql.json(settlements)}) as s(
           job_id uuid, lease_token uuid, state text, outcome text, error jsonb, delay_ms float8,
@@ -60,7 +60,7 @@ export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
       ) s
       cross join lateral (
         select j.tenant_id, j.request_id, j.attempt, j.worker, j.started_at, j.generation, j.key, j.first_sent_at,
-          j.last_sent_at, j.provider_reference as known_reference,
+          j.last_sent_at, j.provider_reference as stored_reference,
           -- Only this attempt can have sent the call, and it did not.
           (s.unsent and j.first_sent_at = j.last_sent_at and not j.in_doubt) is true as never_sent
         from jobs j
@@ -71,56 +71,56 @@ export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
 }
 
 /**
- * The last parts of a settling statement: they update the rows of the jobs that are `held` and record the attempts
+ * The last parts of a settling statement: they update the rows of the jobs that are `fenced` and record the attempts
  * that did not end their job (for a rotation with the key that was used up). The part `job` has `id, state`.
  * `delay_ms`: the delay until the next attempt, where the statement itself computes it.
  */
-export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`held.delay_ms`): Fragment {
+export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`fenced.delay_ms`): Fragment {
   return sql`
     attempt as (
       insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error,
         generation, key, first_sent_at, last_sent_at, provider_reference)
-      select held.tenant_id, held.job_id, held.attempt, held.worker, held.started_at, clock_timestamp(), held.outcome,
-        held.error, used_up.*
-      from held left join lateral (
-        select held.generation, held.key, held.first_sent_at, held.last_sent_at,
-          coalesce(held.provider_reference, held.known_reference)
-      ) used_up on held.rotate
-      where held.comes_again
+      select fenced.tenant_id, fenced.job_id, fenced.attempt, fenced.worker, fenced.started_at, clock_timestamp(), fenced.outcome,
+        fenced.error, previous_call.*
+      from fenced left join lateral (
+        select fenced.generation, fenced.key, fenced.first_sent_at, fenced.last_sent_at,
+          coalesce(fenced.provider_reference, fenced.stored_reference)
+      ) previous_call on fenced.rotate
+      where fenced.continues
     ), job as (
-      update jobs j set state = held.state, last_error = held.error,
-        lease_token = case when held.state = 'running' then j.lease_token end,
-        lease_until = case when held.state = 'running' then j.lease_until end,
-        run_at = case when not held.comes_again then j.run_at
+      update jobs j set state = fenced.state, last_error = fenced.error,
+        lease_token = case when fenced.state = 'running' then j.lease_token end,
+        lease_until = case when fenced.state = 'running' then j.lease_until end,
+        run_at = case when not fenced.continues then j.run_at
           else coalesce(now() + ${delay_ms} * interval '1 millisecond', 'infinity') end,
-        rung_at = case when not held.comes_again then j.rung_at end,
-        worker = case when not held.comes_again then j.worker end,
-        started_at = case when not held.comes_again then j.started_at end,
-        outcome = case when held.over then held.outcome end,
-        max_attempts = j.max_attempts + held.forgive::integer,
-        failures = case when held.outcome in ('retry', 'ambiguous') then j.failures + 1
-          when held.outcome in ('returned', 'misconfigured') or held.state = 'running' then j.failures else 0 end,
-        failing_since = case when held.failing then coalesce(j.failing_since, now())
-          when held.failing is null then j.failing_since end,
-        unknown_since = case when held.state = 'unknown' then coalesce(j.unknown_since, now())
-          when not held.rotate then j.unknown_since end,
-        finished_at = case when held.over then now() end,
-        generation = j.generation + held.rotate::integer,
-        key = case when held.rotate then j.id || ':' || j.generation + 1 else j.key end,
-        first_sent_at = case when not (held.rotate or held.never_sent) then j.first_sent_at end,
-        last_sent_at = case when not (held.rotate or held.never_sent) then j.last_sent_at end,
-        sent_with = case when not (held.rotate or held.never_sent) then j.sent_with end,
-        absent_since = case when held.absent then coalesce(j.absent_since, now())
-          when not held.rotate then j.absent_since end,
+        wakeup_sent_at = case when not fenced.continues then j.wakeup_sent_at end,
+        worker = case when not fenced.continues then j.worker end,
+        started_at = case when not fenced.continues then j.started_at end,
+        outcome = case when fenced.is_final then fenced.outcome end,
+        max_attempts = j.max_attempts + fenced.forgive::integer,
+        failures = case when fenced.outcome in ('retry', 'ambiguous') then j.failures + 1
+          when fenced.outcome in ('returned', 'misconfigured') or fenced.state = 'running' then j.failures else 0 end,
+        failing_since = case when fenced.failing then coalesce(j.failing_since, now())
+          when fenced.failing is null then j.failing_since end,
+        unknown_since = case when fenced.state = 'unknown' then coalesce(j.unknown_since, now())
+          when not fenced.rotate then j.unknown_since end,
+        finished_at = case when fenced.is_final then now() end,
+        generation = j.generation + fenced.rotate::integer,
+        key = case when fenced.rotate then j.id || ':' || j.generation + 1 else j.key end,
+        first_sent_at = case when not (fenced.rotate or fenced.never_sent) then j.first_sent_at end,
+        last_sent_at = case when not (fenced.rotate or fenced.never_sent) then j.last_sent_at end,
+        sent_with = case when not (fenced.rotate or fenced.never_sent) then j.sent_with end,
+        absent_since = case when fenced.absent then coalesce(j.absent_since, now())
+          when not fenced.rotate then j.absent_since end,
         -- An attempt that does not say that it sent nothing may have reached the provider.
-        in_doubt = not held.rotate
-          and (j.in_doubt or (held.comes_again and not held.unsent and j.operation is not null)),
-        refused_since = case when held.unsent and held.outcome = 'retry' then coalesce(j.refused_since, now())
-          when held.unsent and held.outcome = 'returned' then j.refused_since end,
-        provider_reference = case when not held.rotate then coalesce(held.provider_reference, j.provider_reference) end,
-        -- Once the call is over its tokens are no longer needed.
-        request = case when held.over and j.request ? 'sealed' then j.request - 'sealed' else j.request end
-      from held where j.id = held.job_id
+        in_doubt = not fenced.rotate
+          and (j.in_doubt or (fenced.continues and not fenced.unsent and j.operation is not null)),
+        refused_since = case when fenced.unsent and fenced.outcome = 'retry' then coalesce(j.refused_since, now())
+          when fenced.unsent and fenced.outcome = 'returned' then j.refused_since end,
+        provider_reference = case when not fenced.rotate then coalesce(fenced.provider_reference, j.provider_reference) end,
+        -- Once the call is is_final its tokens are no longer needed.
+        request = case when fenced.is_final and j.request ? 'sealed' then j.request - 'sealed' else j.request end
+      from fenced where j.id = fenced.job_id
       returning j.id, j.state
     )`
 }
@@ -128,6 +128,6 @@ export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`held.delay_ms`
 /** Settles attempts that change nothing but the job. Returns the ids of the jobs whose lease was still ours. */
 export async function settleJobs(sql: Sql | Tx, settlements: Settlement[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
-    with ${holding(sql, settlements)}, ${finishing(sql)} select id from job`
+    with ${fencing(sql, settlements)}, ${finishing(sql)} select id from job`
   return new Set(rows.map((row) => row.id))
 }

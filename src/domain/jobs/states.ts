@@ -8,8 +8,8 @@ export type JobState = { id: string; state: string; last_error: Settlement['erro
 export async function findJobStates(sql: Sql, ids: string[]): Promise<JobState[]> {
   const found = await sql<JobState[]>`select id, state, last_error from jobs where id = any(${ids}::uuid[])`
   if (found.length === ids.length) return found
-  const known = new Set(found.map(({ id }) => id))
-  const old = ids.filter((id) => !known.has(id))
+  const found_ids = new Set(found.map(({ id }) => id))
+  const old = ids.filter((id) => !found_ids.has(id))
   return [
     ...found,
     ...(await sql<JobState[]>`select id, state, last_error from job_history where id = any(${old}::uuid[])`),

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { countryCode } from '#core/countries.ts'
 import { timestamp } from '#core/time.ts'
-import { idFields, keyField, lastFields } from '../fields.ts'
+import { idFields, keyField, trailingFields } from '../fields.ts'
 import { latestVerificationStatus } from '../verifications/latest.ts'
 
 /** A merchant in answers and events. */
@@ -31,7 +31,7 @@ export const merchantSchema = z
     archived_at: timestamp
       .nullable()
       .meta({ description: 'When it was archived; null if it has not been.', example: null }),
-    ...lastFields('merchants'),
+    ...trailingFields('merchants'),
   })
   .meta({ id: 'Merchant', description: 'A merchant: somebody you take payments for.' })
 

@@ -3,15 +3,15 @@ import type { Channel } from '#core/addresses.ts'
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql } from '#core/db.ts'
 import type { MessageFailure } from '#core/outcome.ts'
-import { announce } from '../events.ts'
+import { insertEvents } from '../events.ts'
 import { messageColumns } from './find.ts'
 import type { MessageStatus, StoredRecipient } from './message.ts'
-import { awaitsAnother } from './subject.ts'
+import { awaitsRetry } from './resource.ts'
 
 export type MessageToBegin = { job_id: string; lease_token: string; tenant_id: string; message_id: string }
 
 /** What a message says by itself of how it stands. */
-export type StandingMessage = {
+export type MessageState = {
   status: MessageStatus
   provider_reference: string | null
   failure: MessageFailure | null
@@ -19,15 +19,15 @@ export type StandingMessage = {
 }
 
 /** A message as its job finds it, with all that is needed to send it or to look for it. */
-export type BegunMessage = StandingMessage & {
+export type MessageToSend = MessageState & {
   /** It may be sent now, once; else its status says why not. */
-  begun: boolean
+  may_send: boolean
   /** Sealed. */
   envelope: string
   /** Sealed; null once it is erased. */
   content: string | null
   /** When it was to go, in Unix time. */
-  wanted_s: number
+  scheduled_s: number
   /** The domains that its tenant may write email from; null: those of the installation. */
   email_domains: string[] | null
 }
@@ -42,10 +42,10 @@ export type BegunMessage = StandingMessage & {
 export async function beginMessages(
   sql: Sql,
   messages: MessageToBegin[],
-): Promise<Map<string, BegunMessage>> {
+): Promise<Map<string, MessageToSend>> {
   const items = messages.map((message) => ({ ...message, event_id: newId() }))
-  const rows = await sql<(BegunMessage & { job_id: string })[]>`
-    with held as (
+  const rows = await sql<(MessageToSend & { job_id: string })[]>`
+    with fenced as (
       select l.* from (
         select * from jsonb_to_recordset(${sql.json(items)}) as l(
           job_id uuid, lease_token uuid, tenant_id uuid, message_id uuid, event_id uuid)
@@ -55,37 +55,37 @@ export async function beginMessages(
         select from jobs j where j.id = l.job_id and j.lease_token = l.lease_token and j.lease_until > now() for update
       ) j
     ), locked as (
-      select h.job_id, h.event_id, m.*, m.status in ('scheduled', 'queued') as is_first,
+      select h.job_id, h.event_id, m.*, m.status in ('scheduled', 'queued') as is_first_send,
         m.status in ('scheduled', 'queued') or (m.status in ('sent', 'delivered', 'undelivered')
-          and ${awaitsAnother(sql, 'm')}) as begun
-      from (select * from held order by tenant_id, message_id) h
+          and ${awaitsRetry(sql, 'm')}) as may_send
+      from (select * from fenced order by tenant_id, message_id) h
       cross join lateral (
         select * from messages m where m.tenant_id = h.tenant_id and m.id = h.message_id for update
       ) m
-    ), looked as (${checkingSuppressions(sql)}), m as (
-      update messages m set recipients = looked.recipients,
-        status = case when not looked.is_first then m.status when looked.open > 0 then 'sending'
-          when looked.refused is null then 'suppressed' else 'failed' end,
+    ), checked as (${checkingSuppressions(sql)}), m as (
+      update messages m set recipients = checked.recipients,
+        status = case when not checked.is_first_send then m.status when checked.open > 0 then 'sending'
+          when checked.refused is null then 'suppressed' else 'failed' end,
         -- Of those whom it did not reach before, the others are suppressed by now.
-        failure = case when looked.is_first and looked.open = 0 and looked.refused is not null
-          then jsonb_build_object('code', 'recipient_refused', 'message', coalesce(looked.refused ->> 'message', ''),
-            'provider_code', looked.refused -> 'code') else m.failure end,
+        failure = case when checked.is_first_send and checked.open = 0 and checked.refused is not null
+          then jsonb_build_object('code', 'recipient_refused', 'message', coalesce(checked.refused ->> 'message', ''),
+            'provider_code', checked.refused -> 'code') else m.failure end,
         begun_at = clock_timestamp(), updated_at = clock_timestamp()
-      from looked where m.tenant_id = looked.tenant_id and m.id = looked.id
-      returning m.*, looked.event_id, looked.is_first, looked.settled, looked.open as left_to_send
-    ), event as (${announce(
+      from checked where m.tenant_id = checked.tenant_id and m.id = checked.id
+      returning m.*, checked.event_id, checked.is_first_send, checked.settled, checked.open as recipients_left
+    ), event as (${insertEvents(
       sql,
       'message',
       sql`
       select ${messageColumns(sql, [])}, event_id,
-        case when is_first then 'message.' || status else 'message.recipients_settled' end as event,
-        case when is_first then recipients else settled end as recipients
-      from m where case when is_first then status in ('suppressed', 'failed') else settled is not null end`,
+        case when is_first_send then 'message.' || status else 'message.recipients_settled' end as event,
+        case when is_first_send then recipients else settled end as recipients
+      from m where case when is_first_send then status in ('suppressed', 'failed') else settled is not null end`,
     )})
-    select l.job_id, l.begun and m.left_to_send > 0 as begun, coalesce(m.status, l.status) as status, l.envelope,
+    select l.job_id, l.may_send and m.recipients_left > 0 as may_send, coalesce(m.status, l.status) as status, l.envelope,
       l.content, coalesce(m.recipients, l.recipients) as recipients, l.provider_reference,
       coalesce(m.failure, l.failure) as failure,
-      extract(epoch from coalesce(l.send_at, l.created_at))::float8 as wanted_s,
+      extract(epoch from coalesce(l.send_at, l.created_at))::float8 as scheduled_s,
       (select t.email_domains from tenants t where t.id = l.tenant_id and l.channel = 'email') as email_domains
     from locked l left join m on m.tenant_id = l.tenant_id and m.id = l.id`
   return new Map(rows.map(({ job_id, ...message }) => [job_id, message]))
@@ -97,7 +97,7 @@ export async function beginMessages(
  */
 function checkingSuppressions(sql: Sql): Fragment {
   return sql`
-    select l.tenant_id, l.id, l.event_id, l.is_first, r.*
+    select l.tenant_id, l.id, l.event_id, l.is_first_send, r.*
     from locked l
     cross join lateral (
       select jsonb_agg(
@@ -119,15 +119,15 @@ function checkingSuppressions(sql: Sql): Fragment {
           and s.deleted_at is null and e.recipient ->> 'status' is null limit 1
       ) s on true
     ) r
-    where l.begun`
+    where l.may_send`
 }
 
 /** A message as it stands now; undefined when there is none. */
-export async function findStandingMessage(
+export async function findMessageState(
   sql: Sql,
   { tenant_id, message_id }: { tenant_id: string; message_id: string },
-): Promise<(StandingMessage & { channel: Channel }) | undefined> {
-  const [row] = await sql<(StandingMessage & { channel: Channel })[]>`
+): Promise<(MessageState & { channel: Channel }) | undefined> {
+  const [row] = await sql<(MessageState & { channel: Channel })[]>`
     select channel, status, provider_reference, failure, recipients from messages
     where tenant_id = ${tenant_id} and id = ${message_id}`
   return row

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { bareAddress } from '#core/addresses.ts'
 import type { Vault } from '#core/secrets.ts'
-import type { Subject } from '../subject.ts'
+import type { Resource } from '../resource.ts'
 import {
   messageContent,
   messageEnvelope,
@@ -12,7 +12,7 @@ import {
   storedRecipient,
   type MessageEnvelope,
 } from './message.ts'
-import { messagePlace } from './sealed.ts'
+import { messageContext } from './sealed.ts'
 
 /** What an event stores: of its recipients the hashes, with the outcome of each. */
 export const storedMessageSchema = messageRowSchema.extend({ recipients: z.array(storedRecipient) })
@@ -41,7 +41,7 @@ export const messageCompletion = {
     if (channel === 'sms') return { ...envelope, to: envelope.to[0]!, recipients: null, body }
     return { ...envelope, recipients: recipientsOf(row.recipients, envelope, stored), body }
   },
-} as const satisfies Subject['completes']
+} as const satisfies Resource['completion']
 
 function openPart<Part>(
   vault: Vault,
@@ -50,20 +50,20 @@ function openPart<Part>(
   sealed: string,
   schema: z.ZodType<Part>,
 ): Part {
-  return schema.parse(JSON.parse(vault.open(sealed, messagePlace(tenant_id, id, column))))
+  return schema.parse(JSON.parse(vault.open(sealed, messageContext(tenant_id, id, column))))
 }
 
 /** The recipients that an event has stored, by their addresses. */
 function recipientsOf(
-  of_row: { address: string }[],
+  row_recipients: { address: string }[],
   envelope: MessageEnvelope,
   stored: unknown,
 ): EventRecipients {
   const { recipients } = storedMessageSchema.pick({ recipients: true }).parse(stored)
   const addresses = recipientAddresses(envelope)
-  const places = new Map(of_row.map(({ address }, nth) => [address, nth]))
+  const indexes = new Map(row_recipients.map(({ address }, nth) => [address, nth]))
   return recipients.map(({ address: hash, status, code, message }) => {
-    const address = bareAddress(addresses[places.get(hash)!]!)
+    const address = bareAddress(addresses[indexes.get(hash)!]!)
     return { address, status, code, message }
   })
 }

@@ -1,11 +1,11 @@
 // Reads messages: lists, single ones with their jobs, and those that a key protects.
 import type { Channel } from '#core/addresses.ts'
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
-import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import { findByKeys, type KeyedResource, type KeyOnRoute } from '../idempotency.ts'
+import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
-import { isOpenStatus, messageRowSchema, type MessageRow, type MessageStatus } from './message.ts'
-import { isOpenMessage } from './subject.ts'
+import { isOpenMessageStatus, messageRowSchema, type MessageRow, type MessageStatus } from './message.ts'
+import { isOpenMessage } from './resource.ts'
 
 export type MessageFilters = ListPage & {
   channel?: Channel | undefined
@@ -21,8 +21,8 @@ export async function listMessages(
   { channel, status, terms, ...page }: MessageFilters,
 ): Promise<MessageRow[]> {
   // Only filters with an index of their own change the text of the statement.
-  const open = status !== undefined && isOpenStatus(status)
-  const ended_badly = status !== undefined && !open && !ENDED_WELL.includes(status)
+  const open = status !== undefined && isOpenMessageStatus(status)
+  const ended_badly = status !== undefined && !open && !SUCCESS_STATUSES.includes(status)
   return await sql<MessageRow[]>`
     select ${messageColumns(sql, ['envelope', 'recipients'])}, null as content from messages
     where tenant_id = ${tenant_id} and ${createdWithin(sql, page)}
@@ -33,24 +33,27 @@ export async function listMessages(
     order by created_at desc limit ${page.limit}`
 }
 
-const ENDED_WELL: MessageStatus[] = ['sent', 'delivered', 'received']
+const SUCCESS_STATUSES: MessageStatus[] = ['sent', 'delivered', 'received']
 
-/** Messages with the jobs that were asked for, in the order of `asked`. */
-export async function findMessages(sql: Sql, asked: AskedFor[]): Promise<(Found<MessageRow> | undefined)[]> {
-  return await findWithJobs<MessageRow>(sql, 'message', wholeMessage(sql), asked)
+/** Messages with the jobs that were asked for, in the order of `requested`. */
+export async function findMessages(
+  sql: Sql,
+  requested: RequestedRow[],
+): Promise<(ResourceWithJob<MessageRow> | undefined)[]> {
+  return await findWithJobs<MessageRow>(sql, 'message', allMessageColumns(sql), requested)
 }
 
 /** The message that was canceled with this key, or undefined. */
-export async function findProtectedMessage(
+export async function findMessageByKey(
   sql: Sql,
-  sent: SentKey,
-): Promise<Protected<MessageRow> | undefined> {
-  const [found] = await findProtected<MessageRow>(sql, 'message', wholeMessage(sql), [sent])
+  key: KeyOnRoute,
+): Promise<KeyedResource<MessageRow> | undefined> {
+  const [found] = await findByKeys<MessageRow>(sql, 'message', allMessageColumns(sql), [key])
   return found
 }
 
 /** The columns of a row as it is read whole. */
-export function wholeMessage(sql: Sql): Fragment {
+export function allMessageColumns(sql: Sql): Fragment {
   return messageColumns(sql, ['envelope', 'content', 'recipients'])
 }
 

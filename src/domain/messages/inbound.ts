@@ -3,7 +3,7 @@
 import { hkdfSync } from 'node:crypto'
 import { z } from 'zod'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
-import { createVault, type SealedPlace, type Vault } from '#core/secrets.ts'
+import { createVault, type SealingContext, type Vault } from '#core/secrets.ts'
 
 /** What stands in a message that somebody sent us. */
 export const inboundText = z.object({ from: z.string(), to: z.string(), body: z.string() })
@@ -16,6 +16,6 @@ export function createInboundVault(address_key: string): Vault {
 }
 
 /** The place of the text in its notification. */
-export function inboundPlace(notification_id: string): SealedPlace {
+export function inboundTextContext(notification_id: string): SealingContext {
   return { tenant_id: SYSTEM_TENANT_ID, table: 'notifications', row: notification_id, column: 'text' }
 }

@@ -4,7 +4,7 @@ import { CHANNELS } from '#core/addresses.ts'
 import { EMAIL, SMS } from '#core/config/providers.ts'
 import { MESSAGE_FAILURES } from '#core/outcome.ts'
 import { timestamp } from '#core/time.ts'
-import { idFields, keyField, lastFields } from '../fields.ts'
+import { idFields, keyField, trailingFields } from '../fields.ts'
 
 /** The channel of a message, as a field and as a filter. */
 export const messageChannel = z
@@ -34,7 +34,7 @@ export const messageStatus = z.enum(MESSAGE_STATUSES).meta({
 export type MessageStatus = z.output<typeof messageStatus>
 
 /** Whether nothing of a message of this status is settled yet. */
-export const isOpenStatus = (status: MessageStatus): boolean =>
+export const isOpenMessageStatus = (status: MessageStatus): boolean =>
   (OPEN_MESSAGE_STATUSES as readonly MessageStatus[]).includes(status)
 
 const recipientStatus = z.enum(['accepted', 'refused', 'bounced', 'suppressed', 'delivered']).meta({
@@ -116,7 +116,7 @@ export const messageRowSchema = z.object({
   redacted_at: timestamp
     .nullable()
     .meta({ description: 'When its text and attachments were erased.', example: null }),
-  ...lastFields('messages'),
+  ...trailingFields('messages'),
 })
 
 const text = (description: string, example: string | null) =>
@@ -233,7 +233,7 @@ export function recipientAddresses({ to, cc, bcc }: MessageEnvelope): string[] {
 }
 
 /** The provider of each channel. */
-export const PROVIDER_OF = { email: EMAIL.provider, sms: SMS.provider } as const
+export const CHANNEL_PROVIDERS = { email: EMAIL.provider, sms: SMS.provider } as const
 
 /** The events of messages, by the word after `message.`, each with its meaning. */
 export const MESSAGE_EVENTS = {

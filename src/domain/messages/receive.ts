@@ -3,9 +3,9 @@
 import type { Channel } from '#core/addresses.ts'
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql } from '#core/db.ts'
-import { announce } from '../events.ts'
-import { finishing, holding, type Settlement } from '../jobs/settle.ts'
-import { suppressing, type SuppressionOf } from '../suppressions/settle.ts'
+import { insertEvents } from '../events.ts'
+import { finishing, fencing, type Settlement } from '../jobs/settle.ts'
+import { suppressing, type NewSuppression } from '../suppressions/settle.ts'
 import type { MessageRequest } from './request.ts'
 
 /**
@@ -13,7 +13,7 @@ import type { MessageRequest } from './request.ts'
  * number.
  */
 export type ReceivedMessage = { tenant_id: string; message_id: string } & Pick<
-  SuppressionOf,
+  NewSuppression,
   'suppression_id' | 'sealed'
 > & {
     /** Null where the text was not kept, or is not for this tenant. */
@@ -47,45 +47,45 @@ export type InboundSettlement = Settlement & {
  * whose lease was still ours.
  */
 export async function settleInbound(sql: Sql, settlements: InboundSettlement[]): Promise<Set<string>> {
-  await noteWords(sql, settlements)
+  await recordOptWords(sql, settlements)
   const opted_out = sql`
     select tenant_id, suppression_id, event_id as suppression_event_id, channel, address, sealed,
       'opt_out' as reason, message_id, received_at as happened_at
-    from word where opts_out`
-  const announced = sql`
+    from opt_word where opts_out`
+  const new_events = sql`
     select r.*, t.received_event_id as event_id, 'message.received' as event
-    from received r join of_tenant t on t.tenant_id = r.tenant_id and t.reference = r.provider_reference`
+    from received r join per_tenant t on t.tenant_id = r.tenant_id and t.reference = r.provider_reference`
   const rows = await sql<{ id: string }[]>`
-    with ${holding(sql, settlements.map(changeOf))},
-    told as (
-      select c.* from held cross join lateral jsonb_to_record(held.change) as c(
+    with ${fencing(sql, settlements.map(changeOf))},
+    inbound as (
+      select c.* from fenced cross join lateral jsonb_to_record(fenced.change) as c(
         notification_id uuid, provider text, received_at timestamptz, channel text, address text, received_by text,
         reference text, opts_out boolean, tenants jsonb)
-    ), of_tenant as (
-      select told.notification_id, told.provider, told.received_at, told.channel, told.address, told.received_by,
-        told.reference, told.opts_out, t.*
-      from told cross join lateral jsonb_to_recordset(told.tenants) as t(
+    ), per_tenant as (
+      select inbound.notification_id, inbound.provider, inbound.received_at, inbound.channel, inbound.address, inbound.received_by,
+        inbound.reference, inbound.opts_out, t.*
+      from inbound cross join lateral jsonb_to_recordset(inbound.tenants) as t(
         tenant_id uuid, message_id uuid, suppression_id uuid, sealed text, event_id uuid, received_event_id uuid,
         received jsonb)
-    ), word as (
-      -- Locked: a later word waits until this one is settled, and then sees what it has done.
-      select t.* from (select * from of_tenant order by tenant_id, address) t
+    ), opt_word as (
+      -- Locked: a later opt_word waits until this one is settled, and then sees what it has done.
+      select t.* from (select * from per_tenant order by tenant_id, address) t
       cross join lateral (
-        select from last_opt_words w where w.tenant_id = t.tenant_id and w.channel = t.channel
+        select from latest_opt_outs w where w.tenant_id = t.tenant_id and w.channel = t.channel
           and w.address = t.address and w.fact_id = t.notification_id
         for update
       ) w
     ),
     ${suppressing(sql, opted_out)},
-    lifted as (${lifting(sql)}),
-    lifted_event as (${announce(sql, 'suppression', sql`select *, 'suppression.deleted' as event from lifted`)}),
-    received as (${receiving(sql)}),
-    received_event as (${announce(sql, 'message', announced)}),
+    lifted as (${liftingSuppressions(sql)}),
+    lifted_event as (${insertEvents(sql, 'suppression', sql`select *, 'suppression.deleted' as event from lifted`)}),
+    received as (${insertingMessages(sql)}),
+    received_event as (${insertEvents(sql, 'message', new_events)}),
     notification as (
-      update notifications n set state = case when told.tenants = '[]' then 'ignored' else 'applied' end,
-        applied_at = clock_timestamp(), reason = case when told.tenants = '[]' then n.reason end, parked_at = null,
+      update notifications n set state = case when inbound.tenants = '[]' then 'ignored' else 'applied' end,
+        applied_at = clock_timestamp(), reason = case when inbound.tenants = '[]' then n.reason end, parked_at = null,
         payload = n.payload - 'text'
-      from told where n.id = told.notification_id
+      from inbound where n.id = inbound.notification_id
     ),
     ${finishing(sql)}
     select id from job`
@@ -123,10 +123,10 @@ function changeOf(inbound: InboundSettlement) {
 }
 
 /** Lifts what an earlier opt-out word has suppressed. */
-function lifting(sql: Sql): Fragment {
+function liftingSuppressions(sql: Sql): Fragment {
   return sql`
     update suppressions s set deleted_at = clock_timestamp(), updated_at = clock_timestamp()
-    from word t
+    from opt_word t
     where not t.opts_out and s.tenant_id = t.tenant_id and s.channel = t.channel and s.address = t.address
       and s.reason = 'opt_out' and s.deleted_at is null
       and coalesce(s.happened_at, s.created_at) <= t.received_at
@@ -134,7 +134,7 @@ function lifting(sql: Sql): Fragment {
 }
 
 /** Writes the message for each tenant that gets one. */
-function receiving(sql: Sql): Fragment {
+function insertingMessages(sql: Sql): Fragment {
   return sql`
     insert into messages (tenant_id, id, channel, status, envelope, content, sender, recipients, terms, provider,
       provider_reference, segments, encoding)
@@ -142,7 +142,7 @@ function receiving(sql: Sql): Fragment {
       jsonb_build_array(jsonb_build_object(
         'address', t.received_by, 'status', null, 'code', null, 'message', null)),
       r.terms, t.provider, t.reference, r.segments, r.encoding
-    from of_tenant t
+    from per_tenant t
     cross join lateral jsonb_to_record(t.received) as r(
       message_id uuid, envelope text, content text, terms text[], segments integer, encoding text)
     where r.message_id is not null
@@ -155,23 +155,24 @@ function receiving(sql: Sql): Fragment {
  * Notes the words as the last of their numbers, unless a later one is known. By itself, so that what settles them sees
  * all that was done by the words before, for which it has waited.
  */
-async function noteWords(sql: Sql, settlements: InboundSettlement[]): Promise<void> {
-  const words = settlements.flatMap(({ notification_id: fact_id, received_at, channel, address, ...word }) =>
-    word.opts_out === null
-      ? []
-      : word.tenants.map(({ tenant_id }) => ({
-          tenant_id,
-          channel,
-          address,
-          opts_out: word.opts_out,
-          received_at,
-          fact_id,
-        })),
+async function recordOptWords(sql: Sql, settlements: InboundSettlement[]): Promise<void> {
+  const opt_words = settlements.flatMap(
+    ({ notification_id: fact_id, received_at, channel, address, ...opt_word }) =>
+      opt_word.opts_out === null
+        ? []
+        : opt_word.tenants.map(({ tenant_id }) => ({
+            tenant_id,
+            channel,
+            address,
+            opts_out: opt_word.opts_out,
+            received_at,
+            fact_id,
+          })),
   )
-  if (words.length === 0) return
+  if (opt_words.length === 0) return
   await sql`
-    insert into last_opt_words as w (tenant_id, channel, address, opts_out, received_at, fact_id)
-    select * from jsonb_to_recordset(${sql.json(words)}) as a(
+    insert into latest_opt_outs as w (tenant_id, channel, address, opts_out, received_at, fact_id)
+    select * from jsonb_to_recordset(${sql.json(opt_words)}) as a(
       tenant_id uuid, channel text, address text, opts_out boolean, received_at timestamptz, fact_id uuid)
     order by tenant_id, channel, address
     on conflict (tenant_id, channel, address) do update

@@ -4,14 +4,14 @@ import type { Channel } from '#core/addresses.ts'
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
 import { sendEmail, sendSms } from '#jobs/messages.ts'
-import { announce, type EventType } from '../events.ts'
-import { isKnown, jobRequestColumns, remember, type JobRequest } from '../idempotency.ts'
+import { insertEvents, type EventType } from '../events.ts'
+import { isKeyUsed, jobRequestColumns, storeKeys, type JobRequest } from '../idempotency.ts'
 import { messageColumns } from './find.ts'
-import { counting, type MessageLimit, type MessageLimits } from './limits.ts'
-import { PROVIDER_OF, type MessageRow } from './message.ts'
+import { countingMessages, type MessageLimit, type MessageLimits } from './limits.ts'
+import { CHANNEL_PROVIDERS, type MessageRow } from './message.ts'
 
 /** So many days ahead a message may be scheduled. */
-export const MOST_DAYS_AHEAD = 30
+export const MAX_DAYS_AHEAD = 30
 const JOBS = { email: sendEmail, sms: sendSms }
 
 export type MessageRequest = JobRequest & {
@@ -35,16 +35,16 @@ export type MessageRequest = JobRequest & {
   metadata: Json
 }
 
-export type MessageJudgement =
-  | { became: 'known' | 'send_at' }
+export type MessageResult =
+  | { result: 'key_used' | 'send_at' }
   /** `address`: the hash of the destination that had too many. */
-  | { became: MessageLimit; address: string | null; retry_after_s: number }
+  | { result: MessageLimit; address: string | null; retry_after_s: number }
   /** As it was accepted, without the sealed parts. */
-  | { became: 'accepted'; message: Omit<MessageRow, 'envelope' | 'content'> }
+  | { result: 'accepted'; message: Omit<MessageRow, 'envelope' | 'content'> }
 
 /**
  * Accepts messages of one channel and asks for their jobs; a scheduled one's is due at its time, and one whose
- * recipients are all suppressed gets none. Returns what became of each, in their order: `known` by its key, or refused
+ * recipients are all suppressed gets none. Returns what became of each, in their order: `key_used` by its key, or refused
  * for its `send_at` or by a limit. Throws a unique violation when a key is used by another request at the same moment;
  * nothing was written then.
  */
@@ -53,86 +53,86 @@ export async function requestMessages(
   channel: Channel,
   limits: MessageLimits,
   requests: MessageRequest[],
-): Promise<MessageJudgement[]> {
+): Promise<MessageResult[]> {
   const job = JOBS[channel]
   // In one order in every statement: two with the same keys cannot block each other.
   const keys = sql`
     select tenant_id, idempotency_key, route, fingerprint, message_id as resource_id,
       case when status = 'queued' then job_id end as job_id
-    from asked order by tenant_id, idempotency_key, route`
-  const announced = sql`
+    from accepted order by tenant_id, idempotency_key, route`
+  const new_events = sql`
     select m.*, a.event_id, ${'message.created' satisfies EventType} as event
-    from m join asked a on a.message_id = m.id`
+    from m join accepted a on a.message_id = m.id`
   const for_tenant = sql`
-    select tenant_id, 'minute' as scope, nth, message_id, addresses from given where became is null`
+    select tenant_id, 'minute' as scope, nth, message_id, addresses from requests where result is null`
   const for_destinations = sql`
     select c.tenant_id, address as scope, c.nth, c.message_id
-    from tenant_counted c cross join unnest(c.addresses) as address where c.fits`
-  const rows = await sql<Judged[]>`
-    with given as (${giving(sql, channel, requests)}),
-    ${counting(sql, 'tenant', limits.tenant, for_tenant)},
-    ${counting(sql, 'destination', limits.destination, for_destinations)},
+    from tenant_counted c cross join unnest(c.addresses) as address where c.within_limit`
+  const rows = await sql<MessageResultRow[]>`
+    with requests as (${readingRequests(sql, channel, requests)}),
+    ${countingMessages(sql, 'tenant', limits.tenant, for_tenant)},
+    ${countingMessages(sql, 'destination', limits.destination, for_destinations)},
     refused as (
-      select nth, message_id, became, null as address, null::integer as retry_after_s
-      from given where became is not null
+      select nth, message_id, result, null as address, null::integer as retry_after_s
+      from requests where result is not null
       union all
-      select nth, message_id, 'tenant', null, retry_after_s from tenant_counted where not fits
+      select nth, message_id, 'tenant', null, retry_after_s from tenant_counted where not within_limit
       union all
       (select distinct on (nth) nth, message_id, 'destination', scope, retry_after_s
-        from destination_counted where not fits)
-    ), asked as (${checkingRecipients(sql, channel)}), m as (
+        from destination_counted where not within_limit)
+    ), accepted as (${checkingRecipients(sql, channel)}), m as (
       insert into messages (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients,
         terms, tags, provider, segments, encoding, send_at, metadata)
       select tenant_id, message_id, idempotency_key, ${channel}, status, envelope, content, sender, recipients, terms,
-        tags, ${PROVIDER_OF[channel]}, segments, encoding, send_at, coalesce(metadata, 'null')
-      from asked order by tenant_id, idempotency_key
+        tags, ${CHANNEL_PROVIDERS[channel]}, segments, encoding, send_at, coalesce(metadata, 'null')
+      from accepted order by tenant_id, idempotency_key
       returning *
-    ), file as (
+    ), attachment as (
       insert into message_attachments (tenant_id, message_id, nth, content)
       select a.tenant_id, a.message_id, f.nth - 1, f.content
-      from asked a cross join jsonb_array_elements_text(a.attachments) with ordinality as f(content, nth)
+      from accepted a cross join jsonb_array_elements_text(a.attachments) with ordinality as f(content, nth)
       where a.status <> 'suppressed'
     ),
-    remembered as (${remember(sql, 'message', keys)}),
-    event as (${announce(sql, 'message', announced)}),
-    job as (${enqueue(sql, job, sending(sql, job), sql`coalesce(send_at, now())`)})
-    select message_id, became, address, retry_after_s, ${messageColumns(sql, ['recipients'])}
+    stored_keys as (${storeKeys(sql, 'message', keys)}),
+    event as (${insertEvents(sql, 'message', new_events)}),
+    job as (${enqueue(sql, job, sendJobs(sql, job), sql`coalesce(send_at, now())`)})
+    select message_id, result, address, retry_after_s, ${messageColumns(sql, ['recipients'])}
     from (
-      select m.*, id as message_id, 'accepted' as became, null as address, null::integer as retry_after_s from m
+      select m.*, id as message_id, 'accepted' as result, null as address, null::integer as retry_after_s from m
       union all
-      select (null::messages).*, message_id, became, address, retry_after_s from refused
-    ) judged`
-  const judged = new Map(rows.map((row) => [row.message_id, judgementOf(row)]))
-  return requests.map(({ message_id }) => judged.get(message_id)!)
+      select (null::messages).*, message_id, result, address, retry_after_s from refused
+    ) results`
+  const results = new Map(rows.map((row) => [row.message_id, toMessageResult(row)]))
+  return requests.map(({ message_id }) => results.get(message_id)!)
 }
 
-type Judged = MessageRow & {
+type MessageResultRow = MessageRow & {
   message_id: string
-  became: MessageJudgement['became']
+  result: MessageResult['result']
   address: string | null
   retry_after_s: number
 }
 
-function judgementOf({
+function toMessageResult({
   message_id: _id,
-  became,
+  result,
   address,
   retry_after_s,
   ...message
-}: Judged): MessageJudgement {
-  if (became === 'accepted') return { became, message }
-  if (became === 'tenant' || became === 'destination') return { became, address, retry_after_s }
-  return { became }
+}: MessageResultRow): MessageResult {
+  if (result === 'accepted') return { result, message }
+  if (result === 'tenant' || result === 'destination') return { result, address, retry_after_s }
+  return { result }
 }
 
 /** The requests. `became`: why a request is refused before any limit is checked. */
-function giving(sql: Sql | Tx, channel: Channel, requests: MessageRequest[]): Fragment {
+function readingRequests(sql: Sql | Tx, channel: Channel, requests: MessageRequest[]): Fragment {
   const items = requests.map((request, nth) => ({ ...request, nth }))
   return sql`
     select a.*, case
-        when ${isKnown(sql, 'message', sql`r.channel = ${channel}`)} then 'known'
-        when a.send_at <= clock_timestamp() or a.send_at > clock_timestamp() + ${MOST_DAYS_AHEAD} * interval '1 day'
-          then 'send_at' end as became
+        when ${isKeyUsed(sql, 'message', sql`r.channel = ${channel}`)} then 'key_used'
+        when a.send_at <= clock_timestamp() or a.send_at > clock_timestamp() + ${MAX_DAYS_AHEAD} * interval '1 day'
+          then 'send_at' end as result
     from jsonb_to_recordset(${sql.json(items)}) as a(
       ${jobRequestColumns(sql)}, nth integer, message_id uuid, envelope text, content text, attachments jsonb,
       addresses text[], sender text, terms text[], tags text[], segments integer, encoding text,
@@ -144,28 +144,28 @@ function checkingRecipients(sql: Sql | Tx, channel: Channel): Fragment {
   return sql`
     select g.*, t.recipients,
       case when t.suppressed then 'suppressed' when g.send_at is null then 'queued' else 'scheduled' end as status
-    from given g
+    from requests g
     cross join lateral (
       select bool_and(r.suppressed) as suppressed, jsonb_agg(jsonb_build_object(
           'address', r.address, 'status', case when r.suppressed then 'suppressed' end,
-          'code', null, 'message', null) order by r.place) as recipients
+          'code', null, 'message', null) order by r.ordinal) as recipients
       from (
         select r.*, exists (
           select from suppressions s
           where s.tenant_id = g.tenant_id and s.channel = ${channel} and s.address = r.address
             and s.deleted_at is null offset 0) as suppressed
-        from unnest(g.addresses) with ordinality as r(address, place) offset 0
+        from unnest(g.addresses) with ordinality as r(address, ordinal) offset 0
       ) r
     ) t
     where not exists (select from refused r where r.nth = g.nth)`
 }
 
 /** The jobs of messages that have a recipient who is not suppressed. */
-function sending(sql: Sql | Tx, job: (typeof JOBS)[Channel]): Fragment {
+function sendJobs(sql: Sql | Tx, job: (typeof JOBS)[Channel]): Fragment {
   const has_files = sql`jsonb_array_length(attachments) > 0`
   return sql`
     select job_id, tenant_id, message_id as subject_id, jsonb_build_object('message_id', message_id) as payload,
-      rung and send_at is null as rung, null::text as dedupe_key, request_id, send_at,
+      will_wake and send_at is null as will_wake, null::text as dedupe_key, request_id, send_at,
       ${requestJson(sql, job, { retries: sql`retries`, has_files })} as request
-    from asked where status <> 'suppressed'`
+    from accepted where status <> 'suppressed'`
 }

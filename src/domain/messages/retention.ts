@@ -1,10 +1,10 @@
 // How long is kept what messages say, and how many there were.
 import type { Sql } from '#core/db.ts'
 import { erasingExcerpts } from '../deliveries/excerpts.ts'
-import { isOpenMessage } from './subject.ts'
+import { isOpenMessage } from './resource.ts'
 
-/** Longer than `SEARCHED_BEFORE` and the last look for an SMS together: until then its text is compared with others. */
-const LOOKED_FOR = '2 days'
+/** Longer than `SEARCH_MARGIN` and the last look for an SMS together: until then its text is compared with others. */
+const TEXT_COMPARISON_PERIOD = '2 days'
 
 /**
  * Erases the texts and attachments of messages, and what receivers repeated of them, that are so many days old and settled, or `unknown`, as soon as nothing has
@@ -16,7 +16,7 @@ export async function eraseOldTexts(sql: Sql, days: number, limit: number): Prom
       select tenant_id, id from messages
       where content is not null and created_at <= now() - ${days} * interval '1 day'
         and (not ${isOpenMessage(sql, 'messages')} or status = 'unknown')
-        and updated_at <= now() - ${LOOKED_FOR}::interval
+        and updated_at <= now() - ${TEXT_COMPARISON_PERIOD}::interval
       order by created_at limit ${limit} for update skip locked
     ), attachment as (
       delete from message_attachments a using old where a.tenant_id = old.tenant_id and a.message_id = old.id
@@ -32,7 +32,7 @@ export async function eraseOldTexts(sql: Sql, days: number, limit: number): Prom
 }
 
 /** Forgets counts of messages that limit nothing any more, at most `limit`. Returns how many. */
-export async function forgetOldLimits(sql: Sql, limit: number): Promise<number> {
+export async function deleteOldMessageCounts(sql: Sql, limit: number): Promise<number> {
   const rows = await sql`
     delete from message_limits l using (
       select tenant_id, scope from message_limits where window_start < now() - interval '2 hours'

@@ -6,16 +6,16 @@ import type { MessageLimits } from './limits.ts'
 import type { MessageRequest } from './request.ts'
 import { sealTextEmail, type TextEmail } from './text-email.ts'
 
-export type SystemMailMeans = { vault: Vault; hashOf: AddressHash; from: string }
+export type SystemEmailSettings = { vault: Vault; hashOf: AddressHash; from: string }
 
 /** Of all tenants together, and to an address that several share, as many as there are. */
 export const NO_LIMITS: MessageLimits = { tenant: 1_000_000, destination: 1_000_000 }
 
-/** What `requestMessages` takes. `about`: why it is written; with it the key is unique. */
-export function requestSystemEmail(
-  means: SystemMailMeans,
+/** What `requestMessages` takes. `purpose`: why it is written; with it the key is unique. */
+export function systemEmailRequest(
+  settings: SystemEmailSettings,
   mail: {
-    about: string
+    purpose: string
     idempotency_key: string
     email: Omit<TextEmail, 'from'>
     metadata: MessageRequest['metadata']
@@ -26,12 +26,12 @@ export function requestSystemEmail(
     ...ids,
     job_id: newId(),
     event_id: newId(),
-    rung: false,
+    will_wake: false,
     idempotency_key: mail.idempotency_key,
-    route: mail.about,
+    route: mail.purpose,
     fingerprint: '',
     request_id: null,
-    ...sealTextEmail(means, ids, { from: means.from, ...mail.email }),
+    ...sealTextEmail(settings, ids, { from: settings.from, ...mail.email }),
     send_at: null,
     retries: true,
     metadata: mail.metadata,

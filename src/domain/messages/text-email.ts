@@ -3,7 +3,7 @@ import type { AddressHash } from '#core/addresses.ts'
 import type { Vault } from '#core/secrets.ts'
 import type { MessageContent, MessageEnvelope } from './message.ts'
 import type { MessageRequest } from './request.ts'
-import { messagePlace } from './sealed.ts'
+import { messageContext } from './sealed.ts'
 import { messageTerm } from './terms.ts'
 
 /** `subject`: one line of at most 998 characters, as `isOneLine` says. */
@@ -34,7 +34,7 @@ export function sealTextEmail(
   }
   const address = hashOf('email', to)
   const sealed = (column: 'envelope' | 'content', part: object) =>
-    vault.seal(JSON.stringify(part), messagePlace(tenant_id, message_id, column))
+    vault.seal(JSON.stringify(part), messageContext(tenant_id, message_id, column))
   return {
     envelope: sealed('envelope', envelope),
     content: sealed('content', content),

@@ -38,12 +38,12 @@ export type Notification = {
  * A provider's event as a notification. The same event always has the same id, whether it was sent or read from the
  * provider's list.
  */
-export function notificationOf<News extends Omit<Notification, 'id' | 'provider'>>(
+export function notificationOf<Event extends Omit<Notification, 'id' | 'provider'>>(
   provider: string,
-  news: News,
-): News & Notification {
-  const { account, event_id } = news
-  return { ...news, provider, id: derivedId(provider, account, event_id) }
+  event: Event,
+): Event & Notification {
+  const { account, event_id } = event
+  return { ...event, provider, id: derivedId(provider, account, event_id) }
 }
 
 /** A stored notification with its state. */
@@ -70,9 +70,9 @@ export async function countParked(
   most: number,
 ): Promise<{ reason: ParkedReason; count: number }[]> {
   return await sql<{ reason: ParkedReason; count: number }[]>`
-    select asked.reason, parked.count from unnest(${[...PARKED_REASONS]}::text[]) as asked(reason)
+    select requested.reason, parked.count from unnest(${[...PARKED_REASONS]}::text[]) as requested(reason)
     cross join lateral (
       select count(*) from (
-        select from notifications n where n.parked_at is not null and n.reason = asked.reason limit ${most}) n
+        select from notifications n where n.parked_at is not null and n.reason = requested.reason limit ${most}) n
     ) parked`
 }

@@ -1,11 +1,11 @@
 // Settles notifications: applied once, or parked while they cannot be applied.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import { finishing, holding, type Settlement } from '../jobs/settle.ts'
-import { PROVIDER_NOUNS, subjectOf, type Noun, type SubjectKey } from '../subjects.ts'
+import { finishing, fencing, type Settlement } from '../jobs/settle.ts'
+import { PROVIDER_RESOURCE_NAMES, resourceOf, type ResourceName, type ResourceKey } from '../resources.ts'
 import type { ParkedReason } from './notification.ts'
 
 /** When what a notification waits for changed during its attempt, it is tried again this soon. */
-const CROSSED_MS = 1_000
+const RETRY_DELAY_MS = 1_000
 
 /** The settlement of a notification that changes no row now. */
 export type NotificationSettlement = Settlement & {
@@ -15,7 +15,7 @@ export type NotificationSettlement = Settlement & {
   /** While it is parked: the provider's id of the object that wakes it; null when only time does. */
   waits_for: string | null
   /** The row that it is filed under, when that is known. */
-  of: SubjectKey | null
+  of: ResourceKey | null
 }
 
 /**
@@ -31,26 +31,26 @@ export async function settleNotifications(
     ...settlement,
     change: { notification_id, becomes, reason, waits_for, ...of },
   }))
-  const filed_under = PROVIDER_NOUNS.map(
-    (noun) => sql`
-      select r.updated_at from ${sql(subjectOf(noun).table)} r
-      where change.subject = ${noun} and r.tenant_id = change.tenant_id and r.id = change.subject_id`,
+  const filed_under = PROVIDER_RESOURCE_NAMES.map(
+    (resource) => sql`
+      select r.updated_at from ${sql(resourceOf(resource).table)} r
+      where change.subject = ${resource} and r.tenant_id = change.tenant_id and r.id = change.subject_id`,
   )
   const delay_ms = sql`
-    case when held.job_id in (select job_id from crossed) then ${CROSSED_MS} else held.delay_ms end`
+    case when fenced.job_id in (select job_id from crossed) then ${RETRY_DELAY_MS} else fenced.delay_ms end`
   const rows = await sql<{ id: string }[]>`
-    with ${holding(sql, items)},
+    with ${fencing(sql, items)},
     change as (
-      select c.* from held cross join lateral jsonb_to_record(held.change) as c(
+      select c.* from fenced cross join lateral jsonb_to_record(fenced.change) as c(
         notification_id uuid, becomes text, reason text, waits_for text, tenant_id uuid, subject text, subject_id uuid)
     ), crossed as (
-      select held.job_id from held
+      select fenced.job_id from fenced
       join change
-        on change.notification_id = held.job_id and change.becomes = 'parked' and change.waits_for is not null
-      join lateral (${unionAll(sql, filed_under)}) r on r.updated_at > held.started_at
+        on change.notification_id = fenced.job_id and change.becomes = 'parked' and change.waits_for is not null
+      join lateral (${unionAll(sql, filed_under)}) r on r.updated_at > fenced.started_at
     ), notification as (
       update notifications n set state = change.becomes, reason = change.reason, waits_for = change.waits_for,
-        said = null, due_at = null,
+        reported = null, due_at = null,
         parked_at = case
           when change.becomes = 'parked' and n.reason = change.reason then n.parked_at
           when change.becomes = 'parked' then now() end,
@@ -65,39 +65,39 @@ export async function settleNotifications(
 }
 
 /**
- * A part of the statement that settles `told` (`job_id, notification_id, tenant_id` and `<noun>_id`): marks the
+ * A part of the statement that settles `told` (`job_id, notification_id, tenant_id` and `<resource>_id`): marks the
  * notification that brought this as applied, and files it under the noun. That of a job that goes on is not applied yet.
  */
-export function filing(sql: Sql | Tx, noun: Noun): Fragment {
+export function assigning(sql: Sql | Tx, resource: ResourceName): Fragment {
   return sql`
     notification as (
       update notifications n set state = 'applied', applied_at = clock_timestamp(), reason = null, waits_for = null,
-        said = null, due_at = null, parked_at = null, tenant_id = told.tenant_id, subject = ${noun},
-        subject_id = ${sql(`told.${noun}_id`)}
-      from told join held on held.job_id = told.job_id
-      where n.id = told.notification_id and held.state <> 'running'
+        reported = null, due_at = null, parked_at = null, tenant_id = updates.tenant_id, subject = ${resource},
+        subject_id = ${sql(`told.${resource}_id`)}
+      from updates join fenced on fenced.job_id = updates.job_id
+      where n.id = updates.notification_id and fenced.state <> 'running'
     )`
 }
 
 /**
- * A part of a statement that creates or changes an object: makes parked notifications that wait for it due. `known`
+ * A part of a statement that creates or changes an object: makes parked notifications that wait for it due. `objects`
  * selects `provider, reference` of the objects. It waits for no lock: a job that is locked is being performed anyway,
  * and a notification that is parked at this moment soon looks again by itself.
  */
-export function waking(sql: Sql | Tx, known: Fragment): Fragment {
+export function resuming(sql: Sql | Tx, objects: Fragment): Fragment {
   return sql`
-    woken as (
-      select j.id from (${known}) known
+    resumable as (
+      select j.id from (${objects}) objects
       cross join lateral (
         select n.id from notifications n
-        where n.provider = known.provider and n.waits_for = known.reference and n.state = 'parked'
+        where n.provider = objects.provider and n.waits_for = objects.reference and n.state = 'parked'
         -- The offset keeps this a look-up: a join, planned while nothing was parked, would later read every parked row.
         offset 0
       ) n
       cross join lateral (
         select j.id from jobs j where j.id = n.id and j.state = 'ready' and j.run_at > now() for update skip locked
       ) j
-    ), awake as (
-      update jobs j set run_at = now(), rung_at = null from woken where j.id = woken.id
+    ), resumed as (
+      update jobs j set run_at = now(), wakeup_sent_at = null from resumable where j.id = resumable.id
     )`
 }

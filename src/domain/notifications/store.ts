@@ -1,21 +1,21 @@
 // Stores notifications, each once. What brings no news is over as it is stored; for the rest a job is asked.
-import { isOfOneRow, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
+import { isRowError, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import { enqueue } from '#jobs/job.ts'
-import { judging } from './news.ts'
+import { judgeRedundancy } from './redundancy.ts'
 import type { Notification } from './notification.ts'
 
 /** A notification as it comes in. */
 export type Arrival = Notification & {
   /** False: nothing of this kind ever changes what we keep. */
-  matters: boolean
+  is_relevant: boolean
   /** Of an object that was made, `tenant_id, filed_id`: it matters where a call of that row was made again. */
-  made?: Json | null
-  /** What it says outright, as `judging` reads it; null where the provider must be asked. */
-  said: Json | null
+  created_for?: Json | null
+  /** What it says outright, as `judgeRedundancy` reads it; null where the provider must be asked. */
+  reported: Json | null
   /** This process will ring for the job, if it gets one, right after the commit. */
-  rung: boolean
+  will_wake: boolean
   request_id: string | null
 }
 
@@ -23,7 +23,7 @@ export type Arrival = Notification & {
  * What becomes of a notification as it is stored. `received`: a job applies it. `waiting`: it is compared once more
  * when a job of ours has settled, or another notification of the same object was applied.
  */
-export type Stored = {
+export type StoredOutcome = {
   id: string
   state: 'received' | 'waiting' | 'applied' | 'ignored'
   /** The row that it is about; null where that is not known yet. */
@@ -33,23 +33,23 @@ export type Stored = {
 }
 
 /** What a log line says of it. */
-export function factsOfStored({
+export function storedFields({
   state,
   tenant_id,
   subject,
   subject_id,
-}: Omit<Stored, 'id'>): Record<string, unknown> {
+}: Omit<StoredOutcome, 'id'>): Record<string, unknown> {
   return { state, ...(subject !== null && { tenant_id, [`${subject}_id`]: subject_id }) }
 }
 
 /** What becomes of a notification that waits. `request_id`: the request that brought it. */
-export type Waited = Stored & { event_id: string; request_id: string | null }
+export type ComparedNotification = StoredOutcome & { event_id: string; request_id: string | null }
 
 /** What waits is compared again after this long. */
-const WAIT_MS = 250
+const COMPARE_DELAY_MS = 250
 /** The longest that it waits in all: for a job of ours, and for a look at the same object. */
-const PATIENCE_FOR_JOBS_MS = 1_000
-const PATIENCE_FOR_LOOKS_MS = 5_000
+const MAX_WAIT_FOR_JOBS_MS = 1_000
+const MAX_WAIT_FOR_LOOKUPS_MS = 5_000
 
 /**
  * Stores notifications. One that brings no news is over at once: `ignored` if its kind never matters, `applied` if what
@@ -58,52 +58,52 @@ const PATIENCE_FOR_LOOKS_MS = 5_000
  * repeated notification writes nothing, whether it is repeated in this call, in the table or in the history. Returns
  * those that are new.
  */
-export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Promise<Stored[]> {
+export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Promise<StoredOutcome[]> {
   const arrived = sql`
-    select given.* from given
+    select input.* from input
     -- Both tables are asked: a row that is being moved is in one of them in this statement's snapshot.
     left join lateral (
       select true as found from notification_history h
-      where h.id = given.id and h.finished_at > now() - interval '31 days' offset 0
+      where h.id = input.id and h.finished_at > now() - interval '31 days' offset 0
     ) before on true
-    left join lateral (select true as found from notifications n where n.id = given.id offset 0) here on true
+    left join lateral (select true as found from notifications n where n.id = input.id offset 0) here on true
     where before.found is null and here.found is null`
   const to_apply = sql`
-    select stored.id, given.provider, given.account, given.event_id, given.rung, given.request_id
-    from stored join given on given.id = stored.id where stored.state = 'received'`
-  return await sql<Stored[]>`
-    with given as (
+    select stored.id, input.provider, input.account, input.event_id, input.will_wake, input.request_id
+    from stored join input on input.id = stored.id where stored.state = 'received'`
+  return await sql<StoredOutcome[]>`
+    with input as (
       select distinct on (provider, account, event_id) * from jsonb_to_recordset(${sql.json(arrivals)}) as n(
-        id uuid, provider text, account text, event_id text, kind text, object_id text, payload jsonb, rung boolean,
-        request_id text, matters boolean, made jsonb, said jsonb)
-      order by provider, account, event_id, rung
-    ), ${judging(sql, arrived)},
-    placed as (
+        id uuid, provider text, account text, event_id text, kind text, object_id text, payload jsonb, will_wake boolean,
+        request_id text, is_relevant boolean, created_for jsonb, reported jsonb)
+      order by provider, account, event_id, will_wake
+    ), ${judgeRedundancy(sql, arrived)},
+    judgement as (
       select judged.*, case
-          when not matters and not ${wasAskedAgain(sql)} then 'ignored'
-          when known then 'applied'
-          when said is not null and (in_hand or ${hasOthers(sql)}) then 'waiting'
+          when not is_relevant and not ${wasCallRepeated(sql)} then 'ignored'
+          when is_redundant then 'applied'
+          when reported is not null and (in_progress or ${isLookupInProgress(sql)}) then 'waiting'
           else 'received' end as state
       from judged
     ), stored as (
-      insert into notifications (id, provider, account, event_id, kind, object_id, payload, state, said, due_at,
+      insert into notifications (id, provider, account, event_id, kind, object_id, payload, state, reported, due_at,
         applied_at, tenant_id, subject, subject_id)
       select id, provider, account, event_id, kind, object_id, payload, state,
         -- The job that it may get names the request that brought it.
-        case when state = 'waiting' then said || jsonb_build_object('request_id', request_id) end,
-        case when state = 'waiting' then now() + ${WAIT_MS} * interval '1 millisecond' end,
+        case when state = 'waiting' then reported || jsonb_build_object('request_id', request_id) end,
+        case when state = 'waiting' then now() + ${COMPARE_DELAY_MS} * interval '1 millisecond' end,
         case when state in ('applied', 'ignored') then clock_timestamp() end,
         case when state = 'applied' then tenant_id end,
         case when state = 'applied' then subject end,
         case when state = 'applied' then subject_id end
       -- In one order in every statement: two with the same notifications cannot block each other.
-      from placed order by provider, account, event_id
+      from judgement order by provider, account, event_id
       on conflict do nothing
       returning id, state
     ),
-    job as (${enqueue(sql, applyNotification, toApply(sql, to_apply))})
-    select stored.id, stored.state, placed.tenant_id, placed.subject, placed.subject_id
-    from stored join placed on placed.id = stored.id`
+    job as (${enqueue(sql, applyNotification, jobsToApply(sql, to_apply))})
+    select stored.id, stored.state, judgement.tenant_id, judgement.subject, judgement.subject_id
+    from stored join judgement on judgement.id = stored.id`
 }
 
 /**
@@ -111,32 +111,32 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
  * for which something is still under way wait on, and the others get jobs. If one of them cannot be compared, all that
  * are due with it get jobs. Returns what became of each.
  */
-export async function compareWaiting(sql: Sql, most: number): Promise<Waited[]> {
+export async function compareWaiting(sql: Sql, most: number): Promise<ComparedNotification[]> {
   const due = sql`
-    select n.id, n.provider, n.event_id, n.object_id, n.received_at, n.said from notifications n
+    select n.id, n.provider, n.event_id, n.object_id, n.received_at, n.reported from notifications n
     where n.state = 'waiting' and n.due_at <= now() order by n.due_at limit ${most} for update skip locked`
   const compared = sql`
     due as materialized (${due}),
-    ${judging(sql, sql`select *, true as matters from due`)},
-    placed as (
+    ${judgeRedundancy(sql, sql`select *, true as is_relevant from due`)},
+    judgement as (
       select judged.id, judged.tenant_id, judged.subject, judged.subject_id, case
-          when known then 'applied'
-          when in_hand and received_at > now() - ${PATIENCE_FOR_JOBS_MS} * interval '1 millisecond' then 'waiting'
-          when received_at > now() - ${PATIENCE_FOR_LOOKS_MS} * interval '1 millisecond' and ${hasOthers(sql)}
+          when is_redundant then 'applied'
+          when in_progress and received_at > now() - ${MAX_WAIT_FOR_JOBS_MS} * interval '1 millisecond' then 'waiting'
+          when received_at > now() - ${MAX_WAIT_FOR_LOOKUPS_MS} * interval '1 millisecond' and ${isLookupInProgress(sql)}
             then 'waiting'
           else 'received' end as state
       from judged
     )`
   try {
-    return await writePlaced(sql, compared)
+    return await writeJudgements(sql, compared)
   } catch (error) {
     // The row that causes it would cause it each time, and hold up the others.
-    if (!isOfOneRow(error)) throw error
-    return await writePlaced(
+    if (!isRowError(error)) throw error
+    return await writeJudgements(
       sql,
       sql`
         due as materialized (${due}),
-        placed as (
+        judgement as (
           select id, null::uuid as tenant_id, null::text as subject, null::uuid as subject_id, 'received' as state
           from due
         )`,
@@ -145,29 +145,29 @@ export async function compareWaiting(sql: Sql, most: number): Promise<Waited[]> 
 }
 
 /**
- * Writes what becomes of waiting notifications. `placing`: parts of the statement, the last of them `placed (id, state,
+ * Writes what becomes of waiting notifications. `judgements`: parts of the statement, the last of them `placed (id, state,
  * tenant_id, subject, subject_id)`.
  */
-async function writePlaced(sql: Sql, placing: Fragment): Promise<Waited[]> {
+async function writeJudgements(sql: Sql, judgements: Fragment): Promise<ComparedNotification[]> {
   const to_apply = sql`
-    select written.id, written.provider, written.account, written.event_id, false as rung, written.request_id
+    select written.id, written.provider, written.account, written.event_id, false as will_wake, written.request_id
     from written where written.state = 'received'
       and not exists (select from jobs j where j.id = written.id offset 0)`
-  return await sql<Waited[]>`
-    with ${placing},
+  return await sql<ComparedNotification[]>`
+    with ${judgements},
     written as (
-      update notifications n set state = placed.state,
-        said = case when placed.state = 'waiting' then n.said end,
-        due_at = case when placed.state = 'waiting' then now() + ${WAIT_MS} * interval '1 millisecond' end,
-        applied_at = case when placed.state = 'applied' then clock_timestamp() end,
-        tenant_id = case when placed.state = 'applied' then placed.tenant_id end,
-        subject = case when placed.state = 'applied' then placed.subject end,
-        subject_id = case when placed.state = 'applied' then placed.subject_id end
-      from placed where n.id = placed.id
-      returning n.id, n.state, n.provider, n.account, n.event_id, old.said ->> 'request_id' as request_id,
-        placed.tenant_id, placed.subject, placed.subject_id
+      update notifications n set state = judgement.state,
+        reported = case when judgement.state = 'waiting' then n.reported end,
+        due_at = case when judgement.state = 'waiting' then now() + ${COMPARE_DELAY_MS} * interval '1 millisecond' end,
+        applied_at = case when judgement.state = 'applied' then clock_timestamp() end,
+        tenant_id = case when judgement.state = 'applied' then judgement.tenant_id end,
+        subject = case when judgement.state = 'applied' then judgement.subject end,
+        subject_id = case when judgement.state = 'applied' then judgement.subject_id end
+      from judgement where n.id = judgement.id
+      returning n.id, n.state, n.provider, n.account, n.event_id, old.reported ->> 'request_id' as request_id,
+        judgement.tenant_id, judgement.subject, judgement.subject_id
     ),
-    job as (${enqueue(sql, applyNotification, toApply(sql, to_apply))})
+    job as (${enqueue(sql, applyNotification, jobsToApply(sql, to_apply))})
     select id, state, event_id, request_id, tenant_id, subject, subject_id from written`
 }
 
@@ -176,29 +176,29 @@ async function writePlaced(sql: Sql, placing: Fragment): Promise<Waited[]> {
  * has, a job. It may have asked before this one was sent, so this one is compared again and not taken for known. Reads
  * the columns of `judged`.
  */
-function hasOthers(sql: Sql | Tx): Fragment {
+function isLookupInProgress(sql: Sql | Tx): Fragment {
   return sql`(
-    row_number() over (partition by provider, object_id, known, matters order by said is not null, event_id) > 1
+    row_number() over (partition by provider, object_id, is_redundant, is_relevant order by reported is not null, event_id) > 1
     or exists (
       select from notifications n
       where n.provider = judged.provider and n.object_id = judged.object_id and n.state = 'received'
-        and n.received_at > now() - ${PATIENCE_FOR_LOOKS_MS} * interval '1 millisecond' offset 0))`
+        and n.received_at > now() - ${MAX_WAIT_FOR_LOOKUPS_MS} * interval '1 millisecond' offset 0))`
 }
 
 /** Whether what was made may be a duplicate: a call of the row that it names was made again under a new key. */
-function wasAskedAgain(sql: Sql | Tx): Fragment {
+function wasCallRepeated(sql: Sql | Tx): Fragment {
   return sql`(
-    made is not null and exists (
+    created_for is not null and exists (
       select from jobs j
-      where j.tenant_id = (made ->> 'tenant_id')::uuid and j.subject_id = (made ->> 'filed_id')::uuid
+      where j.tenant_id = (created_for ->> 'tenant_id')::uuid and j.subject_id = (created_for ->> 'root_id')::uuid
         and j.generation > 1 offset 0))`
 }
 
-/** What `enqueue` takes, of notifications `id, provider, account, event_id, rung, request_id`. */
-function toApply(sql: Sql | Tx, notifications: Fragment): Fragment {
+/** What `enqueue` takes, of notifications `id, provider, account, event_id, will_wake, request_id`. */
+function jobsToApply(sql: Sql | Tx, notifications: Fragment): Fragment {
   return sql`
     select id as job_id, ${SYSTEM_TENANT_ID}::uuid as tenant_id, null::uuid as subject_id,
-      jsonb_build_object('notification_id', id) as payload, rung,
+      jsonb_build_object('notification_id', id) as payload, will_wake,
       provider || ':' || account || ':' || event_id as dedupe_key, request_id
     from (${notifications}) notification`
 }

@@ -5,12 +5,12 @@ import { unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 import { CALLS } from '#jobs/index.ts'
 import type { RetryingJobs } from '../jobs/retrying.ts'
-import { NOUNS, nounOf, type Noun } from '../subjects.ts'
+import { RESOURCE_NAMES, resourceNameOf, type ResourceName } from '../resources.ts'
 import { BUCKETS } from '../webhook-endpoints/numbers.ts'
 import { findOutages, outageProblem } from './provider-outages.ts'
 
 /** Counting stops here. */
-export const MOST_COUNTED = 1000
+export const MAX_COUNTED = 1000
 const EXAMPLES = 3
 /** Deliveries that failed earlier are no news. */
 const DELIVERIES_H = 24
@@ -37,7 +37,7 @@ const outageSchema = z.object({
   waiting: z
     .array(
       z.object({
-        noun: z.enum(NOUNS).meta({ description: 'What waits.', example: 'payment' }),
+        resource: z.enum(RESOURCE_NAMES).meta({ description: 'What waits.', example: 'payment' }),
         count: z.int().meta({ description: 'How many of its jobs.', example: 12 }),
       }),
     )
@@ -77,8 +77,8 @@ export async function findAttention(
 ): Promise<Attention[]> {
   const counted = ROW_KINDS.map(
     (kind) => sql`
-      select ${kind} as kind, least(coalesce(sum(f.weight), 0), ${MOST_COUNTED})::bigint as count,
-        coalesce(sum(f.weight), 0) > ${MOST_COUNTED} as is_more, min(f.since) as oldest_at,
+      select ${kind} as kind, least(coalesce(sum(f.weight), 0), ${MAX_COUNTED})::bigint as count,
+        coalesce(sum(f.weight), 0) > ${MAX_COUNTED} as is_more, min(f.since) as oldest_at,
         to_jsonb((array_agg(f.id order by f.since, f.id))[1:${EXAMPLES}]) as examples
       from (${FINDERS[kind](sql, tenant_id)}) f`,
   )
@@ -104,30 +104,30 @@ async function findOutagesOf(sql: Sql, retrying: RetryingJobs[], all: boolean): 
     )
     if (jobs.length === 0 && !all) return []
     const count = jobs.reduce((sum, each) => sum + each.count, 0)
-    const waiting = new Map<Noun, number>()
+    const waiting = new Map<ResourceName, number>()
     for (const { name, count: of_name } of jobs) {
-      const noun = nounOf(name)
-      if (noun !== undefined) waiting.set(noun, (waiting.get(noun) ?? 0) + of_name)
+      const resource = resourceNameOf(name)
+      if (resource !== undefined) waiting.set(resource, (waiting.get(resource) ?? 0) + of_name)
     }
     return [
       {
         kind: 'provider_outage' as const,
-        count: Math.min(count, MOST_COUNTED),
-        is_more: count > MOST_COUNTED,
+        count: Math.min(count, MAX_COUNTED),
+        is_more: count > MAX_COUNTED,
         oldest_at: since,
         examples: jobs.flatMap(({ examples }) => examples).slice(0, EXAMPLES),
         outage: {
           provider,
           title,
           problem,
-          waiting: Array.from(waiting, ([noun, of_noun]) => ({ noun, count: of_noun })),
+          waiting: Array.from(waiting, ([resource, of_resource]) => ({ resource, count: of_resource })),
         },
       },
     ]
   })
 }
 
-const enough = (sql: Sql) => sql`limit ${MOST_COUNTED + 1}`
+const countLimit = (sql: Sql) => sql`limit ${MAX_COUNTED + 1}`
 
 /** Each selects `id, since, weight`: how many it stands for. */
 const FINDERS: Record<RowKind, (sql: Sql, tenant_id: string) => Fragment> = {
@@ -138,16 +138,16 @@ const FINDERS: Record<RowKind, (sql: Sql, tenant_id: string) => Fragment> = {
       select e.subject_id from events e
       where e.sequenced and e.tenant_id = ${tenant_id} and e.type = 'payment.capture_expiring'
         and e.sequence is not null and e.created_at > now() - interval '25 hours'
-      order by e.sequence desc ${enough(sql)}
+      order by e.sequence desc ${countLimit(sql)}
     ) warned
     join payments p on p.tenant_id = ${tenant_id} and p.id = warned.subject_id
     where p.status = 'authorized' and p.capture_before > now()`,
   effect_unknown: (sql, tenant_id) => sql`
     select id, unknown_since as since, 1 as weight from jobs
-    where tenant_id = ${tenant_id} and finished_at is null and unknown_since is not null ${enough(sql)}`,
+    where tenant_id = ${tenant_id} and finished_at is null and unknown_since is not null ${countLimit(sql)}`,
   drift: (sql, tenant_id) => sql`
     select id, since, 1 as weight from drifts
-    where tenant_id = ${tenant_id} and mended_at is null order by created_at ${enough(sql)}`,
+    where tenant_id = ${tenant_id} and resolved_at is null order by created_at ${countLimit(sql)}`,
   deliveries_failed: (sql, tenant_id) => sql`
     select s.endpoint_id as id, min(s.hour) as since, sum(s.count)::bigint as weight
     from webhook_stats s join webhook_endpoints p on p.tenant_id = s.tenant_id and p.id = s.endpoint_id
@@ -166,8 +166,8 @@ const FINDERS: Record<RowKind, (sql: Sql, tenant_id: string) => Fragment> = {
   verification_open: (sql, tenant_id) => sql`
     select id, updated_at as since, 1 as weight from verifications
     where tenant_id = ${tenant_id} and status = 'requires_input' and failure is not null
-    order by updated_at ${enough(sql)}`,
+    order by updated_at ${countLimit(sql)}`,
   dispute_needs_response: (sql, tenant_id) => sql`
     select id, opened_at as since, 1 as weight from disputes
-    where tenant_id = ${tenant_id} and status = 'needs_response' order by opened_at ${enough(sql)}`,
+    where tenant_id = ${tenant_id} and status = 'needs_response' order by opened_at ${countLimit(sql)}`,
 }

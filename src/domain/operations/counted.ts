@@ -4,7 +4,7 @@ import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 
 /** Workers count every ten seconds, and wait for transactions that take longer. */
-const LATE_S = 30
+const MAX_LAG_S = 30
 
 export const countedFields = {
   as_of: timestamp
@@ -19,14 +19,14 @@ export const countedFields = {
 type Counting = z.output<typeof countedFields.counting>
 
 /** Up to when finished jobs are counted, and as of when the open ones were. */
-type CountedUpTo = { finished: string | null; open: string | null; counting: Counting }
+type CountProgress = { finished: string | null; open: string | null; counting: Counting }
 
 /** By the clock of the database, however wrong others are. */
-export async function findCounted(sql: Sql): Promise<CountedUpTo> {
-  const [row] = await sql<CountedUpTo[]>`
+export async function findCountProgress(sql: Sql): Promise<CountProgress> {
+  const [row] = await sql<CountProgress[]>`
     select position ->> 'after' as finished, position ->> 'sampled' as open,
-      case when (position ->> 'after')::timestamptz > now() - ${LATE_S} * interval '1 second' then 'current'
-        when lease_until > now() or ended_at > now() - ${LATE_S} * interval '1 second' then 'behind'
+      case when (position ->> 'after')::timestamptz > now() - ${MAX_LAG_S} * interval '1 second' then 'current'
+        when lease_until > now() or ended_at > now() - ${MAX_LAG_S} * interval '1 second' then 'behind'
         else 'stopped' end as counting
     from recurring_work where name = 'roll-ups'`
   return row ?? { finished: null, open: null, counting: 'stopped' }

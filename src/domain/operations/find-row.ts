@@ -2,11 +2,11 @@
 import { z } from 'zod'
 import { unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { CALLS } from '#jobs/index.ts'
-import { NOUNS, subjectOf, type Noun } from '../subjects.ts'
+import { RESOURCE_NAMES, resourceOf, type ResourceName } from '../resources.ts'
 
-const nounSchema = z.enum(NOUNS as [Noun, ...Noun[]])
+const resourceSchema = z.enum(RESOURCE_NAMES as [ResourceName, ...ResourceName[]])
 export const foundRowSchema = z.object({
-  noun: z.union([nounSchema, z.literal('event')]),
+  resource: z.union([resourceSchema, z.literal('event')]),
   id: z.uuid(),
   /** How it was found: by its `id` (whole, or its end), its `reference` at the provider, an `email`, or `words` in it. */
   by: z.enum(['id', 'reference', 'email', 'words']),
@@ -17,12 +17,12 @@ export const foundRowSchema = z.object({
 })
 export type FoundRow = z.output<typeof foundRowSchema>
 
-const MOST = 10
+const MAX_FOUND = 10
 /** Words, ends of ids and emails in another case have no index: they are looked for in so many of the latest rows of each noun. */
-const LATEST = 1000
+const MAX_SEARCHED_ROWS = 1000
 
 /** What rows are known by: the first of these columns is their name. `has_amount`: they are of money. */
-const KNOWN_BY: Partial<Record<Noun, { columns: string[]; has_amount?: true }>> = {
+const SEARCH_COLUMNS: Partial<Record<ResourceName, { columns: string[]; has_amount?: true }>> = {
   customer: { columns: ['name', 'email'] },
   recipient: { columns: ['name'] },
   merchant: { columns: ['display_name', 'legal_name'] },
@@ -35,55 +35,55 @@ const KNOWN_BY: Partial<Record<Noun, { columns: string[]; has_amount?: true }>> 
 
 /** The rows that this text names, at most ten. */
 export async function findRows(sql: Sql, tenant_id: string, text: string): Promise<FoundRow[]> {
-  const facts = (noun: Noun, by: FoundRow['by']) => factsOf(sql, noun, by)
+  const columnsOf = (resource: ResourceName, by: FoundRow['by']) => rowColumns(sql, resource, by)
   if (z.uuid().safeParse(text).success) {
     const id = text.toLowerCase()
-    const rows = NOUNS.map(
-      (noun) => sql`
-        select ${facts(noun, 'id')} from ${sql(subjectOf(noun).table)} r
+    const rows = RESOURCE_NAMES.map(
+      (resource) => sql`
+        select ${columnsOf(resource, 'id')} from ${sql(resourceOf(resource).table)} r
         where r.tenant_id = ${tenant_id} and r.id = ${id}`,
     )
     const event = sql`
-      select 'event' as noun, e.id, 'id' as by, e.type as name, null::bigint as amount_minor, null as currency
+      select 'event' as resource, e.id, 'id' as by, e.type as name, null::bigint as amount_minor, null as currency
       from events e where e.tenant_id = ${tenant_id} and e.id = ${id}`
-    return await sql<FoundRow[]>`select * from (${unionAll(sql, [...rows, event])}) found limit ${MOST}`
+    return await sql<FoundRow[]>`select * from (${unionAll(sql, [...rows, event])}) found limit ${MAX_FOUND}`
   }
   if (text.includes('@')) return await findByEmail(sql, tenant_id, text)
-  const known = NOUNS.flatMap((noun) => {
-    const { table, at_provider } = subjectOf(noun)
+  const by_reference = RESOURCE_NAMES.flatMap((resource) => {
+    const { table, at_provider } = resourceOf(resource)
     if (at_provider === undefined) return []
     const { reference, provider } = at_provider
     return [
       sql`
-        select ${facts(noun, 'reference')} from unnest(${PROVIDERS}::text[]) as asked(provider)
-        join ${sql(table)} r on r.${sql(provider)} = asked.provider and r.${sql(reference)} = ${text}
+        select ${columnsOf(resource, 'reference')} from unnest(${PROVIDERS}::text[]) as requested(provider)
+        join ${sql(table)} r on r.${sql(provider)} = requested.provider and r.${sql(reference)} = ${text}
         where r.tenant_id = ${tenant_id}`,
     ]
   })
-  const found = await sql<FoundRow[]>`select * from (${unionAll(sql, known)}) found limit ${MOST}`
+  const found = await sql<FoundRow[]>`select * from (${unionAll(sql, by_reference)}) found limit ${MAX_FOUND}`
   return found.length > 0 ? found : await findAmongLatest(sql, tenant_id, text)
 }
 
 /** Customers by their email, newest first: as it was typed or in lower case, of the latest ones in any case. */
 async function findByEmail(sql: Sql, tenant_id: string, email: string): Promise<FoundRow[]> {
-  const facts = factsOf(sql, 'customer', 'email')
+  const columnsOf = rowColumns(sql, 'customer', 'email')
   const lower = email.toLowerCase()
   return await sql<FoundRow[]>`
     select * from (
-      select ${facts} from customers r where r.tenant_id = ${tenant_id} and r.email = any(${[email, lower]}::text[])
+      select ${columnsOf} from customers r where r.tenant_id = ${tenant_id} and r.email = any(${[email, lower]}::text[])
       union
-      select ${facts} from (
-        select * from customers l where l.tenant_id = ${tenant_id} order by l.created_at desc limit ${LATEST}) r
+      select ${columnsOf} from (
+        select * from customers l where l.tenant_id = ${tenant_id} order by l.created_at desc limit ${MAX_SEARCHED_ROWS}) r
       where lower(r.email) = ${lower}
-    ) found order by id desc limit ${MOST}`
+    ) found order by id desc limit ${MAX_FOUND}`
 }
 
 /** By words in them, or the end of their id as tables show it: `…0a1b2c3d`. */
 async function findAmongLatest(sql: Sql, tenant_id: string, text: string): Promise<FoundRow[]> {
   const [, end] = /^…?([0-9a-f]{8})$/i.exec(text) ?? []
   const words = `%${text.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`
-  const rows = (Object.keys(KNOWN_BY) as Noun[]).flatMap((noun) => {
-    const { columns } = KNOWN_BY[noun]!
+  const rows = (Object.keys(SEARCH_COLUMNS) as ResourceName[]).flatMap((resource) => {
+    const { columns } = SEARCH_COLUMNS[resource]!
     if (end === undefined && columns.length === 0) return []
     const has = [
       ...columns.map((column) => sql`r.${sql(column)} ilike ${words}`),
@@ -91,21 +91,21 @@ async function findAmongLatest(sql: Sql, tenant_id: string, text: string): Promi
     ].reduce((before, each) => sql`${before} or ${each}`)
     return [
       sql`(
-        select ${factsOf(sql, noun, end === undefined ? 'words' : 'id')} from (
-          select * from ${sql(subjectOf(noun).table)} l
-          where l.tenant_id = ${tenant_id} order by l.created_at desc limit ${LATEST}) r
-        where ${has} limit ${MOST})`,
+        select ${rowColumns(sql, resource, end === undefined ? 'words' : 'id')} from (
+          select * from ${sql(resourceOf(resource).table)} l
+          where l.tenant_id = ${tenant_id} order by l.created_at desc limit ${MAX_SEARCHED_ROWS}) r
+        where ${has} limit ${MAX_FOUND})`,
     ]
   })
-  return await sql<FoundRow[]>`select * from (${unionAll(sql, rows)}) found limit ${MOST}`
+  return await sql<FoundRow[]>`select * from (${unionAll(sql, rows)}) found limit ${MAX_FOUND}`
 }
 
-function factsOf(sql: Sql, noun: Noun, by: FoundRow['by']): Fragment {
-  const { columns = [], has_amount = false } = KNOWN_BY[noun] ?? {}
+function rowColumns(sql: Sql, resource: ResourceName, by: FoundRow['by']): Fragment {
+  const { columns = [], has_amount = false } = SEARCH_COLUMNS[resource] ?? {}
   const names = columns.map((column) => sql`r.${sql(column)}`)
   const name =
     names.length === 0 ? sql`null` : names.reduce((first, next) => sql`coalesce(${first}, ${next})`)
-  return sql`${noun} as noun, r.id, ${by} as by, ${name} as name,
+  return sql`${resource} as resource, r.id, ${by} as by, ${name} as name,
     ${has_amount ? sql`r.amount_minor` : sql`null::bigint as amount_minor`},
     ${has_amount ? sql`r.currency` : sql`null as currency`}`
 }

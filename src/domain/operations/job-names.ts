@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { QueueName } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
-import { countedFields, findCounted } from './counted.ts'
+import { countedFields, findCountProgress } from './counted.ts'
 import { countField, openFields, openNow, spanOf, sumRollups, type FigureWindow } from './figures.ts'
 import { rollupColumns, type RollupFigures } from '../rollups/columns.ts'
 import { percentilesSchema } from '../rollups/histograms.ts'
@@ -38,7 +38,7 @@ export async function findNameFigures(
   const [rows, open, counted] = await Promise.all([
     findRollups(sql, { ...of, window }),
     findOpenNow(sql, of),
-    findCounted(sql),
+    findCountProgress(sql),
   ])
   const by_name = Map.groupBy(rows, ({ name }) => name)
   const names = [...new Set([...by_name.keys(), ...open.keys()])].map((name) => {
@@ -59,10 +59,10 @@ export async function findRollups(
 ): Promise<RollupFigures[]> {
   const { span_s, resolution } = spanOf(window)
   return await sql<RollupFigures[]>`
-    select ${rollupColumns(sql)} from unnest(${[...names]}::text[]) as asked(of_name)
+    select ${rollupColumns(sql)} from unnest(${[...names]}::text[]) as requested(of_name)
     cross join lateral (
       select * from job_rollups r
-      where r.resolution = ${resolution} and r.queue = ${queue} and r.name = asked.of_name
+      where r.resolution = ${resolution} and r.queue = ${queue} and r.name = requested.of_name
         and r.at >= now() - ${span_s} * interval '1 second'
     ) r
     order by at`
@@ -83,10 +83,10 @@ export async function findOpenNow(
       where l.resolution = 60 and l.queue = ${queue} and l.name = '' and l.sampled_at is not null
       order by l.at desc limit 1
     ) last
-    cross join unnest(${[...names]}::text[]) as asked(of_name)
+    cross join unnest(${[...names]}::text[]) as requested(of_name)
     cross join lateral (
       select * from job_rollups r
-      where r.resolution = 60 and r.queue = ${queue} and r.name = asked.of_name and r.at = last.last_at
+      where r.resolution = 60 and r.queue = ${queue} and r.name = requested.of_name and r.at = last.last_at
         and r.sampled_at = last.last_sampled_at
     ) r`
   return new Map(rows.map((row) => [row.name, row]))

@@ -7,7 +7,7 @@ import { timestamp } from '#core/time.ts'
 import { listWalletBalances, walletBalanceSchema } from '../wallet/balances.ts'
 import { listBalanceDays } from '../wallet/week.ts'
 import { findRetryingOfTenant } from '../jobs/retrying.ts'
-import { attentionSchema, findAttention, MOST_COUNTED } from './attention.ts'
+import { attentionSchema, findAttention, MAX_COUNTED } from './attention.ts'
 import type { PAYMENT_KINDS } from '../rollups/count-payments.ts'
 
 /** A month and the one before it, to compare. */
@@ -79,7 +79,7 @@ export const overviewSchema = z
   .meta({ id: 'Overview', description: 'How a tenant is doing.' })
 export type Overview = z.output<typeof overviewSchema>
 
-type Counted = {
+type DayCount = {
   day: string
   currency: string
   kind: (typeof PAYMENT_KINDS)[number]['kind']
@@ -96,7 +96,7 @@ export async function findOverview(
   tenant_id: string,
   { for_operator = false }: { for_operator?: boolean } = {},
 ): Promise<Overview> {
-  const retrying = await findRetryingOfTenant(sql, tenant_id, MOST_COUNTED + 1)
+  const retrying = await findRetryingOfTenant(sql, tenant_id, MAX_COUNTED + 1)
   const [[now], rows, balances, balance_days, attention] = await Promise.all([
     sql<{ as_of: string; today: string; oldest_due_s: number; uncounted_events: number }[]>`
       select clock_timestamp() as as_of, (now() at time zone 'UTC')::date::text as today,
@@ -106,16 +106,16 @@ export async function findOverview(
       left join event_sequences s on s.tenant_id = t.tenant_id
       left join payment_cursors c on c.tenant_id = t.tenant_id
       cross join lateral (
-        select min(first.run_at) as run_at from unnest(${[...QUEUES]}::text[]) as asked(queue)
+        select min(first.run_at) as run_at from unnest(${[...QUEUES]}::text[]) as requested(queue)
         cross join lateral (
           select j.run_at from jobs j
-          where j.queue = asked.queue and j.tenant_id = ${tenant_id} and j.finished_at is null and j.run_at <= now()
+          where j.queue = requested.queue and j.tenant_id = ${tenant_id} and j.finished_at is null and j.run_at <= now()
             and j.state = 'ready'
           order by j.priority, j.run_at limit 1
         ) first
       ) oldest`,
     // More than is safe in JSON is shown as the most that is.
-    sql<Counted[]>`
+    sql<DayCount[]>`
       select day::text as day, lower(currency) as currency, kind, count,
         least(amount_minor, ${Number.MAX_SAFE_INTEGER}::bigint)::bigint as amount_minor
       from payment_days
@@ -130,11 +130,11 @@ export async function findOverview(
     ([currency, of_currency]) => {
       const days = Array.from({ length: DAYS }, (_, nth) => {
         const day = new Date(Date.parse(today) - (DAYS - 1 - nth) * 86_400_000).toISOString().slice(0, 10)
-        return { day, ...daysTogether(of_currency.filter((row) => row.day === day)) }
+        return { day, ...sumDays(of_currency.filter((row) => row.day === day)) }
       })
       const of = (some: PaymentDay[]) => {
         const names = new Set(some.map(({ day }) => day))
-        return daysTogether(of_currency.filter(({ day }) => names.has(day)))
+        return sumDays(of_currency.filter(({ day }) => names.has(day)))
       }
       return { currency, days, week: of(days.slice(-WEEK)), week_before: of(days.slice(-2 * WEEK, -WEEK)) }
     },
@@ -145,7 +145,7 @@ export async function findOverview(
     attention,
     oldest_due_s,
     retrying: Math.min(
-      MOST_COUNTED,
+      MAX_COUNTED,
       retrying.reduce((sum, { count }) => sum + count, 0),
     ),
     oldest_retrying_s: Math.max(0, ...retrying.map(({ oldest_s }) => oldest_s)),
@@ -154,8 +154,8 @@ export async function findOverview(
   }
 }
 
-function daysTogether(rows: Counted[]): Omit<PaymentDay, 'day'> {
-  const of = (kind: Counted['kind'], what: 'count' | 'amount_minor') =>
+function sumDays(rows: DayCount[]): Omit<PaymentDay, 'day'> {
+  const of = (kind: DayCount['kind'], what: 'count' | 'amount_minor') =>
     rows.reduce((total, row) => total + (row.kind === kind ? row[what] : 0), 0)
   const [authorized, failed] = [of('authorized', 'count'), of('failed', 'count')]
   return {

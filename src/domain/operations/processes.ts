@@ -26,7 +26,7 @@ export const processSchema = z.object({
 export type SeenProcess = z.output<typeof processSchema>
 
 /** More than that are not kept of all names together. */
-const MOST = 1_000
+const MAX_PROCESSES = 1_000
 
 /** Those that were seen within a day and have not said that they ended, by name and start. */
 export async function findProcesses(sql: Sql): Promise<SeenProcess[]> {
@@ -35,10 +35,10 @@ export async function findProcesses(sql: Sql): Promise<SeenProcess[]> {
       case when seen_at < now() - ${GONE_AFTER_S} * interval '1 second' then 'gone'
         when seen_at < now() - ${LATE_AFTER_S} * interval '1 second' then 'late' else 'up' end as state
     from processes where seen_at > now() - interval '1 day' and ended_at is null
-    order by name, started_at, id limit ${MOST}`
+    order by name, started_at, id limit ${MAX_PROCESSES}`
 }
 
 /** Removes those that have ended or have not been seen for a day. */
-export async function forgetGoneProcesses(sql: Sql): Promise<void> {
+export async function deleteEndedProcesses(sql: Sql): Promise<void> {
   await sql`delete from processes where ended_at is not null or seen_at < now() - interval '1 day'`
 }

@@ -5,7 +5,7 @@ import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 import { CALLS } from '#jobs/index.ts'
 import { findRetrying, retryingOf } from '../jobs/retrying.ts'
-import { countedFields, findCounted } from './counted.ts'
+import { countedFields, findCountProgress } from './counted.ts'
 import { countField, sumRollups } from './figures.ts'
 import { percentilesSchema } from '../rollups/histograms.ts'
 import { findOpenNow, findRollups } from './job-names.ts'
@@ -43,7 +43,7 @@ export const providerHealthSchema = z
             since: timestamp.meta({ description: 'Since when.' }),
             check: z.array(z.string()).meta({
               description: 'The variables to check.',
-              example: PROVIDER_FACTS[PAYMENTS.provider]!.check.place,
+              example: PROVIDER_FACTS[PAYMENTS.provider]!.check.address,
             }),
           })
           .nullable()
@@ -71,7 +71,7 @@ export type ProviderHealth = z.output<typeof providerHealthSchema>
 /** The providers that this version calls, with the calls of the last 15 minutes, and with those that are open. */
 export async function findProviderHealth(sql: Sql): Promise<ProviderHealth> {
   const by_provider = Map.groupBy(CALLS, ({ provider }) => provider)
-  const counted = findCounted(sql)
+  const counted = findCountProgress(sql)
   const [retried, failed_calls, outages] = await Promise.all([
     findRetrying(sql),
     findFailedCalls(sql),

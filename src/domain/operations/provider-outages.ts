@@ -17,12 +17,12 @@ export type FailedCalls = { provider: string; at: string; outcome: CallFailure; 
 export type WorkerOutage = { provider: string; outcome: CallFailure; lasts_ms: number }
 
 /** A worker that did not confirm its outage for this long has ended, or hangs. */
-const CONFIRMED_S = 30
+const CONFIRMATION_TIMEOUT_S = 30
 /** What is over so soon needs nobody. */
-const LEAST_S = 10
-const FAILURES_KEPT_H = 48
+const MIN_OUTAGE_S = 10
+const FAILURE_RETENTION_H = 48
 /** Of jobs with an unknown effect so many are looked at. */
-const MOST_UNKNOWN = 10_000
+const MAX_UNKNOWN_SCANNED = 10_000
 const WINDOW_MIN = 15
 
 /** Adds calls that failed, and replaces the outages of a worker with these. */
@@ -50,11 +50,11 @@ export async function writeOutages(
 }
 
 /** Deletes at most `limit` rows of each kind that say nothing any more. */
-export async function forgetOldOutages(sql: Sql, limit: number): Promise<void> {
+export async function deleteOldOutages(sql: Sql, limit: number): Promise<void> {
   await sql`
     delete from provider_failures f using (
       select provider, at, outcome from provider_failures
-      where at < now() - ${FAILURES_KEPT_H} * interval '1 hour' order by at limit ${limit}
+      where at < now() - ${FAILURE_RETENTION_H} * interval '1 hour' order by at limit ${limit}
     ) old
     where f.provider = old.provider and f.at = old.at and f.outcome = old.outcome`
   await sql`
@@ -103,8 +103,8 @@ export async function findOutages(sql: Sql): Promise<Outage[]> {
   const rows = await sql<{ provider: string; outcome: CallFailure; since: string }[]>`
     select o.provider, (array_agg(o.outcome order by o.seen_at desc))[1] as outcome, min(o.since) as since
     from provider_outages o
-    where o.seen_at > now() - ${CONFIRMED_S} * interval '1 second'
-      and o.since < now() - ${LEAST_S} * interval '1 second'
+    where o.seen_at > now() - ${CONFIRMATION_TIMEOUT_S} * interval '1 second'
+      and o.since < now() - ${MIN_OUTAGE_S} * interval '1 second'
       and (o.outcome in ('misconfigured', 'late') or exists (
         select from jsonb_to_recordset(${sql.json(calls)}) as c(provider text, job text)
         cross join lateral (
@@ -115,7 +115,7 @@ export async function findOutages(sql: Sql): Promise<Outage[]> {
         select from (
           select j.name from jobs j
           where j.finished_at is null and j.unknown_since is not null and j.unknown_since >= o.since
-          limit ${MOST_UNKNOWN}
+          limit ${MAX_UNKNOWN_SCANNED}
         ) j
         join jsonb_to_recordset(${sql.json(calls)}) as c(provider text, job text) on c.job = j.name
         where c.provider = o.provider))
@@ -129,13 +129,15 @@ export async function findOutages(sql: Sql): Promise<Outage[]> {
         title: facts.title,
         problem: problemOf(outcome),
         since,
-        check: [...checkOf(provider, outcome)],
+        check: [...variablesToCheck(provider, outcome)],
       },
     ]
   })
 }
 
 /** The variables to check after calls to a provider that failed so. */
-export function checkOf(provider: string, outcome: CallFailure): readonly string[] {
-  return PROVIDER_FACTS[provider]?.check[problemOf(outcome) === 'credentials' ? 'credentials' : 'place'] ?? []
+export function variablesToCheck(provider: string, outcome: CallFailure): readonly string[] {
+  return (
+    PROVIDER_FACTS[provider]?.check[problemOf(outcome) === 'credentials' ? 'credentials' : 'address'] ?? []
+  )
 }

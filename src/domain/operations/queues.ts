@@ -4,7 +4,7 @@ import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { findPauses } from '../jobs/pauses.ts'
 import { findRetryingOfQueues } from '../jobs/retrying.ts'
-import { countedFields, findCounted } from './counted.ts'
+import { countedFields, findCountProgress } from './counted.ts'
 import { countField, openFields, openNow, sumRollups } from './figures.ts'
 import { findOldestDueNow } from './oldest-due.ts'
 import { rollupColumns, type RollupFigures } from '../rollups/columns.ts'
@@ -54,45 +54,45 @@ export type QueuesFigures = z.output<typeof queuesFiguresSchema>
  */
 export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
   const [counted, oldest, found, pauses] = await Promise.all([
-    findCounted(sql),
+    findCountProgress(sql),
     findOldestDueNow(sql, QUEUES),
     findRetryingOfQueues(sql),
     findPauses(sql),
   ])
-  const [went, came] = [spanUpTo(counted.finished), spanUpTo(counted.open ?? counted.finished)]
+  const [finished, arrived] = [spanUpTo(counted.finished), spanUpTo(counted.open ?? counted.finished)]
   const rows = await sql<RollupFigures[]>`
-    select ${rollupColumns(sql)} from unnest(${[...QUEUES]}::text[]) as asked(of_queue)
+    select ${rollupColumns(sql)} from unnest(${[...QUEUES]}::text[]) as requested(of_queue)
     cross join lateral (
       select * from job_rollups r
-      where r.resolution = 60 and r.queue = asked.of_queue and r.name = ''
-        and r.at >= ${new Date(Math.min(went.end_ms, came.end_ms)).toISOString()}::timestamptz
+      where r.resolution = 60 and r.queue = requested.of_queue and r.name = ''
+        and r.at >= ${new Date(Math.min(finished.end_ms, arrived.end_ms)).toISOString()}::timestamptz
           - ${MINUTES} * interval '1 minute'
     ) r
     order by at`
   const queues = QUEUES.map((queue) => {
-    const mine = rows.filter((row) => row.queue === queue)
+    const queue_rows = rows.filter((row) => row.queue === queue)
     const since = ({ end_ms }: Span, minutes: number) =>
-      sumRollups(mine.filter(({ at }) => Date.parse(at) >= end_ms - minutes * 60_000))
-    const [five, hour] = [since(went, 5), since(went, MINUTES)]
+      sumRollups(queue_rows.filter(({ at }) => Date.parse(at) >= end_ms - minutes * 60_000))
+    const [five, hour] = [since(finished, 5), since(finished, MINUTES)]
     const perSecond = (span: Span, minutes: number, of: 'in' | 'out') =>
       since(span, minutes)[of] / (minutes * 60 + span.begun_s)
     const out_by_minute = Array<number>(MINUTES).fill(0)
-    for (const row of mine) {
-      const ago = Math.round((went.end_ms - Date.parse(row.at)) / 60_000)
+    for (const row of queue_rows) {
+      const ago = Math.round((finished.end_ms - Date.parse(row.at)) / 60_000)
       if (ago >= 0 && ago < MINUTES) out_by_minute[MINUTES - 1 - ago] = sumRollups([row]).out
     }
     const { retrying = 0, oldest_s = 0 } = found.get(queue) ?? {}
     const paused = pauses.filter((pause) => pause.queue === queue || pause.queue === null)
     return {
       queue,
-      ...openNow(mine.findLast(({ sampled_at }) => sampled_at !== null)),
+      ...openNow(queue_rows.findLast(({ sampled_at }) => sampled_at !== null)),
       oldest_due_s: oldest.get(queue) ?? 0,
       retrying,
       oldest_retrying_s: oldest_s,
-      in_per_s_1m: perSecond(came, 1, 'in'),
-      out_per_s_1m: perSecond(went, 1, 'out'),
-      in_per_s_5m: perSecond(came, 5, 'in'),
-      out_per_s_5m: perSecond(went, 5, 'out'),
+      in_per_s_1m: perSecond(arrived, 1, 'in'),
+      out_per_s_1m: perSecond(finished, 1, 'out'),
+      in_per_s_5m: perSecond(arrived, 5, 'in'),
+      out_per_s_5m: perSecond(finished, 5, 'out'),
       wait: { last_5m: five.wait, last_1h: hour.wait },
       run: { last_5m: five.run, last_1h: hour.run },
       failed_1h: hour.failed + hour.discarded,

@@ -4,7 +4,7 @@ import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 
 /** What each kind does, for people; a kind that a newer version has added has no words here. */
-const ABOUT: Record<string, string> = {
+const DESCRIPTIONS: Record<string, string> = {
   audit: 'Checks the books, jobs and events that changed since the last run.',
   reconciling: 'Asks providers about rows that make no progress, and keeps the drifts of unknown jobs.',
   'roll-ups': 'Counts jobs and payments per minute and per hour, for figures and charts.',
@@ -12,8 +12,8 @@ const ABOUT: Record<string, string> = {
   'moving notifications': 'Moves finished notifications into the history.',
   'SMS lookups': 'Asks the provider about SMS whose status callback did not arrive.',
 }
-const EVENTS_OF = 'events of '
-const ABOUT_EVENTS = "Reads the provider's list for events that never arrived as notifications."
+const EVENTS_PREFIX = 'events of '
+const EVENTS_DESCRIPTION = "Reads the provider's list for events that never arrived as notifications."
 
 /**
  * A kind of recurring work. `state`: `running`; `ended`: the last run ended; `failed`: the last run failed, and `failure`
@@ -50,6 +50,6 @@ export async function findSchedules(sql: Sql): Promise<Schedule[]> {
     from recurring_work order by name`
   return rows.map((row) => ({
     ...row,
-    about: row.name.startsWith(EVENTS_OF) ? ABOUT_EVENTS : (ABOUT[row.name] ?? null),
+    about: row.name.startsWith(EVENTS_PREFIX) ? EVENTS_DESCRIPTION : (DESCRIPTIONS[row.name] ?? null),
   }))
 }

@@ -3,15 +3,15 @@ import { z } from 'zod'
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { dateTime, timestamp } from '#core/time.ts'
-import { countedFields, findCounted } from './counted.ts'
+import { countedFields, findCountProgress } from './counted.ts'
 import { countField, sumRollups } from './figures.ts'
 import { rollupColumns, type RollupFigures } from '../rollups/columns.ts'
 import { percentilesSchema } from '../rollups/histograms.ts'
-import { MINUTES_KEPT_H } from '../rollups/retention.ts'
+import { MINUTE_RETENTION_H } from '../rollups/retention.ts'
 
-const MOST_POINTS = 500
+const MAX_POINTS = 500
 /** Longer times are read by the hour. */
-const BY_MINUTE_S = 12 * 3600
+const MAX_BY_MINUTE_S = 12 * 3600
 
 export const seriesQuerySchema = z.object({
   queue: z.enum(QUEUES).meta({ description: 'Of which queue.', example: 'payments' }),
@@ -26,14 +26,14 @@ export const seriesQuerySchema = z.object({
     .number()
     .int()
     .min(1)
-    .max(MOST_POINTS)
+    .max(MAX_POINTS)
     .default(60)
     .meta({ description: 'How many points at most.', example: 60 }),
 })
 
 export type SeriesQuery = { queue: QueueName; name?: string; from: string; to: string; points: number }
 
-const most = (description: string) => z.int().nullable().meta({ description, example: 3 })
+const maximum = (description: string) => z.int().nullable().meta({ description, example: 3 })
 
 export const seriesSchema = z
   .object({
@@ -44,8 +44,8 @@ export const seriesSchema = z
         in: countField('Jobs that came.'),
         out: countField('Jobs that finished.'),
         failed: countField('Those of them that failed or were discarded.', 0),
-        due: most('The most that were seen due; null: nobody looked.'),
-        oldest_due_s: most('The most that one had been due, in seconds.'),
+        due: maximum('The most that were seen due; null: nobody looked.'),
+        oldest_due_s: maximum('The most that one had been due, in seconds.'),
         wait: percentilesSchema.meta({ description: 'From when a job was due to its last attempt.' }),
         run: percentilesSchema.meta({ description: 'From the beginning of that to its end.' }),
       }),
@@ -65,12 +65,12 @@ export async function findSeries(
 ): Promise<Series> {
   const to_ms = Math.min(Date.parse(to), Date.now())
   const span_s = Math.max(60, (to_ms - Date.parse(from)) / 1000)
-  const is_kept = Date.parse(from) > Date.now() - MINUTES_KEPT_H * 3600_000
-  const resolution = span_s <= BY_MINUTE_S && is_kept ? 60 : 3600
+  const is_retained = Date.parse(from) > Date.now() - MINUTE_RETENTION_H * 3600_000
+  const resolution = span_s <= MAX_BY_MINUTE_S && is_retained ? 60 : 3600
   const step_s = resolution * Math.ceil(span_s / resolution / points)
   const begin_ms = Math.floor(Date.parse(from) / (resolution * 1000)) * resolution * 1000
   const [{ open, counting }, rows] = await Promise.all([
-    findCounted(sql),
+    findCountProgress(sql),
     sql<RollupFigures[]>`
       select ${rollupColumns(sql)} from job_rollups
       where resolution = ${resolution} and queue = ${queue} and name = ${name}
@@ -89,8 +89,8 @@ export async function findSeries(
         in: arrived,
         out,
         failed: failed + discarded,
-        due: mostOf(of_step.map(({ due }) => due)),
-        oldest_due_s: mostOf(of_step.map(({ oldest_due_s }) => oldest_due_s)),
+        due: maxOf(of_step.map(({ due }) => due)),
+        oldest_due_s: maxOf(of_step.map(({ oldest_due_s }) => oldest_due_s)),
         wait,
         run,
       }
@@ -100,7 +100,7 @@ export async function findSeries(
   }
 }
 
-function mostOf(values: (number | null)[]): number | null {
-  const known = values.filter((value) => value !== null)
-  return known.length === 0 ? null : Math.max(...known)
+function maxOf(values: (number | null)[]): number | null {
+  const values_seen = values.filter((value) => value !== null)
+  return values_seen.length === 0 ? null : Math.max(...values_seen)
 }

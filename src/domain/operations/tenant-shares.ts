@@ -3,10 +3,10 @@ import { z } from 'zod'
 import type { QueueName } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
-import { countedFields, findCounted } from './counted.ts'
+import { countedFields, findCountProgress } from './counted.ts'
 import { countField, figureWindow, spanOf, type FigureWindow } from './figures.ts'
 
-const SHOWN = 50
+const MAX_TENANTS = 50
 
 export const tenantSharesSchema = z
   .object({
@@ -58,13 +58,16 @@ export async function findTenantShares(
     )
     select s.*, t.slug from summed s left join tenants t on t.id = s.tenant_id
     order by s.finished desc, s.tenant_id`
-  const { finished, counting } = await findCounted(sql)
+  const { finished, counting } = await findCountProgress(sql)
   const total = sumOf(rows)
   const named = rows.filter(({ tenant_id }) => tenant_id !== LOWEST_ID)
-  const others = sumOf([...rows.filter(({ tenant_id }) => tenant_id === LOWEST_ID), ...named.slice(SHOWN)])
+  const others = sumOf([
+    ...rows.filter(({ tenant_id }) => tenant_id === LOWEST_ID),
+    ...named.slice(MAX_TENANTS),
+  ])
   const share = (finished: number) => (total.finished === 0 ? 0 : finished / total.finished)
   const tenants: TenantShares['tenants'] = named
-    .slice(0, SHOWN)
+    .slice(0, MAX_TENANTS)
     .map((row) => ({ ...row, share: share(row.finished) }))
   if (others.finished > 0)
     tenants.push({ tenant_id: null, slug: null, ...others, share: share(others.finished) })

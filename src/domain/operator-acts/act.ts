@@ -9,11 +9,11 @@ import { JOB_FILTERS } from '../interventions/matching.ts'
 import { reasonText } from '../jobs/reason.ts'
 
 /** An act by filter takes no more jobs than this; `more` says that there were more. */
-export const MOST_ITEMS = 100_000
+export const MAX_ACT_ITEMS = 100_000
 /** So many acts may be unfinished at once. */
-const MOST_OPEN_ACTS = 20
+const MAX_OPEN_ACTS = 20
 /** Acts are kept for so long after they were finished. */
-const KEPT_DAYS = 90
+const RETENTION_DAYS = 90
 
 export const actKind = z.enum(['retry', 'discard', 'run_now', 'resolve'])
 export const actFilterSchema = z.strictObject({
@@ -31,7 +31,7 @@ export const actFilterSchema = z.strictObject({
  * What an operator asks for: for one job, or for those that a filter finds. To resolve says whether the calls took effect,
  * and of one job with which reference of the provider where that made something.
  */
-export const askedActSchema = z
+export const requestedActSchema = z
   .strictObject({
     act: actKind,
     job_id: z.uuid().optional(),
@@ -54,11 +54,11 @@ export const askedActSchema = z
       (took_effect === true && job_id !== undefined) || reference === undefined,
     { message: 'A reference names what the call of one job made that took effect.' },
   )
-export type AskedAct = z.output<typeof askedActSchema>
+export type RequestedAct = z.output<typeof requestedActSchema>
 
 /**
  * An act in answers. `matched` was counted when it was asked for; `found` are the jobs that it found when it began, of which
- * `done` and `refused` are over. `look_only` of an item: its call is looked up and not sent.
+ * `done` and `refused` are over. `lookup_only` of an item: its call is looked up and not sent.
  */
 export const operatorActSchema = z.object({
   id: z.uuid(),
@@ -90,7 +90,7 @@ export const actItemSchema = z.object({
   at: timestamp.nullable(),
   before: z.string().nullable(),
   after: z.string().nullable(),
-  look_only: z.boolean(),
+  lookup_only: z.boolean(),
   refused: z.string().nullable(),
 })
 export type ActItem = z.output<typeof actItemSchema>
@@ -99,21 +99,21 @@ export type ActItem = z.output<typeof actItemSchema>
  * Records what an operator asks for, to be carried out by a worker within a second, and returns its id. `matched`: how
  * many jobs the operator was told of. Throws `rate_limited` while too many acts are unfinished.
  */
-export async function askForAct(
+export async function requestAct(
   sql: Sql | Tx,
-  asked: AskedAct,
+  requested: RequestedAct,
   { who, matched }: { who: string; matched: number },
 ): Promise<string> {
   const id = newId()
   const { count } = await sql`
     insert into operator_acts (id, act, job_id, filter, who, reason, took_effect, reference, matched)
-    select ${id}, ${asked.act}, ${asked.job_id ?? null}::uuid,
-      nullif(${sql.json(asked.filter ?? null)}::jsonb, 'null'), ${who}, ${asked.reason},
-      ${asked.took_effect ?? null}::boolean, ${asked.reference ?? null}, ${matched}::integer
-    where (select count(*) from operator_acts where finished_at is null) < ${MOST_OPEN_ACTS}`
+    select ${id}, ${requested.act}, ${requested.job_id ?? null}::uuid,
+      nullif(${sql.json(requested.filter ?? null)}::jsonb, 'null'), ${who}, ${requested.reason},
+      ${requested.took_effect ?? null}::boolean, ${requested.reference ?? null}, ${matched}::integer
+    where (select count(*) from operator_acts where finished_at is null) < ${MAX_OPEN_ACTS}`
   if (count === 0)
     throw new AppError('rate_limited', {
-      message: `${MOST_OPEN_ACTS} acts are not finished yet: wait for one, or cancel it.`,
+      message: `${MAX_OPEN_ACTS} acts are not finished yet: wait for one, or cancel it.`,
     })
   return id
 }
@@ -167,7 +167,7 @@ export async function findActItems(
     waiting: sql`i.at is null`,
   }
   return await sql<ActItem[]>`
-    select job_id, at, before, after, look_only, refused from operator_act_items i
+    select job_id, at, before, after, lookup_only, refused from operator_act_items i
     where i.act_id = ${act_id} and (${after}::uuid is null or i.job_id > ${after})
       and ${outcome === undefined ? sql`true` : of[outcome]}
     order by i.job_id limit ${limit}`
@@ -180,10 +180,10 @@ export type ActItemFilters = {
 }
 
 /** Forgets acts that were finished long ago, with their items. Answers how many. */
-export async function forgetOldActs(sql: Sql, most: number): Promise<number> {
+export async function deleteOldActs(sql: Sql, most: number): Promise<number> {
   const { count } = await sql`
     delete from operator_acts where id = any(array(
-      select id from operator_acts where finished_at < now() - ${KEPT_DAYS} * interval '1 day' limit ${most}))`
+      select id from operator_acts where finished_at < now() - ${RETENTION_DAYS} * interval '1 day' limit ${most}))`
   return count
 }
 

@@ -1,29 +1,29 @@
 // Carries out what operators asked for, in steps. What a step does and how far it got are one transaction: after a crash
 // nothing is done twice and nothing is left out.
 import { z } from 'zod'
-import { databaseCode, isOfOneRow, type Sql, type Tx } from '#core/db.ts'
-import { PERFORMING, type Act, type ActResult } from '../interventions/act.ts'
+import { databaseCode, isRowError, type Sql, type Tx } from '#core/db.ts'
+import { JOB_ACTIONS, type Act, type ActResult } from '../interventions/act.ts'
 import { matchingJobs } from '../interventions/matching.ts'
 import { resolveJob } from '../interventions/resolve.ts'
-import { whyNot } from '../interventions/why-not.ts'
-import { actFilterSchema, MOST_ITEMS, type OperatorAct } from './act.ts'
+import { refusalReason } from '../interventions/why-not.ts'
+import { actFilterSchema, MAX_ACT_ITEMS, type OperatorAct } from './act.ts'
 
 /** Jobs of one step. Their rows are locked until it ends. */
-const AT_ONCE = 100
+const BATCH_SIZE = 100
 /** To resolve locks rows and accounts besides: the next job is locked once these are free again. */
-const RESOLVED_AT_ONCE = 1
-const LOCK_MS = 1_000
-const HOPELESS = 'Its jobs could not be found, or not in time: narrow the filter.'
+const RESOLVE_BATCH_SIZE = 1
+const LOCK_TIMEOUT_MS = 1_000
+const JOBS_NOT_FOUND = 'Its jobs could not be found, or not in time: narrow the filter.'
 const STATEMENT_CANCELED = '57014'
 
 /** By the kind of the act. */
-const CARRYING_OUT: Record<
+const ACTIONS: Record<
   OpenAct['act'],
-  (tx: Tx, asked: Act, act: OpenAct) => Promise<ActResult | { refused: string }>
+  (tx: Tx, requested: Act, act: OpenAct) => Promise<ActResult | { refused: string }>
 > = {
-  ...PERFORMING,
-  resolve: (tx, asked, { took_effect, reference }) =>
-    resolveJob(tx, asked, { took_effect: took_effect === true, reference }),
+  ...JOB_ACTIONS,
+  resolve: (tx, requested, { took_effect, reference }) =>
+    resolveJob(tx, requested, { took_effect: took_effect === true, reference }),
 }
 
 type OpenAct = Pick<
@@ -44,7 +44,7 @@ export async function carryOutNextStep(sql: Sql): Promise<boolean> {
   try {
     return await sql.begin(async (tx) => {
       // A job that somebody holds for long holds up its own act, and no other.
-      await tx`select set_config('lock_timeout', ${String(LOCK_MS)}, true)`
+      await tx`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`
       // Its lock comes first: whoever makes the next step sees what this one did.
       const [found] = await tx<OpenAct[]>`
         select id, act, job_id, filter, state, who, reason, took_effect, reference,
@@ -52,13 +52,13 @@ export async function carryOutNextStep(sql: Sql): Promise<boolean> {
         from operator_acts a where finished_at is null order by updated_at limit 1 for update skip locked`
       act = found
       if (act === undefined) return false
-      if (act.is_canceled) await end(tx, act.id, 'canceled')
+      if (act.is_canceled) await finish(tx, act.id, 'canceled')
       else if (act.state === 'asked') await begin(tx, act)
-      else await takeStep(tx, act)
+      else await performBatch(tx, act)
       return true
     })
   } catch (error) {
-    if (act !== undefined) await passOver(sql, act, error).catch(() => undefined)
+    if (act !== undefined) await postpone(sql, act, error).catch(() => undefined)
     throw error
   }
 }
@@ -67,37 +67,37 @@ export async function carryOutNextStep(sql: Sql): Promise<boolean> {
 async function begin(tx: Tx, { id, job_id, filter }: OpenAct): Promise<void> {
   const jobs =
     job_id === null
-      ? tx`select j.id from ${matchingJobs(tx, actFilterSchema.parse(filter))} j limit ${MOST_ITEMS + 1}`
+      ? tx`select j.id from ${matchingJobs(tx, actFilterSchema.parse(filter))} j limit ${MAX_ACT_ITEMS + 1}`
       : tx`select ${job_id}::uuid as id`
   await tx`
     with matching as materialized (${jobs}),
     item as (
       insert into operator_act_items (act_id, job_id)
-      select ${id}, id from matching order by id limit ${MOST_ITEMS} returning job_id
+      select ${id}, id from matching order by id limit ${MAX_ACT_ITEMS} returning job_id
     )
     update operator_acts set state = 'running', started_at = now(), updated_at = clock_timestamp(),
-      found = (select count(*) from item), more = (select count(*) from matching) > ${MOST_ITEMS}
+      found = (select count(*) from item), more = (select count(*) from matching) > ${MAX_ACT_ITEMS}
     where id = ${id}`
 }
 
-async function takeStep(tx: Tx, act: OpenAct): Promise<void> {
+async function performBatch(tx: Tx, act: OpenAct): Promise<void> {
   const { id, filter, who, reason } = act
   // What has changed since the act began is somebody else's doing.
   const only = filter === null ? undefined : actFilterSchema.parse(filter)
-  const at_once = act.act === 'resolve' ? RESOLVED_AT_ONCE : AT_ONCE
+  const batch_size = act.act === 'resolve' ? RESOLVE_BATCH_SIZE : BATCH_SIZE
   // In the order of their ids, as all batches lock jobs.
   const items = await tx<{ job_id: string }[]>`
-    select job_id from operator_act_items where act_id = ${id} and at is null order by job_id limit ${at_once}`
+    select job_id from operator_act_items where act_id = ${id} and at is null order by job_id limit ${batch_size}`
   const results = []
   for (const { job_id } of items)
     results.push({ job_id, ...(await perform(tx, act, { job_id, who, reason, only })) })
   await tx`
     with result as (
       select * from jsonb_to_recordset(${tx.json(results)}) as r(
-        job_id uuid, before text, after text, look_only boolean, refused text)
+        job_id uuid, before text, after text, lookup_only boolean, refused text)
     ), item as (
       update operator_act_items i set at = clock_timestamp(), before = r.before, after = r.after,
-        look_only = coalesce(r.look_only, false), refused = r.refused
+        lookup_only = coalesce(r.lookup_only, false), refused = r.refused
       from result r where i.act_id = ${id} and i.job_id = r.job_id
       returning i.refused
     )
@@ -105,37 +105,37 @@ async function takeStep(tx: Tx, act: OpenAct): Promise<void> {
       done = done + (select count(*) from item where refused is null),
       refused = refused + (select count(*) from item where refused is not null)
     where id = ${id}`
-  if (items.length < at_once) await end(tx, id, 'done')
+  if (items.length < batch_size) await finish(tx, id, 'done')
 }
 
 type ItemResult = NonNullable<ActResult> | { before: string | null; refused: string }
 
-async function perform(tx: Tx, act: OpenAct, asked: Act): Promise<ItemResult> {
+async function perform(tx: Tx, act: OpenAct, requested: Act): Promise<ItemResult> {
   try {
-    const done = await tx.savepoint(async (part) => await CARRYING_OUT[act.act](part, asked, act))
+    const done = await tx.savepoint(async (part) => await ACTIONS[act.act](part, requested, act))
     if (done !== undefined && 'refused' in done) return { before: null, ...done }
-    return done ?? (await whyNot(tx, act.act, asked))
+    return done ?? (await refusalReason(tx, act.act, requested))
   } catch (error) {
     // One row that cannot be written does not hold up the others.
-    if (!isOfOneRow(error)) throw error
+    if (!isRowError(error)) throw error
     return { before: null, refused: `The database refused it: ${(error as Error).message}`.slice(0, 500) }
   }
 }
 
-async function end(tx: Tx, id: string, state: 'done' | 'canceled'): Promise<void> {
+async function finish(tx: Tx, id: string, state: 'done' | 'canceled'): Promise<void> {
   await tx`
     update operator_acts set state = ${state}, finished_at = clock_timestamp(), updated_at = clock_timestamp()
     where id = ${id}`
 }
 
 /** What the step wrote is gone: its act goes behind the others, or ends where its jobs cannot be found in time. */
-async function passOver(sql: Sql, { id, state }: OpenAct, error: unknown): Promise<void> {
-  const hopeless =
+async function postpone(sql: Sql, { id, state }: OpenAct, error: unknown): Promise<void> {
+  const cannot_find_jobs =
     state === 'asked' && (databaseCode(error) === STATEMENT_CANCELED || error instanceof z.ZodError)
   await sql`
     update operator_acts set updated_at = clock_timestamp(),
-      error = ${hopeless ? HOPELESS : 'A step failed and will be retried.'},
-      state = case when ${hopeless} then 'failed' else state end,
-      finished_at = case when ${hopeless} then clock_timestamp() end
+      error = ${cannot_find_jobs ? JOBS_NOT_FOUND : 'A step failed and will be retried.'},
+      state = case when ${cannot_find_jobs} then 'failed' else state end,
+      finished_at = case when ${cannot_find_jobs} then clock_timestamp() end
     where id = ${id} and finished_at is null`
 }

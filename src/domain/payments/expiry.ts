@@ -1,7 +1,7 @@
 // Finds payments whose hold will lapse, has lapsed, or whose buyer never acted.
 import { newId } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
-import { announce, type EventType } from '../events.ts'
+import { insertEvents, type EventType } from '../events.ts'
 
 /** Writes an event for each hold that lapses within a day, once. At most `limit` at a time; returns how many. */
 export async function warnOfExpiry(sql: Sql, limit: number): Promise<number> {
@@ -12,23 +12,26 @@ export async function warnOfExpiry(sql: Sql, limit: number): Promise<number> {
     order by capture_before limit ${limit}`
   if (due.length === 0) return 0
   const items = due.map(({ tenant_id, id }) => ({ tenant_id, id, event_id: newId() }))
-  const announced = sql`select p.*, ${'payment.capture_expiring' satisfies EventType} as event from p`
+  const new_events = sql`select p.*, ${'payment.capture_expiring' satisfies EventType} as event from p`
   const rows = await sql`
-    with asked as (
+    with due as (
       select * from jsonb_to_recordset(${sql.json(items)}) as a(tenant_id uuid, id uuid, event_id uuid)
     ), p as (
       update payments p set capture_expiry_warned_at = now()
-      from asked a
+      from due a
       where p.tenant_id = a.tenant_id and p.id = a.id and p.status = 'authorized' and p.capture_expiry_warned_at is null
       returning p.*, a.event_id
     )
-    ${announce(sql, 'payment', announced)}
+    ${insertEvents(sql, 'payment', new_events)}
     returning id`
   return rows.length
 }
 
 /** Payments whose hold has lapsed and that nobody captured or canceled. */
-export async function findLapsed(sql: Sql, limit: number): Promise<{ tenant_id: string; id: string }[]> {
+export async function findExpiredHolds(
+  sql: Sql,
+  limit: number,
+): Promise<{ tenant_id: string; id: string }[]> {
   return await sql<{ tenant_id: string; id: string }[]>`
     select tenant_id, id from payments
     where open and capture_before is not null and capture_before <= now() and status = 'authorized'
@@ -36,7 +39,7 @@ export async function findLapsed(sql: Sql, limit: number): Promise<{ tenant_id: 
 }
 
 /** Payments that have waited for their buyer for `ttl_s` seconds without any change. */
-export async function findAbandoned(
+export async function findAbandonedPayments(
   sql: Sql,
   ttl_s: number,
   limit: number,

@@ -1,9 +1,9 @@
 // Reads payments: lists, single payments with their jobs, and payments by the processor's reference.
 import { PAYMENTS } from '#core/config/providers.ts'
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
-import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
-import { FINAL_STATUSES, paymentSchema, type Payment, type PaymentStatus } from './payment.ts'
+import { FINAL_PAYMENT_STATUSES, paymentSchema, type Payment, type PaymentStatus } from './payment.ts'
 
 type PaymentFilters = ListPage & {
   status?: PaymentStatus
@@ -24,8 +24,8 @@ export async function listPayments(sql: Sql, tenant_id: string, filters: Payment
   const { processor_reference, amount_max = Number.MAX_SAFE_INTEGER, capture_before_to } = filters
   // Open payments are few and have an index of their own, as a customer's and a merchant's payments have, and each
   // reference. Only these filters change the text of the statement: each text costs every connection a plan.
-  const lapsing = capture_before_to !== undefined
-  const open = lapsing || (status !== undefined && !FINAL_STATUSES.includes(status))
+  const expiring = capture_before_to !== undefined
+  const open = expiring || (status !== undefined && !FINAL_PAYMENT_STATUSES.includes(status))
   return await sql<Payment[]>`
     select ${paymentColumns(sql)} from payments
     where tenant_id = ${tenant_id} and ${createdWithin(sql, filters)}
@@ -37,7 +37,7 @@ export async function listPayments(sql: Sql, tenant_id: string, filters: Payment
           : sql`and processor = ${PAYMENTS.provider} and processor_reference = ${processor_reference}`
       }
       ${open ? sql`and open` : sql``}
-      ${lapsing ? sql`and capture_before < ${capture_before_to}` : sql``}
+      ${expiring ? sql`and capture_before < ${capture_before_to}` : sql``}
       and status = coalesce(${status ?? null}, status)
       and currency = coalesce(${currency?.toUpperCase() ?? null}, currency)
       and amount_minor between ${amount_min} and ${amount_max}
@@ -47,9 +47,12 @@ export async function listPayments(sql: Sql, tenant_id: string, filters: Payment
     order by created_at desc limit ${filters.limit}`
 }
 
-/** Payments with the jobs that were asked for, in the order of `asked`. */
-export async function findPayments(sql: Sql, asked: AskedFor[]): Promise<(Found<Payment> | undefined)[]> {
-  return await findWithJobs<Payment>(sql, 'payment', paymentColumns(sql), asked)
+/** Payments with the jobs that were asked for, in the order of `requested`. */
+export async function findPayments(
+  sql: Sql,
+  requested: RequestedRow[],
+): Promise<(ResourceWithJob<Payment> | undefined)[]> {
+  return await findWithJobs<Payment>(sql, 'payment', paymentColumns(sql), requested)
 }
 
 /** One payment, or undefined. */
@@ -60,7 +63,7 @@ export async function findPayment(sql: Sql, tenant_id: string, id: string): Prom
 }
 
 /** What is needed of a payment to apply what a processor says of it. */
-export type KnownPayment = Pick<
+export type ExistingPayment = Pick<
   Payment,
   | 'tenant_id'
   | 'id'
@@ -78,9 +81,9 @@ export async function findPaymentByReference(
   sql: Sql,
   processor: string,
   reference: string,
-): Promise<KnownPayment | undefined> {
-  const [payment] = await sql<KnownPayment[]>`
-    select ${knownColumns(sql)} from payments where processor = ${processor} and processor_reference = ${reference}`
+): Promise<ExistingPayment | undefined> {
+  const [payment] = await sql<ExistingPayment[]>`
+    select ${existingColumns(sql)} from payments where processor = ${processor} and processor_reference = ${reference}`
   return payment
 }
 
@@ -89,15 +92,15 @@ export async function findPaymentByIds(
   sql: Sql,
   { tenant_id, id }: { tenant_id: string; id: string },
   reference: string | null,
-): Promise<KnownPayment | undefined> {
-  const [payment] = await sql<KnownPayment[]>`
-    select ${knownColumns(sql)} from payments
+): Promise<ExistingPayment | undefined> {
+  const [payment] = await sql<ExistingPayment[]>`
+    select ${existingColumns(sql)} from payments
     where tenant_id = ${tenant_id} and id = ${id}
       and (${reference}::text is null or coalesce(processor_reference, ${reference}) = ${reference})`
   return payment
 }
 
-function knownColumns(sql: Sql): Fragment {
+function existingColumns(sql: Sql): Fragment {
   return sql`
     tenant_id, id, status, amount_minor, amount_capturable_minor, amount_captured_minor, amount_refunded_minor,
     amount_refund_reserved_minor, currency, processor_reference, cancel_requested_at`

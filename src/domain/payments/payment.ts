@@ -3,8 +3,8 @@ import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
-import { idFields, keyField, lastFields } from '../fields.ts'
-import { shownDisputeSchema } from '../disputes/dispute.ts'
+import { idFields, keyField, trailingFields } from '../fields.ts'
+import { paymentDisputeSchema } from '../disputes/dispute.ts'
 
 const PAYMENT_STATUSES = [
   'pending',
@@ -19,7 +19,7 @@ const PAYMENT_STATUSES = [
 export type PaymentStatus = (typeof PAYMENT_STATUSES)[number]
 
 /** The statuses that a payment never leaves. In all others the column `open` of its row is true. */
-export const FINAL_STATUSES: readonly PaymentStatus[] = ['captured', 'canceled', 'failed']
+export const FINAL_PAYMENT_STATUSES: readonly PaymentStatus[] = ['captured', 'canceled', 'failed']
 
 /** The status of a payment, as a field and as a filter. */
 export const paymentStatus = z.enum(PAYMENT_STATUSES).meta({
@@ -105,11 +105,11 @@ export const paymentSchema = z
     authorized_at: timestamp.nullable().meta({ description: 'When the money was held.' }),
     captured_at: timestamp.nullable().meta({ description: 'When the money was captured.' }),
     canceled_at: timestamp.nullable().meta({ description: 'When the hold was released.' }),
-    dispute: shownDisputeSchema.nullable().meta({
+    dispute: paymentDisputeSchema.nullable().meta({
       description: "The payment's latest dispute; null if there is none.",
       example: null,
     }),
-    ...lastFields('payments'),
+    ...trailingFields('payments'),
   })
   .meta({ id: 'Payment', description: 'A payment: money that is held, captured and possibly refunded.' })
 

@@ -1,24 +1,24 @@
 // What callers ask of payments. Each request is one statement that checks the payment's state, stores the key and
 // inserts the job.
 import type { Fragment, Json, Sql } from '#core/db.ts'
-import { withTooCoarse } from '#core/money.ts'
+import { withInexactCurrencies } from '#core/money.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
 import { requestJson } from '#jobs/job.ts'
-import { announce, type EventType } from '../events.ts'
+import { insertEvents, type EventType } from '../events.ts'
 import {
-  isKnown,
+  isKeyUsed,
   jobRequestColumns,
   keyColumns,
-  remember,
+  storeKeys,
   type IdempotentRequest,
   type JobRequest,
 } from '../idempotency.ts'
-import { askFor } from '../jobs/asked.ts'
+import { requestJobs } from '../jobs/request.ts'
 import { openAccounts } from '../ledger.ts'
 
-type Asked = JobRequest & { payment_id: string }
+type PaymentJobRequest = JobRequest & { payment_id: string }
 
-export type CreateRequest = Asked & {
+export type CreateRequest = PaymentJobRequest & {
   amount_minor: number
   currency: string
   method: 'card'
@@ -33,19 +33,19 @@ export type CreateRequest = Asked & {
 }
 
 /**
- * Creates payments and asks for their authorization. Returns by id which were `accepted` and which had a `known` key;
+ * Creates payments and asks for their authorization. Returns by id which were `accepted` and which had a `key_used` key;
  * a payment that is missing there named a customer or merchant that does not exist, or one that is archived. Throws a unique violation when a key is used
  * by another request at the same moment; nothing was written then.
  */
 export async function createPayments(
   sql: Sql,
   requests: CreateRequest[],
-): Promise<Map<string, 'accepted' | 'known'>> {
+): Promise<Map<string, 'accepted' | 'key_used'>> {
   const currencies = sql`select tenant_id, currency from p`
-  const keys = sql`select *, payment_id as resource_id from asked`
-  const announced = sql`
+  const keys = sql`select *, payment_id as resource_id from accepted`
+  const new_events = sql`
     select p.*, a.event_id, ${'payment.created' satisfies EventType} as event
-    from p join asked a on a.tenant_id = p.tenant_id and a.payment_id = p.id`
+    from p join accepted a on a.tenant_id = p.tenant_id and a.payment_id = p.id`
   const request = requestJson(sql, authorizePayment, {
     amount_minor: sql`amount_minor`,
     currency: sql`currency`,
@@ -54,16 +54,16 @@ export async function createPayments(
     sealed: sql`jsonb_strip_nulls(jsonb_build_object('payment_method', payment_method))`,
     metadata: sql`jsonb_build_object('sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)`,
   })
-  const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
-    with given as (
-      select a.*, ${isKnown(sql, 'payment')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
+  const rows = await sql<{ id: string; result: 'accepted' | 'key_used' }[]>`
+    with requests as (
+      select a.*, ${isKeyUsed(sql, 'payment')} as key_used from jsonb_to_recordset(${sql.json(requests)}) as a(
         ${jobRequestColumns(sql)}, payment_id uuid, amount_minor bigint, currency text, method text, customer_id uuid,
         merchant_id uuid, description text, payment_method text, return_url text, metadata jsonb, processor text)
-    ), asked as (
-      select * from given a
+    ), accepted as (
+      select * from requests a
       -- Each offset keeps its part a look-up, of those only that name one: planned while the table was small, it would
       -- scan it for ever.
-      where not known
+      where not key_used
         and (a.customer_id is null or exists (
           select from customers c
           where c.tenant_id = a.tenant_id and c.id = a.customer_id and c.deleted_at is null offset 0))
@@ -75,18 +75,18 @@ export async function createPayments(
         description, return_url, metadata, processor)
       select tenant_id, payment_id, idempotency_key, amount_minor, currency, method, customer_id, merchant_id,
         description, return_url, coalesce(metadata, 'null'), processor
-      from asked
+      from accepted
       returning *
     ),
     opened as (${openAccounts(sql, currencies)}),
-    remembered as (${remember(sql, 'payment', keys)}),
-    event as (${announce(sql, 'payment', announced)}),
-    job as (${askFor(sql, authorizePayment, 'payment', sql`asked`, request)})
-    select id, 'accepted' as became from p union all select payment_id, 'known' from given where known`
-  return new Map(rows.map(({ id, became }) => [id, became]))
+    stored_keys as (${storeKeys(sql, 'payment', keys)}),
+    event as (${insertEvents(sql, 'payment', new_events)}),
+    job as (${requestJobs(sql, authorizePayment, 'payment', sql`accepted`, request)})
+    select id, 'accepted' as result from p union all select payment_id, 'key_used' from requests where key_used`
+  return new Map(rows.map(({ id, result }) => [id, result]))
 }
 
-export type CaptureRequest = Asked & {
+export type CaptureRequest = PaymentJobRequest & {
   /** Null: all that is held. */
   amount_minor: number | null
 }
@@ -95,27 +95,27 @@ export type CaptureRequest = Asked & {
 export async function requestCaptures(sql: Sql, requests: CaptureRequest[]): Promise<Set<string>> {
   const guard = sql`
     p.status = 'authorized' and coalesce(a.amount_minor, 0) <= p.amount_capturable_minor
-    and p.currency <> all(a.too_coarse)`
-  const asked = requests.map(withTooCoarse)
+    and p.currency <> all(a.inexact_currencies)`
+  const items = requests.map(withInexactCurrencies)
   const keys = sql`select *, payment_id as resource_id from p`
   const request = requestJson(sql, capturePayment, {
     reference: sql`processor_reference`,
     amount_minor: sql`coalesce(amount_minor, amount_capturable_minor)`,
   })
   const rows = await sql<{ id: string }[]>`
-    with ${lockedAsAsked(sql, asked, guard)},
+    with ${lockingRequested(sql, items, guard)},
     p as (
       update payments p set status = 'capturing', failure = null, updated_at = clock_timestamp()
       from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id
       returning p.id, l.*, p.processor_reference, p.amount_capturable_minor
     ),
-    remembered as (${remember(sql, 'payment', keys)}),
-    job as (${askFor(sql, capturePayment, 'payment', sql`p`, request)})
+    stored_keys as (${storeKeys(sql, 'payment', keys)}),
+    job as (${requestJobs(sql, capturePayment, 'payment', sql`p`, request)})
     select id from p`
   return new Set(rows.map((row) => row.id))
 }
 
-export type CancelRequest = Asked & {
+export type CancelRequest = PaymentJobRequest & {
   /** The reason for the processor, in its words, or null. */
   reason: string | null
   /** The reason that the payment shows; `expired` when the hold lapsed, `abandoned` when the buyer never acted. */
@@ -144,15 +144,15 @@ export async function requestCancels(
     reason: sql`reason`,
   })
   const rows = await sql<{ id: string; accepted: 'canceling' | 'recorded' }[]>`
-    with ${lockedAsAsked(sql, requests, guard)},
+    with ${lockingRequested(sql, requests, guard)},
     p as (
       update payments p set status = case when p.status = 'pending' then 'pending' else 'canceling' end, failure = null,
         cancel_requested_at = now(), cancellation_reason = l.cancellation_reason, updated_at = clock_timestamp()
       from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id
       returning p.id, p.status, l.*, p.processor_reference
     ),
-    remembered as (${remember(sql, 'payment', keys)}),
-    job as (${askFor(sql, cancelPayment, 'payment', canceling, request)})
+    stored_keys as (${storeKeys(sql, 'payment', keys)}),
+    job as (${requestJobs(sql, cancelPayment, 'payment', canceling, request)})
     select id, case when status = 'canceling' then 'canceling' else 'recorded' end as accepted from p`
   return new Map(rows.map((row) => [row.id, row.accepted]))
 }
@@ -178,22 +178,22 @@ export async function joinCancel(
       join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id
         and (a.reason is null or a.reason = p.cancellation_reason)
         and (p.status = 'canceling' or (p.status = 'pending' and p.cancel_requested_at is not null))
-      where not ${isKnown(sql)}
-    ), remembered as (${remember(sql, 'payment', sql`select * from joined`)})
+      where not ${isKeyUsed(sql)}
+    ), stored_keys as (${storeKeys(sql, 'payment', sql`select * from joined`)})
     select job_id from joined`
   return joined
 }
 
 // The requested payments for which the guard holds, locked in the same order everywhere, so that batches cannot
 // deadlock.
-function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
+function lockingRequested(sql: Sql, requests: PaymentJobRequest[], guard: Fragment): Fragment {
   return sql`
     locked as (
       select a.* from (
         select * from jsonb_to_recordset(${sql.json(requests)}) as a(
-          ${jobRequestColumns(sql)}, payment_id uuid, amount_minor bigint, too_coarse text[], reason text,
+          ${jobRequestColumns(sql)}, payment_id uuid, amount_minor bigint, inexact_currencies text[], reason text,
           cancellation_reason text)
-        where not ${isKnown(sql)}
+        where not ${isKeyUsed(sql)}
         order by tenant_id, payment_id
       ) a
       cross join lateral (

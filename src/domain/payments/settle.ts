@@ -4,19 +4,19 @@ import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { cancelDuplicatePayment, cancelPayment } from '#jobs/payments.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
-import { finishing, holding, settleJobs, type FailedRow, type Settlement } from '../jobs/settle.ts'
-import { announce, type EventType } from '../events.ts'
+import { finishing, fencing, settleJobs, type FailedRow, type Settlement } from '../jobs/settle.ts'
+import { insertEvents, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
-import { filing, waking } from '../notifications/settle.ts'
-import { looking } from '../reconciliation/looks.ts'
-import { withoutSeconds } from '../reconciliation/second.ts'
+import { assigning, resuming } from '../notifications/settle.ts'
+import { requestLookups } from '../reconciliation/lookups.ts'
+import { exceptDuplicates } from '../reconciliation/except-duplicates.ts'
 import type { PaymentStatus } from './payment.ts'
 
 /**
  * The statuses from which a payment may move to each status. From any other it stays as it is: a payment never goes
  * backwards.
  */
-const FROM: Record<PaymentTold['status'], PaymentStatus[]> = {
+const ALLOWED_FROM: Record<PaymentUpdate['status'], PaymentStatus[]> = {
   requires_action: ['pending'],
   authorized: ['pending', 'requires_action'],
   captured: ['pending', 'requires_action', 'authorized', 'capturing', 'canceling'],
@@ -24,10 +24,10 @@ const FROM: Record<PaymentTold['status'], PaymentStatus[]> = {
   failed: ['pending', 'requires_action'],
 }
 /** The status of a payment while an operation is under way. */
-const UNDER_WAY = { capture: 'capturing', cancel: 'canceling' } as const
+const STATUS_OF_OPERATION = { capture: 'capturing', cancel: 'canceling' } as const
 
 /** What the processor said of a payment. Where an amount is null, ours stays as it is. */
-export type PaymentTold = {
+export type PaymentUpdate = {
   tenant_id: string
   payment_id: string
   status: 'requires_action' | 'authorized' | 'captured' | 'canceled' | 'failed'
@@ -44,7 +44,7 @@ export type PaymentTold = {
 }
 
 /** A report that says nothing of the payment but how it stands. */
-export const nothingReportedOfPayment: Omit<PaymentTold, 'tenant_id' | 'payment_id' | 'status'> = {
+export const emptyPaymentUpdate: Omit<PaymentUpdate, 'tenant_id' | 'payment_id' | 'status'> = {
   failed_operation: null,
   processor_reference: null,
   amount_capturable_minor: null,
@@ -57,7 +57,7 @@ export const nothingReportedOfPayment: Omit<PaymentTold, 'tenant_id' | 'payment_
 
 /** The settlement of a job with an update of a payment, and with the notification that brought it, if one did. */
 export type PaymentSettlement = Settlement & {
-  told: PaymentTold
+  update: PaymentUpdate
   notification_id: string | null
 }
 
@@ -66,83 +66,83 @@ export type PaymentSettlement = Settlement & {
  * same payment. Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
  */
 export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettlement[]): Promise<Set<string>> {
-  const announced = sql`select * from p where event is not null`
+  const new_events = sql`select * from p where event is not null`
   // The job has ended the payment without it between the reading of the row and its lock.
-  const too_late = sql`"to" in ('requires_action', 'authorized', 'captured') and was_status in ('failed', 'canceled')`
-  const known = sql`select processor as provider, processor_reference as reference from p`
+  const too_late = sql`"to" in ('requires_action', 'authorized', 'captured') and status_before in ('failed', 'canceled')`
+  const references = sql`select processor as provider, processor_reference as reference from p`
   const rows = await sql<{ id: string }[]>`
-    with ${holding(sql, settlements.map(changeOf))},
-    told as (
-      select held.job_id, held.started_at as as_of, c.* from held cross join lateral jsonb_to_record(held.change) as c(
+    with ${fencing(sql, settlements.map(changeOf))},
+    updates as (
+      select fenced.job_id, fenced.started_at as as_of, c.* from fenced cross join lateral jsonb_to_record(fenced.change) as c(
         tenant_id uuid, payment_id uuid, "to" text, "from" text[], processor_reference text,
         amount_capturable_minor bigint, amount_captured_minor bigint, client_secret text, capture_before timestamptz,
         cancellation_reason text, failure jsonb, event text, event_id uuid, transfer_id uuid, follow_up_job_id uuid,
         notification_id uuid)
     ), seen as (
       -- Each column by its name: a whole row that is passed on costs a twentieth of a capture.
-      select told.*, p.* from (select * from told order by tenant_id, payment_id) told
+      select updates.*, p.* from (select * from updates order by tenant_id, payment_id) updates
       cross join lateral (
-        select p.processor, p.processor_reference as known_reference, p.status as was_status, p.failure as was_failure,
-          p.told_as_of as was_told_as_of, p.amount_capturable_minor as was_capturable_minor,
-          p.amount_captured_minor as was_captured_minor, p.client_secret as was_client_secret,
-          p.capture_before as was_capture_before, p.cancellation_reason as was_cancellation_reason,
-          p.cancel_requested_at as was_cancel_requested_at, p.authorized_at as was_authorized_at
-        from payments p where p.tenant_id = told.tenant_id and p.id = told.payment_id for update
+        select p.processor, p.processor_reference as stored_reference, p.status as status_before, p.failure as failure_before,
+          p.reported_as_of as previously_reported_as_of, p.amount_capturable_minor as capturable_minor_before,
+          p.amount_captured_minor as captured_minor_before, p.client_secret as client_secret_before,
+          p.capture_before as stored_capture_before, p.cancellation_reason as cancellation_reason_before,
+          p.cancel_requested_at as cancel_requested_at_before, p.authorized_at as authorized_at_before
+        from payments p where p.tenant_id = updates.tenant_id and p.id = updates.payment_id for update
       ) p
-    ), ${withoutSeconds(sql, too_late)},
-    p as (${moving(sql)}),
-    event as (${announce(sql, 'payment', announced)}),
-    ${postings(sql, captures(sql))},
-    follow_up as (${enqueue(sql, cancelPayment, cancellations(sql))}),
-    ${filing(sql, 'payment')},
-    ${waking(sql, known)},
-    ${looking(sql, 'payment', sql`select * from second`)},
+    ), ${exceptDuplicates(sql, too_late)},
+    p as (${updatingPayments(sql)}),
+    event as (${insertEvents(sql, 'payment', new_events)}),
+    ${postings(sql, captureTransfers(sql))},
+    follow_up as (${enqueue(sql, cancelPayment, cancellationJobs(sql))}),
+    ${assigning(sql, 'payment')},
+    ${resuming(sql, references)},
+    ${requestLookups(sql, 'payment', sql`select * from duplicate`)},
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }
 
 /** The settlement as its statement takes it, with the ids of what it may write. */
-function changeOf({ told, notification_id, ...settlement }: PaymentSettlement) {
-  const { from, event } = stepOf(told, notification_id !== null)
+function changeOf({ update, notification_id, ...settlement }: PaymentSettlement) {
+  const { from, event } = transitionOf(update, notification_id !== null)
   const ids = { event_id: newId(), transfer_id: newId(), follow_up_job_id: newId() }
-  return { ...settlement, change: { ...told, notification_id, to: told.status, from, event, ...ids } }
+  return { ...settlement, change: { ...update, notification_id, to: update.status, from, event, ...ids } }
 }
 
 /** Updates each payment whose status may change to the reported one. */
-function moving(sql: Sql | Tx): Fragment {
+function updatingPayments(sql: Sql | Tx): Fragment {
   return sql`
     update payments p set
-      status = case when ${voids(sql)} then 'canceling' else l."to" end,
-      processor_reference = coalesce(l.known_reference, l.processor_reference),
+      status = case when ${cancelsHold(sql)} then 'canceling' else l."to" end,
+      processor_reference = coalesce(l.stored_reference, l.processor_reference),
       amount_capturable_minor = case when l."to" = 'authorized'
-        then coalesce(l.amount_capturable_minor, l.was_capturable_minor) else 0 end,
+        then coalesce(l.amount_capturable_minor, l.capturable_minor_before) else 0 end,
       amount_captured_minor = case when l."to" = 'captured'
-        then l.amount_captured_minor else l.was_captured_minor end,
+        then l.amount_captured_minor else l.captured_minor_before end,
       client_secret = case when l."to" = 'requires_action'
-        then coalesce(l.client_secret, l.was_client_secret) end,
-      capture_before = coalesce(l.capture_before, l.was_capture_before),
-      failure = l.failure, told_as_of = greatest(l.was_told_as_of, l.as_of),
+        then coalesce(l.client_secret, l.client_secret_before) end,
+      capture_before = coalesce(l.capture_before, l.stored_capture_before),
+      failure = l.failure, reported_as_of = greatest(l.previously_reported_as_of, l.as_of),
       cancellation_reason = case when l."to" = 'canceled'
-        then coalesce(l.was_cancellation_reason, l.cancellation_reason)
-        when l.was_status <> 'canceling' then l.was_cancellation_reason end,
-      cancel_requested_at = case when l."to" = 'canceled' or l.was_status <> 'canceling'
-        then l.was_cancel_requested_at end,
+        then coalesce(l.cancellation_reason_before, l.cancellation_reason)
+        when l.status_before <> 'canceling' then l.cancellation_reason_before end,
+      cancel_requested_at = case when l."to" = 'canceled' or l.status_before <> 'canceling'
+        then l.cancel_requested_at_before end,
       authorized_at = case when l."to" in ('authorized', 'captured')
-        then coalesce(l.was_authorized_at, clock_timestamp()) else l.was_authorized_at end,
+        then coalesce(l.authorized_at_before, clock_timestamp()) else l.authorized_at_before end,
       captured_at = case when l."to" = 'captured' then clock_timestamp() end,
       canceled_at = case when l."to" = 'canceled' then clock_timestamp() end,
       updated_at = clock_timestamp()
     from locked l
-    where p.tenant_id = l.tenant_id and p.id = l.payment_id and l.was_status = any(l."from")
+    where p.tenant_id = l.tenant_id and p.id = l.payment_id and l.status_before = any(l."from")
       -- A buyer may be declined again and again: the answer of the attempt that began later holds.
-      and (l.was_status <> l."to" or (l.was_failure is distinct from l.failure
-        and l.as_of > coalesce(l.was_told_as_of, '-infinity')))
+      and (l.status_before <> l."to" or (l.failure_before is distinct from l.failure
+        and l.as_of > coalesce(l.previously_reported_as_of, '-infinity')))
     returning p.*, l."to", l.event, l.event_id, l.transfer_id, l.follow_up_job_id`
 }
 
 // The ledger entries for what was captured.
-function captures(sql: Sql | Tx): Fragment {
+function captureTransfers(sql: Sql | Tx): Fragment {
   return sql`
     select tenant_id, transfer_id, 'capture' as kind, id as subject_id, 'processor_clearing' as debit_account,
       'available' as credit_account, currency, amount_captured_minor as amount_minor
@@ -150,18 +150,18 @@ function captures(sql: Sql | Tx): Fragment {
 }
 
 /** The cancellations that were requested while the authorization was under way: now there is a hold to release. */
-function cancellations(sql: Sql | Tx): Fragment {
+function cancellationJobs(sql: Sql | Tx): Fragment {
   const cancel_request = requestJson(sql, cancelPayment, {
     reference: sql`p.processor_reference`,
     reason: sql`nullif(p.cancellation_reason, 'expired')`,
   })
   return sql`
     select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id,
-      jsonb_build_object('payment_id', p.id) as payload, false as rung, null::text as dedupe_key, held.request_id,
+      jsonb_build_object('payment_id', p.id) as payload, false as will_wake, null::text as dedupe_key, fenced.request_id,
       ${cancel_request} as request
     from p
-    join told on told.follow_up_job_id = p.follow_up_job_id
-    join held on held.job_id = told.job_id
+    join updates on updates.follow_up_job_id = p.follow_up_job_id
+    join fenced on fenced.job_id = updates.job_id
     where p.status = 'canceling'`
 }
 
@@ -172,41 +172,42 @@ export async function settlePaymentAsFailed(
   { tenant_id, id: payment_id, operation, failure }: FailedRow,
 ): Promise<void> {
   if (operation === cancelDuplicatePayment.call.operation) return void (await settleJobs(tx, [settlement]))
-  const [payment] = await tx<{ held: boolean }[]>`
-    select authorized_at is not null as held from payments where tenant_id = ${tenant_id} and id = ${payment_id}`
-  const told: PaymentTold = {
-    ...nothingReportedOfPayment,
+  const [payment] = await tx<{ fenced: boolean }[]>`
+    select authorized_at is not null as fenced from payments where tenant_id = ${tenant_id} and id = ${payment_id}`
+  const update: PaymentUpdate = {
+    ...emptyPaymentUpdate,
     tenant_id,
     payment_id,
     // A capture or cancellation that failed leaves the payment as it was before.
-    status: operation === 'authorize' ? 'failed' : payment?.held === true ? 'authorized' : 'requires_action',
+    status:
+      operation === 'authorize' ? 'failed' : payment?.fenced === true ? 'authorized' : 'requires_action',
     failed_operation: operation === 'capture' || operation === 'cancel' ? operation : null,
     failure,
   }
-  await settlePayments(tx, [{ ...settlement, told, notification_id: null }])
+  await settlePayments(tx, [{ ...settlement, update, notification_id: null }])
 }
 
 // The statuses from which what is told moves the payment, and the type of the event.
-function stepOf(
-  { status, failed_operation, failure }: PaymentTold,
-  beside_job: boolean,
+function transitionOf(
+  { status, failed_operation, failure }: PaymentUpdate,
+  from_notification: boolean,
 ): { from: PaymentStatus[]; event: EventType | null } {
   if (failed_operation !== null)
-    return { from: [UNDER_WAY[failed_operation]], event: `payment.${failed_operation}_failed` }
+    return { from: [STATUS_OF_OPERATION[failed_operation]], event: `payment.${failed_operation}_failed` }
   // While the payment is pending and its own job is open, only that job knows whether the buyer may still act,
   // because a declined card leaves the same status at the processor. Later it is the buyer who tries, fails and tries
   // again.
-  if (beside_job && status === 'requires_action')
+  if (from_notification && status === 'requires_action')
     return {
       from: ['requires_action'],
       event: failure === null ? null : 'payment.authorization_failed',
     }
-  return { from: FROM[status], event: `payment.${status}` }
+  return { from: ALLOWED_FROM[status], event: `payment.${status}` }
 }
 
 // Whether a cancellation was asked for while the authorization was under way: then the new hold is released.
-function voids(sql: Sql | Tx): Fragment {
+function cancelsHold(sql: Sql | Tx): Fragment {
   return sql`(
-    l."to" in ('authorized', 'requires_action') and l.was_status in ('pending', 'requires_action')
-    and l.was_cancel_requested_at is not null)`
+    l."to" in ('authorized', 'requires_action') and l.status_before in ('pending', 'requires_action')
+    and l.cancel_requested_at_before is not null)`
 }

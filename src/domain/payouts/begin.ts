@@ -8,9 +8,9 @@ export type CallToBegin = { job_id: string; lease_token: string; tenant_id: stri
  * hand can only be recorded. Returns the ids of the jobs that may call: their lease is still ours, and their payouts are
  * pending and nobody has asked to cancel or fail them.
  */
-export async function beginCalls(sql: Sql, calls: CallToBegin[]): Promise<Set<string>> {
+export async function beginPayoutCalls(sql: Sql, calls: CallToBegin[]): Promise<Set<string>> {
   const rows = await sql<{ job_id: string }[]>`
-    with held as (
+    with fenced as (
       select l.* from (
         select * from jsonb_to_recordset(${sql.json(calls)}) as l(
           job_id uuid, lease_token uuid, tenant_id uuid, payout_id uuid)
@@ -20,7 +20,7 @@ export async function beginCalls(sql: Sql, calls: CallToBegin[]): Promise<Set<st
         select from jobs j where j.id = l.job_id and j.lease_token = l.lease_token and j.lease_until > now() for update
       ) j
     ), locked as (
-      select h.* from (select * from held order by tenant_id, payout_id) h
+      select h.* from (select * from fenced order by tenant_id, payout_id) h
       cross join lateral (
         select from payouts p
         where p.tenant_id = h.tenant_id and p.id = h.payout_id and p.status = 'pending'

@@ -3,22 +3,22 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { cancelPayout } from '#jobs/payouts.ts'
 import { requestJson } from '#jobs/job.ts'
-import { announce, type EventType } from '../events.ts'
+import { insertEvents, type EventType } from '../events.ts'
 import {
-  isKnown,
+  isKeyUsed,
   jobRequestColumns,
-  remember,
+  storeKeys,
   type IdempotentRequest,
   type JobRequest,
 } from '../idempotency.ts'
-import { askFor } from '../jobs/asked.ts'
+import { requestJobs } from '../jobs/request.ts'
 import { freeing } from '../ledger.ts'
 import { payoutColumns } from './find.ts'
 import type { Payout } from './payout.ts'
 import { joinPayoutEnd } from './request.ts'
 
 /** The code of a failure by hand. */
-const BY_HAND = 'failed_manually'
+const MANUAL_FAILURE_CODE = 'failed_manually'
 
 export type FailRequest = JobRequest & { payout_id: string; reason: string }
 
@@ -30,55 +30,55 @@ type AcceptedFail = { accepted: 'failed' | 'canceling' | 'recorded'; job_id: str
 
 /**
  * Fails a payout by hand. If no call can have reached the processor it has failed, its amount is free, and its job never
- * calls. Otherwise it stays as it is, with the request on its row, until nothing can leave any more. `known` when the key
+ * calls. Otherwise it stays as it is, with the request on its row, until nothing can leave any more. `key_used` when the key
  * was used before; undefined when its status does not allow it, or a failure was requested before.
  */
 export async function requestPayoutFail(
   sql: Sql,
   request: FailRequest,
-): Promise<AcceptedFail | 'known' | undefined> {
+): Promise<AcceptedFail | 'key_used' | undefined> {
   const keys = sql`
-    select tenant_id, asked_key as idempotency_key, route, fingerprint, id as resource_id, waits_for as job_id from p`
+    select tenant_id, request_key as idempotency_key, route, fingerprint, id as resource_id, awaited_job_id as job_id from p`
   const failed = sql`select * from p where accepted = 'failed'`
-  const announced = sql`select f.*, ${'payout.failed' satisfies EventType} as event from (${failed}) f`
+  const new_events = sql`select f.*, ${'payout.failed' satisfies EventType} as event from (${failed}) f`
   const canceling = sql`(select * from p where accepted = 'canceling') p`
   const cancel = requestJson(sql, cancelPayout, { reference: sql`processor_reference` })
-  const [row] = await sql<(AcceptedFail & { known: boolean })[]>`
-    with given as (
-      select a.*, ${isKnown(sql)} as known from jsonb_to_recordset(${sql.json([request])}) as a(
+  const [row] = await sql<(AcceptedFail & { key_used: boolean })[]>`
+    with requests as (
+      select a.*, ${isKeyUsed(sql)} as key_used from jsonb_to_recordset(${sql.json([request])}) as a(
         ${jobRequestColumns(sql)}, payout_id uuid, reason text)
     ), locked as (
-      select a.*, p.before, p.accepted,
-        case p.accepted when 'canceling' then a.job_id when 'recorded' then ${latestJobOf(sql)} end as waits_for
-      from given a
+      select a.*, p.status_before, p.accepted,
+        case p.accepted when 'canceling' then a.job_id when 'recorded' then ${latestJobOf(sql)} end as awaited_job_id
+      from requests a
       cross join lateral (
-        select p.status as before, case when p.status = 'pending' and p.call_started_at is null then 'failed'
+        select p.status as status_before, case when p.status = 'pending' and p.call_started_at is null then 'failed'
           when p.status = 'processing' and p.cancel_requested_at is null then 'canceling'
           else 'recorded' end as accepted
         from payouts p
         where p.tenant_id = a.tenant_id and p.id = a.payout_id and p.open and p.fail_requested_at is null
         for update
       ) p
-      where not a.known
+      where not a.key_used
     ), p as (
       update payouts p set updated_at = clock_timestamp(),
-        status = case l.accepted when 'failed' then 'failed' else l.before end,
+        status = case l.accepted when 'failed' then 'failed' else l.status_before end,
         failed_at = case l.accepted when 'failed' then clock_timestamp() end,
         fail_requested_at = case when l.accepted <> 'failed' then clock_timestamp() end,
-        failure = ${byHand(sql, sql`l.reason`)}
+        failure = ${manualFailure(sql, sql`l.reason`)}
       from locked l where p.tenant_id = l.tenant_id and p.id = l.payout_id
-      returning p.*, l.payout_id, l.accepted, l.job_id, l.waits_for, l.event_id, l.rung, l.route, l.fingerprint,
-        l.request_id, l.idempotency_key as asked_key
+      returning p.*, l.payout_id, l.accepted, l.job_id, l.awaited_job_id, l.event_id, l.will_wake, l.route, l.fingerprint,
+        l.request_id, l.idempotency_key as request_key
     ),
-    remembered as (${remember(sql, 'payout', keys)}),
-    event as (${announce(sql, 'payout', announced)}),
-    job as (${askFor(sql, cancelPayout, 'payout', canceling, cancel)}),
+    stored_keys as (${storeKeys(sql, 'payout', keys)}),
+    event as (${insertEvents(sql, 'payout', new_events)}),
+    job as (${requestJobs(sql, cancelPayout, 'payout', canceling, cancel)}),
     ${freeing(sql, failed)}
-    select g.known, p.accepted, p.waits_for as job_id from given g left join p on true`
-  const { known, ...became } = row!
-  if (known) return 'known'
+    select g.key_used, p.accepted, p.awaited_job_id as job_id from requests g left join p on true`
+  const { key_used, ...accepted_fail } = row!
+  if (key_used) return 'key_used'
   // Nothing was joined where the guard refused.
-  return became.accepted === null ? undefined : became
+  return accepted_fail.accepted === null ? undefined : accepted_fail
 }
 
 /** Joins a failure or a cancellation that was accepted before: see `joinPayoutEnd`. */
@@ -96,24 +96,24 @@ export async function joinPayoutFail(
 export async function forcePayoutFail(
   tx: Tx,
   { tenant_id, payout_id, reason }: { tenant_id: string; payout_id: string; reason: string },
-): Promise<(Payout & { may_leave: boolean }) | undefined> {
-  const announced = tx`
+): Promise<(Payout & { may_be_paid: boolean }) | undefined> {
+  const new_events = tx`
     select p.*, ${newId()}::uuid as event_id, ${'payout.failed' satisfies EventType} as event from p`
-  const [payout] = await tx<(Payout & { may_leave: boolean })[]>`
+  const [payout] = await tx<(Payout & { may_be_paid: boolean })[]>`
     with p as (
       update payouts p set status = 'failed', failed_at = clock_timestamp(), updated_at = clock_timestamp(),
-        cancel_requested_at = null, failure = ${byHand(tx, tx`${reason}::text`)}
+        cancel_requested_at = null, failure = ${manualFailure(tx, tx`${reason}::text`)}
       where p.tenant_id = ${tenant_id} and p.id = ${payout_id} and p.open
       returning *
     ),
-    event as (${announce(tx, 'payout', announced)}),
+    event as (${insertEvents(tx, 'payout', new_events)}),
     ${freeing(tx, tx`select * from p`)}
-    select ${payoutColumns(tx)}, call_started_at is not null or processor_reference is not null as may_leave from p`
+    select ${payoutColumns(tx)}, call_started_at is not null or processor_reference is not null as may_be_paid from p`
   return payout
 }
 
-function byHand(sql: Sql | Tx, reason: Fragment): Fragment {
-  return sql`jsonb_build_object('code', ${BY_HAND}::text, 'message', ${reason}, 'manual', true)`
+function manualFailure(sql: Sql | Tx, reason: Fragment): Fragment {
+  return sql`jsonb_build_object('code', ${MANUAL_FAILURE_CODE}::text, 'message', ${reason}, 'manual', true)`
 }
 
 /** The job of the payout of the request `a` that is open, or else the last one: who waits for the payout is woken by it. */

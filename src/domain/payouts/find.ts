@@ -1,8 +1,8 @@
 // Reads payouts: lists, single payouts with their jobs, and payouts by the processor's reference.
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
-import { OPEN_STATUSES, payoutSchema, type Payout, type PayoutStatus } from './payout.ts'
+import { OPEN_PAYOUT_STATUSES, payoutSchema, type Payout, type PayoutStatus } from './payout.ts'
 
 export type PayoutFilters = ListPage & {
   status?: PayoutStatus
@@ -14,7 +14,7 @@ export type PayoutFilters = ListPage & {
 export async function listPayouts(sql: Sql, tenant_id: string, filters: PayoutFilters): Promise<Payout[]> {
   const { status, recipient_id, currency } = filters
   // Open payouts and those of a recipient have indexes of their own; other filters do not change the statement's text.
-  const open = status !== undefined && OPEN_STATUSES.includes(status)
+  const open = status !== undefined && OPEN_PAYOUT_STATUSES.includes(status)
   return await sql<Payout[]>`
     select ${payoutColumns(sql)} from payouts
     where tenant_id = ${tenant_id}
@@ -26,9 +26,12 @@ export async function listPayouts(sql: Sql, tenant_id: string, filters: PayoutFi
     order by created_at desc limit ${filters.limit}`
 }
 
-/** Payouts with the jobs that were asked for, in the order of `asked`. */
-export async function findPayouts(sql: Sql, asked: AskedFor[]): Promise<(Found<Payout> | undefined)[]> {
-  return await findWithJobs<Payout>(sql, 'payout', payoutColumns(sql), asked)
+/** Payouts with the jobs that were asked for, in the order of `requested`. */
+export async function findPayouts(
+  sql: Sql,
+  requested: RequestedRow[],
+): Promise<(ResourceWithJob<Payout> | undefined)[]> {
+  return await findWithJobs<Payout>(sql, 'payout', payoutColumns(sql), requested)
 }
 
 /** One payout, or undefined. */
@@ -45,7 +48,7 @@ export async function findPayoutTenant(sql: Sql, id: string): Promise<string | u
 }
 
 /** What is needed of a payout to apply what a processor says of it. */
-export type KnownPayout = Pick<
+export type ExistingPayout = Pick<
   Payout,
   'tenant_id' | 'id' | 'status' | 'amount_minor' | 'currency' | 'processor_reference'
 > & { cancel_requested_at: string | null; fail_requested_at: string | null; call_started_at: string | null }
@@ -55,9 +58,9 @@ export async function findPayoutByReference(
   sql: Sql,
   processor: string,
   reference: string,
-): Promise<KnownPayout | undefined> {
-  const [payout] = await sql<KnownPayout[]>`
-    select ${knownColumns(sql)} from payouts where processor = ${processor} and processor_reference = ${reference}`
+): Promise<ExistingPayout | undefined> {
+  const [payout] = await sql<ExistingPayout[]>`
+    select ${existingColumns(sql)} from payouts where processor = ${processor} and processor_reference = ${reference}`
   return payout
 }
 
@@ -66,15 +69,15 @@ export async function findPayoutByIds(
   sql: Sql,
   { tenant_id, id }: { tenant_id: string; id: string },
   reference: string | null = null,
-): Promise<KnownPayout | undefined> {
-  const [payout] = await sql<KnownPayout[]>`
-    select ${knownColumns(sql)} from payouts
+): Promise<ExistingPayout | undefined> {
+  const [payout] = await sql<ExistingPayout[]>`
+    select ${existingColumns(sql)} from payouts
     where tenant_id = ${tenant_id} and id = ${id}
       and (${reference}::text is null or coalesce(processor_reference, ${reference}) = ${reference})`
   return payout
 }
 
-function knownColumns(sql: Sql): Fragment {
+function existingColumns(sql: Sql): Fragment {
   return sql`
     tenant_id, id, status, amount_minor, currency, processor_reference, cancel_requested_at, fail_requested_at,
     call_started_at`

@@ -3,13 +3,13 @@ import { z } from 'zod'
 import { PAYOUTS } from '#core/config/providers.ts'
 import { amountMinor, lowerCurrency } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
-import { idFields, keyField, lastFields } from '../fields.ts'
+import { idFields, keyField, trailingFields } from '../fields.ts'
 
 const PAYOUT_STATUSES = ['pending', 'processing', 'paid', 'failed', 'canceled'] as const
 export type PayoutStatus = (typeof PAYOUT_STATUSES)[number]
 
 /** The statuses of a payout that is on its way. In them the column `open` of its row is true. */
-export const OPEN_STATUSES: readonly PayoutStatus[] = ['pending', 'processing']
+export const OPEN_PAYOUT_STATUSES: readonly PayoutStatus[] = ['pending', 'processing']
 
 /** The status of a payout, as a field and as a filter. */
 export const payoutStatus = z.enum(PAYOUT_STATUSES).meta({
@@ -78,7 +78,7 @@ export const payoutSchema = z
         'When a manual failure was requested that could not take effect at once. The payout then becomes `failed` as soon as nothing can leave any more, or `paid` if the processor pays it.',
       example: null,
     }),
-    ...lastFields('payouts'),
+    ...trailingFields('payouts'),
   })
   .meta({ id: 'Payout', description: 'A payout: money that you send from your balance to a recipient.' })
 

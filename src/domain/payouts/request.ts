@@ -3,16 +3,16 @@
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { cancelPayout, createPayout } from '#jobs/payouts.ts'
 import { requestJson } from '#jobs/job.ts'
-import { announce, type EventType } from '../events.ts'
+import { insertEvents, type EventType } from '../events.ts'
 import {
-  isKnown,
+  isKeyUsed,
   jobRequestColumns,
   keyColumns,
-  remember,
+  storeKeys,
   type IdempotentRequest,
   type JobRequest,
 } from '../idempotency.ts'
-import { askFor } from '../jobs/asked.ts'
+import { requestJobs } from '../jobs/request.ts'
 import { freeing, reserving } from '../ledger.ts'
 import { payoutColumns } from './find.ts'
 import type { Payout } from './payout.ts'
@@ -31,15 +31,15 @@ export type PayoutRequest = JobRequest & {
 }
 
 /** What became of a request, and what decided it. */
-export type Judgement = {
-  became:
+export type PayoutResult = {
+  result:
     | 'accepted'
-    | 'known'
+    | 'key_used'
     | 'recipient_not_found'
     | 'recipient_archived'
     | 'other_currency'
     | 'recipient_rejected'
-    | 'too_fine'
+    | 'too_precise'
     | 'insufficient_balance'
   /** What was available when it was judged; null where it did not come to that. */
   available_minor: number | null
@@ -52,14 +52,17 @@ export type Judgement = {
  * Returns what became of each, by id; those of one account are judged in the order of the requests. Throws a unique
  * violation when a key is used by another request at the same moment; nothing was written then.
  */
-export async function requestPayouts(sql: Sql, requests: PayoutRequest[]): Promise<Map<string, Judgement>> {
+export async function requestPayouts(
+  sql: Sql,
+  requests: PayoutRequest[],
+): Promise<Map<string, PayoutResult>> {
   const items = requests.map((request, nth) => ({ ...request, nth }))
   // In one order in every statement: two with the same keys cannot block each other.
   const keys = sql`
-    select tenant_id, idempotency_key, route, fingerprint, payout_id as resource_id, job_id from asked
+    select tenant_id, idempotency_key, route, fingerprint, payout_id as resource_id, job_id from accepted
     order by tenant_id, idempotency_key, route`
-  const announced = sql`
-    select p.*, a.event_id, ${'payout.created' satisfies EventType} as event from p join asked a on a.payout_id = p.id`
+  const new_events = sql`
+    select p.*, a.event_id, ${'payout.created' satisfies EventType} as event from p join accepted a on a.payout_id = p.id`
   const request = requestJson(sql, createPayout, {
     destination: sql`destination`,
     amount_minor: sql`amount_minor`,
@@ -67,46 +70,46 @@ export async function requestPayouts(sql: Sql, requests: PayoutRequest[]): Promi
     description: sql`description`,
     metadata: sql`jsonb_build_object('sluice_payout_id', payout_id, 'sluice_tenant_id', tenant_id)`,
   })
-  const rows = await sql<(Payout & Omit<Judgement, 'payout'> & { payout_id: string })[]>`
-    with recursive given as (
+  const rows = await sql<(Payout & Omit<PayoutResult, 'payout'> & { payout_id: string })[]>`
+    with recursive requests as (
       select a.*, r.destination, case
-          when ${isKnown(sql, 'payout')} then 'known'
+          when ${isKeyUsed(sql, 'payout')} then 'key_used'
           when r.id is null then 'recipient_not_found'
           when r.archived_at is not null then 'recipient_archived'
           when r.currency <> a.currency then 'other_currency'
           when r.kyc_status = 'rejected' then 'recipient_rejected'
-          when not a.exact then 'too_fine' end as became
+          when not a.exact then 'too_precise' end as result
       from jsonb_to_recordset(${sql.json(items)}) as a(
         ${jobRequestColumns(sql)}, nth integer, payout_id uuid, amount_minor bigint, exact boolean, currency text,
         recipient_id uuid, description text, metadata jsonb, processor text)
       left join lateral (
         select * from recipients r where r.tenant_id = a.tenant_id and r.id = a.recipient_id offset 0) r on true
-    ), ${reserving(sql, sql`select * from given where became is null`)},
-    asked as (
-      select * from judged where reserved
+    ), ${reserving(sql, sql`select * from requests where result is null`)},
+    accepted as (
+      select * from decided where reserved
     ), p as (
       insert into payouts (tenant_id, id, idempotency_key, amount_minor, currency, recipient_id, description, metadata,
         processor)
       select tenant_id, payout_id, idempotency_key, amount_minor, currency, recipient_id, description,
         coalesce(metadata, 'null'), processor
-      from asked order by tenant_id, idempotency_key
+      from accepted order by tenant_id, idempotency_key
       returning *
     ),
-    remembered as (${remember(sql, 'payout', keys)}),
-    event as (${announce(sql, 'payout', announced)}),
-    job as (${askFor(sql, createPayout, 'payout', sql`asked`, request)})
-    select became.*, p.*
+    stored_keys as (${storeKeys(sql, 'payout', keys)}),
+    event as (${insertEvents(sql, 'payout', new_events)}),
+    job as (${requestJobs(sql, createPayout, 'payout', sql`accepted`, request)})
+    select result.*, p.*
     from (
-      select payout_id, available_minor, case when reserved then 'accepted' else 'insufficient_balance' end as became
-      from judged
+      select payout_id, available_minor, case when reserved then 'accepted' else 'insufficient_balance' end as result
+      from decided
       union all
-      select payout_id, null, became from given where became is not null
-    ) became
-    left join (select ${payoutColumns(sql)} from p) p on p.id = became.payout_id`
+      select payout_id, null, result from requests where result is not null
+    ) result
+    left join (select ${payoutColumns(sql)} from p) p on p.id = result.payout_id`
   return new Map(
-    rows.map(({ payout_id, became, available_minor, ...payout }) => [
+    rows.map(({ payout_id, result, available_minor, ...payout }) => [
       payout_id,
-      { became, available_minor, payout: became === 'accepted' ? payout : undefined },
+      { result, available_minor, payout: result === 'accepted' ? payout : undefined },
     ]),
   )
 }
@@ -125,40 +128,40 @@ export async function requestPayoutCancels(
   const guard = sql`
     p.cancel_requested_at is null and p.fail_requested_at is null
     and (p.status = 'pending' or (p.status = 'processing' and p.processor_reference is not null))`
-  const ended = sql`select * from p where accepted = 'canceled'`
+  const canceled = sql`select * from p where accepted = 'canceled'`
   const keys = sql`
-    select tenant_id, asked_key as idempotency_key, route, fingerprint, payout_id as resource_id,
+    select tenant_id, request_key as idempotency_key, route, fingerprint, payout_id as resource_id,
       case when accepted = 'canceling' then job_id end as job_id
     from p`
-  const announced = sql`select e.*, ${'payout.canceled' satisfies EventType} as event from (${ended}) e`
+  const new_events = sql`select e.*, ${'payout.canceled' satisfies EventType} as event from (${canceled}) e`
   const canceling = sql`(select * from p where accepted = 'canceling') p`
   const request = requestJson(sql, cancelPayout, { reference: sql`processor_reference` })
   const rows = await sql<{ id: string; accepted: 'canceled' | 'canceling' | 'recorded' }[]>`
     with locked as (
-      select a.*, a.idempotency_key as asked_key, p.accepted, p.before from (
+      select a.*, a.idempotency_key as request_key, p.accepted, p.status_before from (
         select * from jsonb_to_recordset(${sql.json(requests)}) as a(
           ${jobRequestColumns(sql)}, payout_id uuid)
-        where not ${isKnown(sql)}
+        where not ${isKeyUsed(sql)}
         order by tenant_id, payout_id
       ) a
       cross join lateral (
         select case when p.status = 'processing' then 'canceling' when p.call_started_at is null then 'canceled'
-          else 'recorded' end as accepted, p.status as before
+          else 'recorded' end as accepted, p.status as status_before
         from payouts p where p.tenant_id = a.tenant_id and p.id = a.payout_id and ${guard} for update
       ) p
     ), p as (
-      update payouts p set status = case when l.accepted = 'canceled' then 'canceled' else l.before end,
+      update payouts p set status = case when l.accepted = 'canceled' then 'canceled' else l.status_before end,
         cancel_requested_at = case when l.accepted <> 'canceled' then clock_timestamp() end,
         canceled_at = case when l.accepted = 'canceled' then clock_timestamp() end,
         updated_at = clock_timestamp()
       from locked l where p.tenant_id = l.tenant_id and p.id = l.payout_id
-      returning p.*, l.payout_id, l.accepted, l.job_id, l.event_id, l.rung, l.route, l.fingerprint, l.request_id,
-        l.asked_key
+      returning p.*, l.payout_id, l.accepted, l.job_id, l.event_id, l.will_wake, l.route, l.fingerprint, l.request_id,
+        l.request_key
     ),
-    remembered as (${remember(sql, 'payout', keys)}),
-    event as (${announce(sql, 'payout', announced)}),
-    job as (${askFor(sql, cancelPayout, 'payout', canceling, request)}),
-    ${freeing(sql, ended)}
+    stored_keys as (${storeKeys(sql, 'payout', keys)}),
+    event as (${insertEvents(sql, 'payout', new_events)}),
+    job as (${requestJobs(sql, cancelPayout, 'payout', canceling, request)}),
+    ${freeing(sql, canceled)}
     select id, accepted from p`
   return new Map(rows.map(({ id, accepted }) => [id, accepted]))
 }
@@ -180,8 +183,8 @@ export async function joinPayoutEnd(
         ${keyColumns(sql)}, tenant_id uuid, payout_id uuid)
       join payouts p on p.tenant_id = a.tenant_id and p.id = a.payout_id and p.open
         and (p.cancel_requested_at is not null or p.fail_requested_at is not null)
-      where not ${isKnown(sql)}
-    ), remembered as (${remember(sql, 'payout', sql`select * from joined`)})
+      where not ${isKeyUsed(sql)}
+    ), stored_keys as (${storeKeys(sql, 'payout', sql`select * from joined`)})
     select job_id from joined`
   return joined
 }

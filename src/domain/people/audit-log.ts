@@ -1,6 +1,6 @@
 // The record of what people did: entries are only ever appended, each with the hash of the one before.
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
-import type { AuditSubject } from './audit-subject.ts'
+import type { AuditSubject } from './audit-target.ts'
 
 /** Who acts, from where, and in whose name. */
 export type Actor = {
@@ -86,40 +86,40 @@ export type AuditFilters = {
 }
 
 /** A page reads so many entries at most, whether they match or not. */
-const LOOKED_AT = 10_000
+const MAX_SCANNED = 10_000
 
 /**
- * Acts, latest first, each with what came of it. `looked_until`: there are fewer than `limit` because it had looked at
+ * Acts, latest first, each with what came of it. `scanned_until`: there are fewer than `limit` because it had looked at
  * enough, and what is before this entry has not been looked at.
  */
 export async function findAuditEntries(
   sql: Sql,
   filters: AuditFilters,
-): Promise<{ entries: AuditEntry[]; looked_until: { seq: number; at: string } | null }> {
+): Promise<{ entries: AuditEntry[]; scanned_until: { seq: number; at: string } | null }> {
   const { tenant_id, seq, action, actor, before, limit } = filters
-  const letters = sql`regexp_replace(lower(e.action), '[^a-z0-9]', '', 'g')`
-  const looked_at = sql`
+  const normalized_action = sql`regexp_replace(lower(e.action), '[^a-z0-9]', '', 'g')`
+  const scanned = sql`
     select * from audit_entries
     where ${tenant_id === null ? sql`true` : sql`tenant_id = ${tenant_id}`}
       ${seq === undefined ? sql`` : sql`and seq = ${seq}`} ${before === undefined ? sql`` : sql`and seq < ${before}`}
-    order by seq desc limit ${LOOKED_AT}`
+    order by seq desc limit ${MAX_SCANNED}`
   const entries = await sql<AuditEntry[]>`
     select e.seq, e.at, t.slug as tenant, e.actor, e.action, e.subject, e.subject_id,
       e.details - 'expects_outcome' as details, (e.details -> 'expects_outcome')::boolean as expects_outcome,
       e.request_id, e.address, (
         select o.details from audit_entries o
         where o.answers = e.seq and o.tenant_id is not distinct from e.tenant_id order by o.seq limit 1) as outcome
-    from (${looked_at}) e left join tenants t on t.id = e.tenant_id
+    from (${scanned}) e left join tenants t on t.id = e.tenant_id
     where e.answers is null
-      ${action === undefined ? sql`` : sql`and ${letters} ^@ ${lettersOf(action)}`}
+      ${action === undefined ? sql`` : sql`and ${normalized_action} ^@ ${normalizeAction(action)}`}
       ${actor === undefined ? sql`` : sql`and e.actor = ${actor}`}
     order by e.seq desc limit ${limit}`
-  if (entries.length >= limit) return { entries, looked_until: null }
+  if (entries.length >= limit) return { entries, scanned_until: null }
   const [last] = await sql<{ seq: number; at: string }[]>`
-    select seq, at from (${looked_at}) e offset ${LOOKED_AT - 1}`
-  return { entries, looked_until: last ?? null }
+    select seq, at from (${scanned}) e offset ${MAX_SCANNED - 1}`
+  return { entries, scanned_until: last ?? null }
 }
 
-function lettersOf(action: string): string {
+function normalizeAction(action: string): string {
   return action.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
 }

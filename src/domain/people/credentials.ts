@@ -12,9 +12,9 @@ export async function findPasswordHash(sql: Sql, user_id: string): Promise<strin
 export async function endSessionsOf(
   sql: Sql | Tx,
   user_id: string,
-  { but = null }: { but?: string | null } = {},
+  { except = null }: { except?: string | null } = {},
 ): Promise<void> {
-  await sql`delete from user_sessions where user_id = ${user_id} and id is distinct from ${but}`
+  await sql`delete from user_sessions where user_id = ${user_id} and id is distinct from ${except}`
   await sql`delete from user_challenges where value = ${user_id}`
 }
 
@@ -43,7 +43,7 @@ export async function findCodeSecret(sql: Sql, user_id: string): Promise<string 
 }
 
 /** Takes the time step of a code. False when it was taken before, or a later one was. */
-export async function takeCodeStep(sql: Sql, user_id: string, step: number): Promise<boolean> {
+export async function useCodeStep(sql: Sql, user_id: string, step: number): Promise<boolean> {
   const { count } = await sql`
     update user_two_factors set last_step = ${step}
     where user_id = ${user_id} and (last_step is null or last_step < ${step})`

@@ -12,7 +12,7 @@ export type SignedIn = {
   two_factor_enabled: boolean
   is_operator: boolean
   /** Whether there is more than one tenant that they could see. */
-  sees_several: boolean
+  has_several_tenants: boolean
   tenant: { id: string; slug: string; name: string; role: MemberRole | 'operator' } | null
 }
 
@@ -24,15 +24,15 @@ export async function findSignedIn(sql: Sql, session_id: string): Promise<Signed
   const [found] = await sql<SignedIn[]>`
     select s.id as session_id, u.id as user_id, u.name, u.email, u.two_factor_enabled, u.is_operator,
       u.is_operator or 1 < (
-        select count(*) from members m join tenants t on t.id = m.tenant_id where m.user_id = u.id) as sees_several,
+        select count(*) from members m join tenants t on t.id = m.tenant_id where m.user_id = u.id) as has_several_tenants,
       case when t.id is not null
         then json_build_object('id', t.id, 'slug', t.slug, 'name', t.name, 'role', t.role) end as tenant
     from user_sessions s join users u on u.id = s.user_id
     left join lateral (
       select t.id, t.slug, t.name, coalesce(m.role, 'operator') as role
       from tenants t left join members m on m.tenant_id = t.id and m.user_id = u.id
-      where (t.id = s.shown_tenant_id and (m.user_id is not null or (u.is_operator and t.id <> ${SYSTEM_TENANT_ID})))
-        or (s.shown_tenant_id is null and m.user_id is not null)
+      where (t.id = s.selected_tenant_id and (m.user_id is not null or (u.is_operator and t.id <> ${SYSTEM_TENANT_ID})))
+        or (s.selected_tenant_id is null and m.user_id is not null)
       order by m.created_at, t.id limit 1
     ) t on true
     where s.id = ${session_id}`
@@ -53,9 +53,9 @@ export async function findTenantsOf(
  * Shows another tenant in a session: one that its user is a member of, or to an operator any but the system's. False when
  * it may not be shown.
  */
-export async function showTenant(sql: Sql, session_id: string, tenant_id: string): Promise<boolean> {
+export async function selectTenant(sql: Sql, session_id: string, tenant_id: string): Promise<boolean> {
   const { count } = await sql`
-    update user_sessions s set shown_tenant_id = ${tenant_id}
+    update user_sessions s set selected_tenant_id = ${tenant_id}
     from users u
     where s.id = ${session_id} and u.id = s.user_id and exists (select from tenants where id = ${tenant_id})
       and ((u.is_operator and ${tenant_id}::uuid <> ${SYSTEM_TENANT_ID}) or exists (

@@ -5,7 +5,7 @@ export function invitationEmail(invitation: { by: string; tenant: string; slug: 
   subject: string
   text: string
 } {
-  const [by, tenant] = [harmless(invitation.by), harmless(invitation.tenant)]
+  const [by, tenant] = [sanitizeName(invitation.by), sanitizeName(invitation.tenant)]
   // The subject has the slug: the text says what belongs to it.
   const of = ['', invitation.slug].includes(tenant.toLowerCase())
     ? invitation.slug
@@ -25,13 +25,13 @@ export function invitationEmail(invitation: { by: string; tenant: string; slug: 
   }
 }
 
-const LONGEST = 60
+const MAX_NAME_LENGTH = 60
 
 /** Letters, digits, spaces and what names have between them. Without dots inside no program makes a link of it. */
-function harmless(name: string): string {
+function sanitizeName(name: string): string {
   return name
     .replaceAll(/\.(?! |$)|[^\p{L}\p{M}\p{N}.,'’&()-]+/gu, ' ')
     .trim()
-    .slice(0, LONGEST)
+    .slice(0, MAX_NAME_LENGTH)
     .trim()
 }

@@ -9,9 +9,9 @@ import { addMember } from './members.ts'
 import { isOpenInvitation, isUnused } from './open-invitations.ts'
 import type { MemberRole } from './role.ts'
 
-const DAYS = 7
+const EXPIRES_AFTER_DAYS = 7
 /** In a day: of a tenant, of a tenant to one address, and emails to an address from all tenants. */
-const MOST = { tenant: 50, address: 5, mailed: 5 }
+const DAILY_LIMITS = { tenant: 50, address: 5, mailed: 5 }
 
 export type Invitation = {
   id: string
@@ -22,7 +22,7 @@ export type Invitation = {
   expires_at: string
 }
 
-type AskedInvitation = { tenant_id: string; email: string; role: MemberRole; by: Actor; mailed: boolean }
+type InvitationRequest = { tenant_id: string; email: string; role: MemberRole; by: Actor; mailed: boolean }
 /** `member`: the address is one's already. The others: who asks has meanwhile become somebody who may not. */
 export type InviteResult =
   | { id: string; token: string; expires_at: string; mailed: boolean; audit_entry: number }
@@ -31,13 +31,13 @@ export type InviteResult =
 /**
  * Invites an address; an open invitation of the same address ends. `token` stands in the link, and is shown this once.
  * `mailed`: whether it is to go to the address, or is shown; it is shown too where the address has had enough emails from
- * all tenants. `mail`: writes the email in the same transaction. Throws `rate_limited` when the tenant invites too many,
+ * all tenants. `writeEmail`: writes the email in the same transaction. Throws `rate_limited` when the tenant invites too many,
  * or one address too often. A command, which has no `actor_id`, may always.
  */
 export async function invite(
   sql: Sql,
-  { tenant_id, email, role, by, mailed: to_be_mailed }: AskedInvitation,
-  mail: (tx: Tx, invitation: { id: string; token: string }) => Promise<void>,
+  { tenant_id, email, role, by, mailed: wants_mail }: InvitationRequest,
+  writeEmail: (tx: Tx, invitation: { id: string; token: string }) => Promise<void>,
 ): Promise<InviteResult> {
   return await sql.begin(async (tx): Promise<InviteResult> => {
     const { actor_id = null } = by
@@ -53,17 +53,17 @@ export async function invite(
     const act = { action: 'members.invite', subject: 'invitation', subject_id: id, details } as const
     // First, because whoever invites next waits for it: so they are counted one after the other.
     const audit_entry = await appendAuditEntry(tx, by, act)
-    if (actor_id !== null) await assertFew(tx, tenant_id, email)
-    const mailed = to_be_mailed && (actor_id === null || (await takesMail(tx, email)))
+    if (actor_id !== null) await assertWithinLimits(tx, tenant_id, email)
+    const mailed = wants_mail && (actor_id === null || (await mayBeMailed(tx, email)))
     await tx`
       update invitations set revoked_at = now()
       where tenant_id = ${tenant_id} and email = ${email} and ${isUnused(tx)}`
     const [row] = await tx<{ expires_at: string }[]>`
       insert into invitations (tenant_id, id, email, role, token_hash, invited_by, mailed, expires_at)
       values (${tenant_id}, ${id}, ${email}, ${role}, ${hashOf(token)}, ${actor_id}, ${mailed},
-        now() + ${DAYS} * interval '1 day')
+        now() + ${EXPIRES_AFTER_DAYS} * interval '1 day')
       returning expires_at`
-    if (mailed) await mail(tx, { id, token })
+    if (mailed) await writeEmail(tx, { id, token })
     return { id, token, expires_at: row!.expires_at, mailed, audit_entry }
   })
 }
@@ -120,7 +120,7 @@ export async function findOpenInvitation(sql: Sql | Tx, token: string): Promise<
   return found
 }
 
-type Accepting = { tenant_id: string; token: string; user_id: string; by: Actor }
+type AcceptRequest = { tenant_id: string; token: string; user_id: string; by: Actor }
 
 /**
  * Makes the invited user a member. `user_id`: of a user that the caller makes in the same transaction, or who is signed
@@ -128,7 +128,7 @@ type Accepting = { tenant_id: string; token: string; user_id: string; by: Actor 
  */
 export async function acceptInvitation(
   tx: Tx,
-  { tenant_id, token, user_id, by }: Accepting,
+  { tenant_id, token, user_id, by }: AcceptRequest,
 ): Promise<boolean> {
   const token_hash = hashOf(token)
   const [sent] = await tx<{ invited_by: string | null; role: MemberRole }[]>`
@@ -155,31 +155,31 @@ export async function acceptInvitation(
   return true
 }
 
-async function assertFew(tx: Tx, tenant_id: string, email: string): Promise<void> {
+async function assertWithinLimits(tx: Tx, tenant_id: string, email: string): Promise<void> {
   const [full] = await tx<{ retry_after_s: number | null }[]>`
     select ceil(extract(epoch from max(created_at) + interval '1 day' - now()))::integer as retry_after_s
     from (
       (select created_at from invitations where tenant_id = ${tenant_id} and created_at > now() - interval '1 day'
-        order by created_at desc offset ${MOST.tenant - 1} limit 1)
+        order by created_at desc offset ${DAILY_LIMITS.tenant - 1} limit 1)
       union all
       (select created_at from invitations
         where tenant_id = ${tenant_id} and email = ${email} and created_at > now() - interval '1 day'
-        order by created_at desc offset ${MOST.address - 1} limit 1)
-    ) full_ones`
+        order by created_at desc offset ${DAILY_LIMITS.address - 1} limit 1)
+    ) exceeded`
   const retry_after_s = full?.retry_after_s ?? null
   if (retry_after_s !== null)
     throw new AppError('rate_limited', {
-      message: `A tenant can send ${MOST.tenant} invitations a day, and ${MOST.address} to the same address.`,
+      message: `A tenant can send ${DAILY_LIMITS.tenant} invitations a day, and ${DAILY_LIMITS.address} to the same address.`,
       retry_after_s,
     })
 }
 
 /** Whether another invitation may be mailed there today. No tenant is refused for what others sent, nor told of it. */
-async function takesMail(tx: Tx, email: string): Promise<boolean> {
+async function mayBeMailed(tx: Tx, email: string): Promise<boolean> {
   const sent = await tx`
     select from invitations where email = ${email} and mailed and created_at > now() - interval '1 day'
-    limit ${MOST.mailed}`
-  return sent.length < MOST.mailed
+    limit ${DAILY_LIMITS.mailed}`
+  return sent.length < DAILY_LIMITS.mailed
 }
 
 function hashOf(token: string): Buffer {

@@ -28,6 +28,6 @@ export function refusalOf(
 }
 
 /** The roles that somebody of this role may give, change and take away. */
-export function rolesToGive(by: MemberRole | 'operator' | null): MemberRole[] {
+export function assignableRoles(by: MemberRole | 'operator' | null): MemberRole[] {
   return ROLES.filter((role) => refusalOf(by, role) === null)
 }

@@ -2,7 +2,7 @@
 import type { Sql, Tx } from '#core/db.ts'
 import { appendAuditEntry, type Actor, type AuditAct } from './audit-log.ts'
 import { lockRole, refusalOf } from './managers.ts'
-import { endInvitationsOf } from './open-invitations.ts'
+import { revokeInvitationsOf } from './open-invitations.ts'
 import type { MemberRole } from './role.ts'
 
 /** `by`: who changes it, a member too. */
@@ -28,10 +28,10 @@ export async function changeRole(
   change: MemberChange & { role: MemberRole },
 ): Promise<MemberResult> {
   const { tenant_id, user_id, role } = change
-  return await changing(sql, change, role, async (tx) => {
+  return await changeMember(sql, change, role, async (tx) => {
     await tx`update members set role = ${role} where tenant_id = ${tenant_id} and user_id = ${user_id}`
     // What they may no more give, they do not give by a link of before.
-    await endInvitationsOf(tx, change)
+    await revokeInvitationsOf(tx, change)
     return { action: 'members.change_role', details: { role } }
   })
 }
@@ -39,15 +39,15 @@ export async function changeRole(
 /** Removes a member. What they see next is a tenant less. */
 export async function removeMember(sql: Sql, change: MemberChange): Promise<MemberResult> {
   const { tenant_id, user_id } = change
-  return await changing(sql, change, null, async (tx) => {
+  return await changeMember(sql, change, null, async (tx) => {
     await tx`delete from members where tenant_id = ${tenant_id} and user_id = ${user_id}`
     // Who is removed does not come back by a link of their own.
-    await endInvitationsOf(tx, { tenant_id, user_id, role: null })
+    await revokeInvitationsOf(tx, { tenant_id, user_id, role: null })
     return { action: 'members.remove' }
   })
 }
 
-async function changing(
+async function changeMember(
   sql: Sql,
   { tenant_id, user_id, by }: MemberChange,
   role: MemberRole | null,

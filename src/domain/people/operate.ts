@@ -4,7 +4,7 @@ import { appendAuditEntry, type Actor } from './audit-log.ts'
 import { endSessionsOf, removePasskeys } from './credentials.ts'
 import type { MemberRole } from './role.ts'
 
-export type UserShown = {
+export type UserView = {
   id: string
   email: string
   name: string
@@ -18,8 +18,8 @@ export type UserShown = {
 }
 
 /** All users, by their addresses; of one tenant where it is named by its slug. */
-export async function listUsers(sql: Sql, tenant?: string): Promise<UserShown[]> {
-  return await sql<UserShown[]>`
+export async function listUsers(sql: Sql, tenant?: string): Promise<UserView[]> {
+  return await sql<UserView[]>`
     select u.id, u.email, u.name, u.is_operator, u.two_factor_enabled,
       (select count(*)::integer from user_passkeys p where p.user_id = u.id) as passkeys,
       (select count(*)::integer from user_sessions s where s.user_id = u.id and s.expires_at > now()) as sessions,
@@ -42,11 +42,11 @@ export async function findOperator(sql: Sql, email: string): Promise<string | un
 type UserAct = { email: string; by: Actor }
 
 /** Who is behind an address that nobody has verified: `invited_by` is null where it was a command. */
-export type Unverified = { tenant: string; invited_by: string | null }[]
+export type UnverifiedUser = { tenant: string; invited_by: string | null }[]
 
 /** The invitations by which a user was made whose address nobody has verified; undefined where it is, or there is no user. */
-export async function findUnverified(sql: Sql, email: string): Promise<Unverified | undefined> {
-  const [user] = await sql<{ invitations: Unverified }[]>`
+export async function findUnverifiedUser(sql: Sql, email: string): Promise<UnverifiedUser | undefined> {
+  const [user] = await sql<{ invitations: UnverifiedUser }[]>`
     select coalesce((
       select jsonb_agg(jsonb_build_object('tenant', t.slug, 'invited_by', b.email) order by i.accepted_at)
       from invitations i join tenants t on t.id = i.tenant_id left join users b on b.id = i.invited_by
@@ -58,19 +58,19 @@ export async function findUnverified(sql: Sql, email: string): Promise<Unverifie
 /** Makes somebody an operator of the installation, or one no more. */
 export async function setOperator(sql: Sql, act: UserAct, is_operator: boolean): Promise<boolean> {
   const action = is_operator ? 'users.make_operator' : 'users.unmake_operator'
-  return await onUser(sql, act, action, async (tx, id) => {
+  return await changeUser(sql, act, action, async (tx, id) => {
     await tx`update users set is_operator = ${is_operator}, updated_at = now() where id = ${id}`
   })
 }
 
 /** Signs somebody out everywhere. */
 export async function endSessions(sql: Sql, act: UserAct): Promise<boolean> {
-  return await onUser(sql, act, 'users.end_sessions', endSessionsOf)
+  return await changeUser(sql, act, 'users.end_sessions', endSessionsOf)
 }
 
 /** Takes away one-time codes and passkeys, so that the password suffices, and signs out everywhere. */
 export async function resetSecondFactor(sql: Sql, act: UserAct): Promise<boolean> {
-  return await onUser(sql, act, 'users.reset_second_factor', async (tx, id) => {
+  return await changeUser(sql, act, 'users.reset_second_factor', async (tx, id) => {
     await tx`delete from user_two_factors where user_id = ${id}`
     await removePasskeys(tx, id)
     await tx`update users set two_factor_enabled = false, updated_at = now() where id = ${id}`
@@ -83,7 +83,7 @@ export async function resetSecondFactor(sql: Sql, act: UserAct): Promise<boolean
  * signs out everywhere.
  */
 export async function setPassword(sql: Sql, act: UserAct, password_hash: string): Promise<boolean> {
-  return await onUser(sql, act, 'users.set_password', async (tx, id) => {
+  return await changeUser(sql, act, 'users.set_password', async (tx, id) => {
     await tx`
       update user_accounts set password = ${password_hash}, updated_at = now()
       where user_id = ${id} and provider_id = 'credential'`
@@ -92,7 +92,7 @@ export async function setPassword(sql: Sql, act: UserAct, password_hash: string)
   })
 }
 
-async function onUser(
+async function changeUser(
   sql: Sql,
   { email, by }: UserAct,
   action: string,

@@ -1,8 +1,8 @@
 // Limits wrong passwords: of an account, and from an address.
 import type { Sql } from '#core/db.ts'
 
-const MOST_OF_ACCOUNT = 10
-const MOST_OF_ADDRESS = 50
+const MAX_PER_ACCOUNT = 10
+const MAX_PER_ADDRESS = 50
 const WINDOW_S = 300
 
 /** Whose password is tried, hashed, and from where. */
@@ -12,18 +12,21 @@ export type SignInAttempt = { account: string; address: string }
  * Counts an attempt as wrong before the password is looked at, so that many at once cannot pass together. Returns after
  * how many seconds to try again when there were too many, and then counts nothing; else null.
  */
-export async function countSignIn(sql: Sql, { account, address }: SignInAttempt): Promise<number | null> {
+export async function countSignInFailure(
+  sql: Sql,
+  { account, address }: SignInAttempt,
+): Promise<number | null> {
   const [judged] = await sql<{ retry_after_s: number | null }[]>`
-    with wanted (scope, key, most) as (
-      values ('account', ${account}::text, ${MOST_OF_ACCOUNT}::integer),
-        ('address', ${address}::text, ${MOST_OF_ADDRESS}::integer)
-    ), full_ones as (
+    with limits (scope, key, max_count) as (
+      values ('account', ${account}::text, ${MAX_PER_ACCOUNT}::integer),
+        ('address', ${address}::text, ${MAX_PER_ADDRESS}::integer)
+    ), exceeded as (
       select ceil(extract(epoch from f.window_start + ${WINDOW_S} * interval '1 second' - now()))::integer as left_s
-      from wanted w join sign_in_failures f on f.scope = w.scope and f.key = w.key
-      where f.count >= w.most and f.window_start > now() - ${WINDOW_S} * interval '1 second'
+      from limits w join sign_in_failures f on f.scope = w.scope and f.key = w.key
+      where f.count >= w.max_count and f.window_start > now() - ${WINDOW_S} * interval '1 second'
     ), counted as (
       insert into sign_in_failures as f (scope, key, count)
-      select scope, key, 1 from wanted where not exists (select from full_ones) order by scope
+      select scope, key, 1 from limits where not exists (select from exceeded) order by scope
       on conflict (scope, key) do update set
         count = case when f.window_start > now() - ${WINDOW_S} * interval '1 second' then f.count else 0 end + 1,
         window_start = case when f.window_start > now() - ${WINDOW_S} * interval '1 second' then f.window_start
@@ -31,23 +34,23 @@ export async function countSignIn(sql: Sql, { account, address }: SignInAttempt)
       returning f.scope, f.count, f.window_start
     )
     select greatest(max(left_s), 1) as retry_after_s from (
-      select left_s from full_ones
+      select left_s from exceeded
       union all
       -- Others counted since this statement began.
       select ceil(extract(epoch from c.window_start + ${WINDOW_S} * interval '1 second' - now()))::integer
-      from counted c join wanted w on w.scope = c.scope where c.count > w.most
+      from counted c join limits w on w.scope = c.scope where c.count > w.max_count
     ) refused having count(*) > 0`
   return judged?.retry_after_s ?? null
 }
 
 /** Takes back what was counted for a password that was right; the account starts anew. */
-export async function forgetSignIn(sql: Sql, { account, address }: SignInAttempt): Promise<void> {
+export async function undoSignInFailure(sql: Sql, { account, address }: SignInAttempt): Promise<void> {
   await sql`
     with mine as (delete from sign_in_failures where scope = 'account' and key = ${account})
     update sign_in_failures set count = greatest(count - 1, 0) where scope = 'address' and key = ${address}`
 }
 
 /** Removes what no longer counts. */
-export async function forgetOldSignIns(sql: Sql): Promise<void> {
+export async function deleteOldSignInFailures(sql: Sql): Promise<void> {
   await sql`delete from sign_in_failures where window_start <= now() - ${WINDOW_S} * interval '1 second'`
 }

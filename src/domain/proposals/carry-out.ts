@@ -1,18 +1,18 @@
 // Workers carry out what two operators agreed on: each proposal once, in one transaction. One that cannot be carried out
 // holds up no other.
 import { newId } from '#core/ids.ts'
-import { isOfOneRow, type Sql, type Tx } from '#core/db.ts'
+import { isRowError, type Sql, type Tx } from '#core/db.ts'
 import { postings } from '../ledger.ts'
 import { forcePayoutFail } from '../payouts/fail.ts'
 import type { Payout } from '../payouts/payout.ts'
-import { findOurs, openDrift } from '../reconciliation/drift.ts'
-import { lookAt } from '../reconciliation/looks.ts'
+import { findRowSnapshot, openDrift } from '../reconciliation/drift.ts'
+import { requestLookup } from '../reconciliation/lookups.ts'
 import { storeNotifications } from '../notifications/store.ts'
 
 /** How long carrying out waits for a row or an account that another transaction has locked. */
-const LOCK_MS = 3_000
+const LOCK_TIMEOUT_MS = 3_000
 /** Of the words of an error. */
-const MOST_CHARACTERS = 500
+const MAX_ERROR_LENGTH = 500
 
 type Correction = { kind: 'correction'; currency: string; amount_minor: number }
 type PayoutFailure = { kind: 'fail_payout'; payout_id: string }
@@ -26,7 +26,7 @@ export async function carryOutNextProposal(sql: Sql): Promise<boolean> {
   let proposal: Confirmed<Correction | PayoutFailure> | undefined
   try {
     return await sql.begin(async (tx) => {
-      await tx`select set_config('lock_timeout', ${String(LOCK_MS)}, true)`
+      await tx`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`
       const [found] = await tx<Confirmed<Correction | PayoutFailure>[]>`
         select id, tenant_id, kind, payout_id, currency, amount_minor, reason from proposals
         where decision = 'confirmed' and carried_out_at is null
@@ -41,7 +41,7 @@ export async function carryOutNextProposal(sql: Sql): Promise<boolean> {
     })
   } catch (error) {
     // Of two failures the first one says why.
-    if (proposal !== undefined) await passOver(sql, proposal.id, error).catch(() => undefined)
+    if (proposal !== undefined) await postpone(sql, proposal.id, error).catch(() => undefined)
     throw error
   }
 }
@@ -56,17 +56,17 @@ async function carryOut(tx: Tx, proposal: Confirmed<Correction | PayoutFailure>)
     )
   } catch (error) {
     // It would be refused again. Once its cause is mended, operators may propose it anew.
-    if (!isOfOneRow(error)) throw error
-    return `The database refused it: ${(error as Error).message}`.slice(0, MOST_CHARACTERS)
+    if (!isRowError(error)) throw error
+    return `The database refused it: ${(error as Error).message}`.slice(0, MAX_ERROR_LENGTH)
   }
 }
 
 /** What the attempt wrote is gone: the proposal goes behind the others. */
-async function passOver(sql: Sql, id: string, error: unknown): Promise<void> {
-  const why = error instanceof Error ? error.message : String(error)
+async function postpone(sql: Sql, id: string, error: unknown): Promise<void> {
+  const reason_text = error instanceof Error ? error.message : String(error)
   await sql`
     update proposals set failed_at = clock_timestamp(),
-      error = ${`An attempt failed and will be repeated: ${why}`.slice(0, MOST_CHARACTERS)}
+      error = ${`An attempt failed and will be repeated: ${reason_text}`.slice(0, MAX_ERROR_LENGTH)}
     where id = ${id} and carried_out_at is null`
 }
 
@@ -92,20 +92,20 @@ async function failPayout(
 ): Promise<string | null> {
   const forced = await forcePayoutFail(tx, { tenant_id, payout_id, reason })
   if (forced === undefined) return 'The payout has ended meanwhile.'
-  if (forced.may_leave) await showDrift(tx, forced)
+  if (forced.may_be_paid) await openPayoutDrift(tx, forced)
   return null
 }
 
-async function showDrift(tx: Tx, { tenant_id, id, processor, processor_reference: reference }: Payout) {
+async function openPayoutDrift(tx: Tx, { tenant_id, id, processor, processor_reference: reference }: Payout) {
   const of = { tenant_id, subject: 'payout', subject_id: id } as const
-  const { ours, since } = (await findOurs(tx, of))!
+  const { ours, since } = (await findRowSnapshot(tx, of))!
   const theirs = reference === null ? null : { ...ours, status: 'processing' }
-  const there = reference === null ? 'may still pay it' : 'is paying it'
-  const detail = `the payout has failed here, and the processor ${there} all the same`
+  const processor_state = reference === null ? 'may still pay it' : 'is paying it'
+  const detail = `the payout has failed here, and the processor ${processor_state} all the same`
   // No answer of the processor is the reason, so none is later.
   const as_of = 'infinity'
   await openDrift(tx, of, { as_of, payment_id: null, state: 'differs', ours, theirs, detail, since })
   // What the processor says of it now is written there too.
   if (reference !== null)
-    await storeNotifications(tx, [lookAt(processor, { subject: 'payout', reference }, `forced:${id}`)])
+    await storeNotifications(tx, [requestLookup(processor, { subject: 'payout', reference }, `forced:${id}`)])
 }

@@ -4,7 +4,7 @@ import { newId } from '#core/ids.ts'
 import type { Json, Sql, Tx } from '#core/db.ts'
 import { openAccounts } from '../ledger.ts'
 import { appendAuditEntry, type Actor } from '../people/audit-log.ts'
-import { EXPIRES_HOURS, MOST_OPEN_PROPOSALS, type Proposed } from './proposal.ts'
+import { EXPIRES_HOURS, MAX_OPEN_PROPOSALS, type Proposed } from './proposal.ts'
 
 /** The operator who acts, a user of the dashboard; `by`: how the audit log names them. */
 export type Operator = { user_id: string; email: string; by: (tenant_id: string) => Actor }
@@ -20,8 +20,8 @@ export async function propose(
   { user_id, email, by }: Operator,
 ): Promise<{ id: string; seq: number }> {
   const { kind, tenant_id, reason } = proposed
-  const about = aboutOf(proposed)
-  const { payout_id, currency, amount_minor } = about
+  const proposal_subject = subjectOfProposal(proposed)
+  const { payout_id, currency, amount_minor } = proposal_subject
   return await sql.begin(async (tx) => {
     // One at a time, so that they can be counted.
     await tx`select pg_advisory_xact_lock(hashtext('proposals'))`
@@ -34,15 +34,15 @@ export async function propose(
         proposed_by, expires_at)
       select ${id}, ${tenant_id}, ${kind}, ${payout_id}::uuid, ${currency}, ${amount_minor}::bigint, ${reason},
         ${user_id}, ${email}, now() + ${EXPIRES_HOURS} * interval '1 hour'
-      where (select count(*) from proposals where decision is null and expires_at > now()) < ${MOST_OPEN_PROPOSALS}`
+      where (select count(*) from proposals where decision is null and expires_at > now()) < ${MAX_OPEN_PROPOSALS}`
     if (count === 0)
       throw new AppError('rate_limited', {
-        message: `${MOST_OPEN_PROPOSALS} proposals wait for a decision: decide or cancel some first.`,
+        message: `${MAX_OPEN_PROPOSALS} proposals wait for a decision: decide or cancel some first.`,
       })
     if (currency !== null)
       await openAccounts(tx, tx`select ${tenant_id}::uuid as tenant_id, ${currency} as currency`)
-    const details = { kind, reason, ...detailsOf(about) }
-    return { id, seq: await onRecord(tx, by(tenant_id), 'proposals.propose', id, details) }
+    const details = { kind, reason, ...detailsOf(proposal_subject) }
+    return { id, seq: await appendEntry(tx, by(tenant_id), 'proposals.propose', id, details) }
   })
 }
 
@@ -71,7 +71,7 @@ const ACTIONS = {
 export async function decideProposal(
   sql: Sql,
   id: string,
-  asked: 'confirmed' | 'rejected',
+  requested: 'confirmed' | 'rejected',
   { user_id, email, by }: Operator,
 ): Promise<number> {
   return await sql.begin(async (tx) => {
@@ -84,14 +84,14 @@ export async function decideProposal(
     const own = proposal.proposed_by_id === user_id
     if (decision !== null) throw new AppError('conflict', { message: `The proposal was ${decision} before.` })
     if (expired) throw new AppError('conflict', { message: 'The proposal has expired.' })
-    if (own && asked === 'confirmed')
+    if (own && requested === 'confirmed')
       throw new AppError('forbidden', { message: 'Another operator must confirm what you propose.' })
-    const becomes = own ? 'canceled' : asked
+    const becomes = own ? 'canceled' : requested
     await tx`
       update proposals set decision = ${becomes}, decided_by_id = ${user_id}, decided_by = ${email}, decided_at = now()
       where id = ${id}`
     const details = { kind, proposed_by, ...detailsOf(proposal) }
-    return await onRecord(tx, by(tenant_id), ACTIONS[becomes], id, details)
+    return await appendEntry(tx, by(tenant_id), ACTIONS[becomes], id, details)
   })
 }
 
@@ -106,7 +106,7 @@ type Undecided = ProposalSubject & {
   expired: boolean
 }
 
-function aboutOf(proposed: Proposed): ProposalSubject {
+function subjectOfProposal(proposed: Proposed): ProposalSubject {
   if (proposed.kind === 'fail_payout')
     return { payout_id: proposed.payout_id, currency: null, amount_minor: null }
   const { currency, amount_minor } = proposed
@@ -114,11 +114,11 @@ function aboutOf(proposed: Proposed): ProposalSubject {
 }
 
 /** The same without what does not apply, as the audit log has it. */
-function detailsOf(about: ProposalSubject): Record<string, Json> {
-  const { payout_id, currency, amount_minor } = about
+function detailsOf(proposal_subject: ProposalSubject): Record<string, Json> {
+  const { payout_id, currency, amount_minor } = proposal_subject
   return payout_id === null ? { currency, amount_minor } : { payout_id }
 }
 
-async function onRecord(tx: Tx, by: Actor, action: string, id: string, details: Record<string, Json>) {
+async function appendEntry(tx: Tx, by: Actor, action: string, id: string, details: Record<string, Json>) {
   return await appendAuditEntry(tx, by, { action, subject: 'proposal', subject_id: id, details })
 }

@@ -8,7 +8,7 @@ import { reasonText } from '../jobs/reason.ts'
 /** A proposal that nobody has decided by then has expired. */
 export const EXPIRES_HOURS = 72
 /** So many proposals may wait for a decision at once. */
-export const MOST_OPEN_PROPOSALS = 100
+export const MAX_OPEN_PROPOSALS = 100
 
 const PROPOSAL_STATES = ['open', 'confirmed', 'done', 'refused', 'rejected', 'canceled', 'expired'] as const
 export const proposalState = z.enum(PROPOSAL_STATES)
@@ -75,7 +75,7 @@ export async function listProposals(
   { state, before = null, limit }: ProposalFilters,
 ): Promise<Proposal[]> {
   return await sql<Proposal[]>`
-    select * from (${shown(sql)}) p
+    select * from (${proposalRows(sql)}) p
     where (${before}::uuid is null
         or (p.created_at, p.id) < (select b.created_at, b.id from proposals b where b.id = ${before}))
       and p.state = coalesce(${state ?? null}, p.state)
@@ -84,11 +84,11 @@ export async function listProposals(
 
 /** A proposal, or undefined. */
 export async function findProposal(sql: Sql, id: string): Promise<Proposal | undefined> {
-  const [proposal] = await sql<Proposal[]>`select * from (${shown(sql)}) p where p.id = ${id}`
+  const [proposal] = await sql<Proposal[]>`select * from (${proposalRows(sql)}) p where p.id = ${id}`
   return proposal
 }
 
-function shown(sql: Sql): Fragment {
+function proposalRows(sql: Sql): Fragment {
   return sql`
     select p.id, p.kind, case
         when p.decision is null then case when p.expires_at <= now() then 'expired' else 'open' end

@@ -4,7 +4,7 @@ import { DESTINATIONS } from '#core/config/providers.ts'
 import { countryCode } from '#core/countries.ts'
 import { currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
-import { idFields, keyField, lastFields } from '../fields.ts'
+import { idFields, keyField, trailingFields } from '../fields.ts'
 import { latestVerificationStatus } from '../verifications/latest.ts'
 
 /** The type of a recipient, as a field and as a filter. */
@@ -16,12 +16,12 @@ export const recipientType = z.enum(['bank_account', 'card', 'account']).meta({
 })
 
 /** A token of the processor of which the type is not known yet. Digits alone would be a number with a prefix. */
-export const DESTINATION = new RegExp(
+export const DESTINATION_PATTERN = new RegExp(
   `^(${Object.values(DESTINATIONS).join('|')})[0-9_]*[A-Za-z][A-Za-z0-9_]*$`,
 )
 
 /** Whether a token is one for this type. */
-export function fits(destination: string, type: Recipient['type']): boolean {
+export function fitsRecipientType(destination: string, type: Recipient['type']): boolean {
   return destination.startsWith(DESTINATIONS[type])
 }
 
@@ -48,7 +48,7 @@ export const recipientSchema = z
     archived_at: timestamp
       .nullable()
       .meta({ description: 'When it was archived; null if it has not been.', example: null }),
-    ...lastFields('recipients'),
+    ...trailingFields('recipients'),
   })
   .meta({ id: 'Recipient', description: 'A recipient: somebody you pay.' })
 

@@ -1,8 +1,8 @@
 // Compares our side with the provider's: what is settled must be settled alike, and what is under way must have a job.
 import { moneyText } from '#core/money.ts'
-import type { AtProvider } from '../subject.ts'
-import { providerSubjectOf, statusesUnderWay, type ProviderNoun } from '../subjects.ts'
-import type { Ours } from './drift.ts'
+import type { AtProvider } from '../resource.ts'
+import { providerResourceOf, statusesUnderWay, type ProviderResourceName } from '../resources.ts'
+import type { RowSnapshot } from './drift.ts'
 import type { Difference, Side } from './side.ts'
 
 export type Disagreement = Difference & { state: 'stale' | 'differs' }
@@ -12,58 +12,58 @@ export type Disagreement = Difference & { state: 'stale' | 'differs' }
  * that does not fit into our books is one, and so is a record of other money, whatever else is under way.
  */
 export function disagreement(
-  subject: ProviderNoun,
-  { ours, worked_on, parked }: Pick<Ours, 'ours' | 'worked_on' | 'parked'>,
+  subject: ProviderResourceName,
+  { ours, has_open_job, parked }: Pick<RowSnapshot, 'ours' | 'has_open_job' | 'parked'>,
   theirs: Side | null,
 ): Disagreement | null {
-  const { at_provider } = providerSubjectOf(subject)
+  const { at_provider } = providerResourceOf(subject)
   if (parked.length > 0) {
     const sides = theirs && at_provider.inWords?.(ours, theirs)
     const facts = [...parked.map(inWords), ...(sides == null ? [] : [sides])]
-    return { state: 'differs', detail: facts.join('; '), passing: false }
+    return { state: 'differs', detail: facts.join('; '), transient: false }
   }
   const under_way = statusesUnderWay(subject).includes(ours.status)
   const other = theirs !== null && isOfOtherMoney(ours, theirs)
   // It bears our ids and never was ours: once ours has ended and it is undone, nothing is left to be told.
-  const strange = other && !under_way && ours[at_provider.reference] !== theirs[at_provider.reference]
-  if (strange && at_provider.undone?.includes(theirs.status) === true) return null
-  if (under_way && worked_on && !other) return null
+  const is_foreign = other && !under_way && ours[at_provider.reference] !== theirs[at_provider.reference]
+  if (is_foreign && at_provider.reverted_statuses?.includes(theirs.status) === true) return null
+  if (under_way && has_open_job && !other) return null
   const state = under_way && !other ? 'stale' : 'differs'
   if (theirs === null) {
     const detail = `the ${at_provider.provider} does not know the ${subject}`
-    return { state, detail, passing: false }
+    return { state, detail, transient: false }
   }
-  const alike = at_provider.agrees[theirs.status]?.includes(ours.status) === true
-  if (!alike || differing(at_provider, ours, theirs).length > 0) {
+  const alike = at_provider.agreeing_statuses[theirs.status]?.includes(ours.status) === true
+  if (!alike || differingColumns(at_provider, ours, theirs).length > 0) {
     const detail = alike ? null : (at_provider.contradiction?.(ours, theirs) ?? null)
-    return { state, detail, passing: false }
+    return { state, detail, transient: false }
   }
   const difference = at_provider.difference?.(ours, theirs) ?? null
   return difference && { state, ...difference }
 }
 
 /** Of a provider's record only what is compared and shown. */
-export function sideFrom(subject: ProviderNoun, record: Side): Side {
-  return { ...providerSubjectOf(subject).at_provider.side.parse(record), status: record.status }
+export function sideFrom(subject: ProviderResourceName, record: Side): Side {
+  return { ...providerResourceOf(subject).at_provider.side.parse(record), status: record.status }
 }
 
 /** Whether the provider's record is of another amount or currency: no job of ours makes the two alike. */
 export function isOfOtherMoney(ours: Side, theirs: Side): boolean {
-  return ['amount_minor', 'currency'].some((column) => areApart(ours[column], theirs[column]))
+  return ['amount_minor', 'currency'].some((column) => isDifferent(ours[column], theirs[column]))
 }
 
 /** The columns of which both sides have a value, and not the same. */
-function differing(at_provider: AtProvider, ours: Side, theirs: Side): string[] {
+function differingColumns(at_provider: AtProvider, ours: Side, theirs: Side): string[] {
   const judges_itself = at_provider.difference !== undefined
   const columns = judges_itself ? ['amount_minor', 'currency'] : Object.keys(at_provider.side.shape)
-  return columns.filter((column) => column !== 'status' && areApart(ours[column], theirs[column]))
+  return columns.filter((column) => column !== 'status' && isDifferent(ours[column], theirs[column]))
 }
 
-function areApart(ours: Side[string], theirs: Side[string]): boolean {
+function isDifferent(ours: Side[string], theirs: Side[string]): boolean {
   return ours != null && theirs != null && ours !== theirs
 }
 
-function inWords({ object_id, reason, amount_minor, currency }: Ours['parked'][number]): string {
+function inWords({ object_id, reason, amount_minor, currency }: RowSnapshot['parked'][number]): string {
   if (reason === 'second') {
     const of = amount_minor === null || currency === null ? '' : `, of ${moneyText(amount_minor, currency)}`
     return `the processor has a second one, ${object_id}${of}`

@@ -6,13 +6,13 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { Credentials } from '../api-keys.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import {
-  filedBy,
+  rootIdColumn,
   objectOf,
   paymentOf,
-  PROVIDER_NOUNS,
-  providerSubjectOf,
-  type ProviderNoun,
-} from '../subjects.ts'
+  PROVIDER_RESOURCE_NAMES,
+  providerResourceOf,
+  type ProviderResourceName,
+} from '../resources.ts'
 import { AMOUNT_SIDE, type Side, type SideSchema } from './side.ts'
 
 export const DRIFT_STATES = ['unknown', 'stale', 'differs'] as const
@@ -25,18 +25,18 @@ export const driftState = z.enum(DRIFT_STATES).meta({
   example: 'differs',
 })
 export const driftSubject = z
-  .enum(PROVIDER_NOUNS)
+  .enum(PROVIDER_RESOURCE_NAMES)
   .meta({ id: 'DriftSubject', description: 'What differs.', example: 'payment' })
 
-const sides = PROVIDER_NOUNS.map((noun) => providerSubjectOf(noun).at_provider.side.shape)
-const isOfAll = (column: string) => sides.every((side) => column in side)
+const sides = PROVIDER_RESOURCE_NAMES.map((resource) => providerResourceOf(resource).at_provider.side.shape)
+const isInAll = (column: string) => sides.every((side) => column in side)
 /** What is compared of any noun; columns that only some nouns have are optional. */
 const sideSchema: z.ZodType<Side> = z
   .object({
     ...Object.fromEntries(
       sides
         .flatMap((side) => Object.entries(side))
-        .map(([column, value]) => [column, isOfAll(column) ? value : value.optional()]),
+        .map(([column, value]) => [column, isInAll(column) ? value : value.optional()]),
     ),
     status: AMOUNT_SIDE.status,
   })
@@ -92,7 +92,9 @@ export async function listDrifts(
   filters: DriftFilters,
 ): Promise<Drift[]> {
   const { state = null, subject = null, payment_id = null, limit } = filters
-  const readable = PROVIDER_NOUNS.filter((noun) => scopes.has(providerSubjectOf(noun).at_provider.scope))
+  const readable = PROVIDER_RESOURCE_NAMES.filter((resource) =>
+    scopes.has(providerResourceOf(resource).at_provider.scope),
+  )
   // The detail of an unknown job may be the text of an exception, which is only for operators.
   return await sql<Drift[]>`
     select id, tenant_id, subject, subject_id, payment_id, state, ours, theirs,
@@ -100,7 +102,7 @@ export async function listDrifts(
         then split_part(detail, ': ', 1) || ': whether it took effect is not known' else detail end as detail,
       since, greatest(0, floor(extract(epoch from now() - since)))::integer as age_s, checked_at, created_at
     from drifts
-    where tenant_id = ${tenant_id} and mended_at is null and ${createdWithin(sql, filters)}
+    where tenant_id = ${tenant_id} and resolved_at is null and ${createdWithin(sql, filters)}
       and state = coalesce(${state}, state) and subject = coalesce(${subject}, subject)
       and subject = any(${readable}::text[])
       and (${payment_id}::uuid is null or payment_id = ${payment_id})
@@ -113,11 +115,11 @@ export async function countDrifts(
 ): Promise<{ state: Drift['state']; count: number; oldest_s: number }[]> {
   return await sql<{ state: Drift['state']; count: number; oldest_s: number }[]>`
     select state, count(*), extract(epoch from now() - min(since))::float8 as oldest_s from drifts
-    where mended_at is null group by state`
+    where resolved_at is null group by state`
 }
 
 /** A row of a noun that a provider keeps records of. */
-export type ComparedRow = { tenant_id: string; subject: ProviderNoun; subject_id: string }
+export type ComparedRow = { tenant_id: string; subject: ProviderResourceName; subject_id: string }
 
 /**
  * Opens a drift, or updates the open one with what the processor says now. `as_of`: when the processor was asked for
@@ -145,8 +147,8 @@ export async function openDrift(
     where not exists (
       select from drifts closed
       where closed.tenant_id = ${tenant_id} and closed.subject = ${subject} and closed.subject_id = ${subject_id}
-        and closed.mended_at > ${drift.as_of}::timestamptz)
-    on conflict (tenant_id, subject, subject_id) where mended_at is null do update set state = excluded.state,
+        and closed.resolved_at > ${drift.as_of}::timestamptz)
+    on conflict (tenant_id, subject, subject_id) where resolved_at is null do update set state = excluded.state,
       ours = excluded.ours, theirs = excluded.theirs, detail = excluded.detail, checked_at = excluded.checked_at
       where ${isBefore(sql, sql`drifts.checked_at`, drift.as_of)}
     returning id`
@@ -167,10 +169,10 @@ export async function closeDrift(
     agreed === undefined
       ? sql`true`
       : sql`${isBefore(sql, sql`checked_at`, agreed.as_of)}
-          and ${providerSubjectOf(subject).at_provider.closesDrift?.(sql, agreed.ours) ?? sql`true`}`
+          and ${providerResourceOf(subject).at_provider.closesDrift?.(sql, agreed.ours) ?? sql`true`}`
   await sql`
-    update drifts set mended_at = now(), checked_at = now()
-    where tenant_id = ${tenant_id} and subject = ${subject} and subject_id = ${subject_id} and mended_at is null
+    update drifts set resolved_at = now(), checked_at = now()
+    where tenant_id = ${tenant_id} and subject = ${subject} and subject_id = ${subject_id} and resolved_at is null
       and ${closes}`
 }
 
@@ -183,52 +185,57 @@ function isBefore(sql: Sql | Tx, checked_at: Fragment, as_of: string): Fragment 
  * Our side of a row, the provider's id of it, its payment, since when it has been so, whether a drift of it is open,
  * whether a job works on it, and notifications that do not fit into our books.
  */
-export type Ours = {
+export type RowSnapshot = {
   ours: Side
   reference: string | null
   payment_id: string | null
   since: string
   /** When all of this was read, by the database's clock. */
   read_at: string
-  is_drifting: boolean
-  worked_on: boolean
-  /** Notifications about it that wait for an operator, or that have not fitted for more than `WAITS_MS`. */
-  parked: ParkedNews[]
+  has_open_drift: boolean
+  has_open_job: boolean
+  /** Notifications about it that wait for an operator, or that have not fitted for more than `PROVIDER_LEAD_MS`. */
+  parked: ParkedEvent[]
 }
 
 /** The amount and currency are those of its object, null where the notification has none. */
-type ParkedNews = { object_id: string; reason: string; amount_minor: number | null; currency: string | null }
+type ParkedEvent = {
+  object_id: string
+  reason: string
+  amount_minor: number | null
+  currency: string | null
+}
 
 /** For this long the processor may be ahead of us without a drift. */
-export const WAITS_MS = 5_000
+export const PROVIDER_LEAD_MS = 5_000
 
 /**
  * Our side of a row as it is now; undefined when there is no such row. `news`: a notification that does not count as
  * parked.
  */
-export async function findOurs(
+export async function findRowSnapshot(
   sql: Sql | Tx,
   { tenant_id, subject, subject_id, news = null }: ComparedRow & { news?: string | null },
-): Promise<Ours | undefined> {
-  const { table, at_provider } = providerSubjectOf(subject)
-  const [row] = await sql<Ours[]>`
+): Promise<RowSnapshot | undefined> {
+  const { table, at_provider } = providerResourceOf(subject)
+  const [row] = await sql<RowSnapshot[]>`
     select ${sideOf(sql, 'p', at_provider.side)} as ours, ${sql(`p.${at_provider.reference}`)} as reference,
       ${paymentOf(sql, subject, 'p')} as payment_id, p.updated_at as since, clock_timestamp() as read_at,
       exists (
         select from drifts d
-        where d.tenant_id = p.tenant_id and d.subject = ${subject} and d.subject_id = p.id and d.mended_at is null
-      ) as is_drifting,
-      ${parkedNews(sql, subject, news)} as parked,
+        where d.tenant_id = p.tenant_id and d.subject = ${subject} and d.subject_id = p.id and d.resolved_at is null
+      ) as has_open_drift,
+      ${parkedEvents(sql, subject, news)} as parked,
       exists (
         select from jobs j
-        where j.tenant_id = p.tenant_id and j.subject_id = p.${sql(filedBy(subject))} and j.finished_at is null
-      ) as worked_on
+        where j.tenant_id = p.tenant_id and j.subject_id = p.${sql(rootIdColumn(subject))} and j.finished_at is null
+      ) as has_open_job
     from ${sql(table)} p where p.tenant_id = ${tenant_id} and p.id = ${subject_id}`
   return row
 }
 
-/** The parked notifications about the row `p` that do not fit into our books, except `besides`. */
-export function parkedNews(sql: Sql | Tx, subject: ProviderNoun, besides: string | null): Fragment {
+/** The parked notifications about the row `p` that do not fit into our books, except `ignored`. */
+export function parkedEvents(sql: Sql | Tx, subject: ProviderResourceName, ignored: string | null): Fragment {
   const amount = sql`n.payload #> '{data,object,amount}'`
   return sql`(
     select coalesce(jsonb_agg(jsonb_build_object('object_id', n.object_id, 'reason', n.reason,
@@ -236,9 +243,9 @@ export function parkedNews(sql: Sql | Tx, subject: ProviderNoun, besides: string
       'currency', n.payload #>> '{data,object,currency}')), '[]')
     -- The offset keeps this a look-up: a plan that was made while nothing was parked would later read every parked row.
     from (select * from notifications where tenant_id = p.tenant_id and subject_id = p.id offset 0) n
-    where n.subject = ${subject} and n.state = 'parked' and n.id is distinct from ${besides}::uuid
+    where n.subject = ${subject} and n.state = 'parked' and n.id is distinct from ${ignored}::uuid
       and (n.reason in ('poison', 'second')
-        or (n.reason = 'does_not_fit' and n.parked_at <= now() - ${WAITS_MS} * interval '1 millisecond')))`
+        or (n.reason = 'does_not_fit' and n.parked_at <= now() - ${PROVIDER_LEAD_MS} * interval '1 millisecond')))`
 }
 
 /** Our side of the row `row` as JSON. */

@@ -5,30 +5,30 @@ import type { Sql } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
 import { authorizePayment, cancelDuplicatePayment } from '#jobs/payments.ts'
 import { cancelDuplicateVerification, createVerification } from '#jobs/verifications.ts'
-import { finishing, holding, type Settlement } from '../jobs/settle.ts'
-import { filing } from '../notifications/settle.ts'
+import { finishing, fencing, type Settlement } from '../jobs/settle.ts'
+import { assigning } from '../notifications/settle.ts'
 
 /**
  * The resources whose duplicates can be canceled: the job whose call makes one, the job that cancels it, and the statuses
  * at the provider in which that is possible.
  */
-const UNDOABLE = {
+const CANCELABLE = {
   payment: {
-    made_by: authorizePayment,
+    created_by: authorizePayment,
     canceled_by: cancelDuplicatePayment,
     statuses: ['requires_action', 'processing', 'authorized'],
   },
   kyc: {
-    made_by: createVerification,
+    created_by: createVerification,
     canceled_by: cancelDuplicateVerification,
     statuses: ['requires_input'],
   },
 }
-export type UndoableNoun = keyof typeof UNDOABLE
+export type CancelableResource = keyof typeof CANCELABLE
 
 /** Whether the provider cancels a duplicate that stands so: it holds nothing that cannot be undone. */
-export function isUndoable(noun: UndoableNoun, status: string): boolean {
-  return UNDOABLE[noun].statuses.includes(status)
+export function isCancelable(resource: CancelableResource, status: string): boolean {
+  return CANCELABLE[resource].statuses.includes(status)
 }
 
 export type Duplicate = { tenant_id: string; id: string; reference: string }
@@ -38,19 +38,19 @@ export type DuplicateSettlement = Settlement & Duplicate & { notification_id: st
  * Whether a call that makes the row was made again under a new key: then the provider may have a duplicate of it.
  * `under_way`: only one that is not settled yet.
  */
-export async function wasMadeAgain(
+export async function wasCreatedTwice(
   sql: Sql,
-  noun: UndoableNoun,
+  resource: CancelableResource,
   { tenant_id, id }: Pick<Duplicate, 'tenant_id' | 'id'>,
   { under_way = false } = {},
 ): Promise<boolean> {
-  const { operation } = UNDOABLE[noun].made_by.call
-  const [row] = await sql<{ again: boolean }[]>`
+  const { operation } = CANCELABLE[resource].created_by.call
+  const [row] = await sql<{ created_twice: boolean }[]>`
     select exists (
       select from all_jobs j where j.tenant_id = ${tenant_id} and j.subject_id = ${id}
         and j.operation = ${operation} and j.generation > 1
-        ${under_way ? sql`and j.finished_at is null` : sql``}) as again`
-  return row!.again
+        ${under_way ? sql`and j.finished_at is null` : sql``}) as created_twice`
+  return row!.created_twice
 }
 
 /**
@@ -58,29 +58,29 @@ export async function wasMadeAgain(
  * the ids of the jobs whose lease was still ours.
  */
 export function cancelingDuplicates(
-  noun: UndoableNoun,
+  resource: CancelableResource,
 ): (sql: Sql, settlements: DuplicateSettlement[]) => Promise<Set<string>> {
-  const { canceled_by } = UNDOABLE[noun]
+  const { canceled_by } = CANCELABLE[resource]
   return async (sql, settlements) => {
     const items = settlements.map(({ tenant_id, id, reference, notification_id, ...settlement }) => ({
       ...settlement,
-      change: { tenant_id, [`${noun}_id`]: id, reference, notification_id, cancel_job_id: newId() },
+      change: { tenant_id, [`${resource}_id`]: id, reference, notification_id, cancel_job_id: newId() },
     }))
-    const row_id = sql(`${noun}_id`)
+    const row_id = sql(`${resource}_id`)
     const request = requestJson(sql, canceled_by, { reference: sql`reference` })
-    const asked = sql`
+    const requested = sql`
       select cancel_job_id as job_id, tenant_id, ${row_id} as subject_id,
-        jsonb_build_object(${`${noun}_id`}::text, ${row_id}) as payload, false as rung,
+        jsonb_build_object(${`${resource}_id`}::text, ${row_id}) as payload, false as will_wake,
         'duplicate:' || reference as dedupe_key, request_id, ${request} as request
-      from told`
+      from updates`
     const rows = await sql<{ id: string }[]>`
-      with ${holding(sql, items)},
-      told as (
-        select held.job_id, held.request_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
+      with ${fencing(sql, items)},
+      updates as (
+        select fenced.job_id, fenced.request_id, c.* from fenced cross join lateral jsonb_to_record(fenced.change) as c(
           tenant_id uuid, ${row_id} uuid, reference text, notification_id uuid, cancel_job_id uuid)
       ),
-      canceling as (${enqueue(sql, canceled_by, asked)} on conflict do nothing),
-      ${filing(sql, noun)},
+      canceling as (${enqueue(sql, canceled_by, requested)} on conflict do nothing),
+      ${assigning(sql, resource)},
       ${finishing(sql)}
       select id from job`
     return new Set(rows.map(({ id }) => id))

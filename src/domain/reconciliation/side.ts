@@ -21,14 +21,14 @@ export const AMOUNT_SIDE = {
     .meta({ description: 'Its id at the processor.', example: PAYMENTS.examples.payment }),
 }
 
-/** The condition under which what an event `said` is of the same amount as our row `r`, whose currency is in any case. */
+/** The condition under which what an event `reported` is of the same amount as our row `r`, whose currency is in any case. */
 export function sameAmount(sql: Sql | Tx): Fragment {
-  return sql`(r.amount_minor = said.amount_minor and upper(r.currency) = said.currency)`
+  return sql`(r.amount_minor = reported.amount_minor and upper(r.currency) = reported.currency)`
 }
 
 /** How two sides differ whose statuses agree. */
 export type Difference = {
   detail: string | null
   /** It may soon be gone, because other notifications of the same change are on their way. */
-  passing: boolean
+  transient: boolean
 }

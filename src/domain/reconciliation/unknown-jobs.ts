@@ -1,13 +1,13 @@
 // The drifts of jobs of which it is not known whether their call took effect.
 import { unionAll, type Sql } from '#core/db.ts'
 import {
-  NOUNS,
+  RESOURCE_NAMES,
   paymentOf,
-  PROVIDER_NOUNS,
-  providerSubjectOf,
-  statusesOfCalls,
-  subjectOf,
-} from '../subjects.ts'
+  PROVIDER_RESOURCE_NAMES,
+  providerResourceOf,
+  callStatuses,
+  resourceOf,
+} from '../resources.ts'
 import { sideOf } from './drift.ts'
 
 /**
@@ -16,26 +16,26 @@ import { sideOf } from './drift.ts'
  * it may outlast the job. Returns the names of unknown jobs whose noun is not compared with a provider, so that no
  * drift can be opened for them, and does not say by itself that it is unknown.
  */
-export async function followUnknownJobs(sql: Sql): Promise<string[]> {
-  const ours = PROVIDER_NOUNS.map((noun) => {
-    const { table, at_provider } = providerSubjectOf(noun)
+export async function syncUnknownDrifts(sql: Sql): Promise<string[]> {
+  const ours = PROVIDER_RESOURCE_NAMES.map((resource) => {
+    const { table, at_provider } = providerResourceOf(resource)
     return sql`
-      select u.*, ${paymentOf(sql, noun, 'r')} as payment_id, ${sideOf(sql, 'r', at_provider.side)} as ours
+      select u.*, ${paymentOf(sql, resource, 'r')} as payment_id, ${sideOf(sql, 'r', at_provider.side)} as ours
       from unknown u join ${sql(table)} r on r.tenant_id = u.tenant_id and r.id = u.subject_id
-      where u.subject = ${noun}`
+      where u.subject = ${resource}`
   })
   // The jobs of a part are filed under what it is a part of.
-  const whole = PROVIDER_NOUNS.flatMap((noun) => {
-    const { table, part_of } = providerSubjectOf(noun)
-    if (part_of === undefined) return []
+  const parent_ids = PROVIDER_RESOURCE_NAMES.flatMap((resource) => {
+    const { table, parent } = providerResourceOf(resource)
+    if (parent === undefined) return []
     return sql`
-      select r.${sql(part_of.by)} from ${sql(table)} r
-      where d.subject = ${noun} and r.tenant_id = d.tenant_id and r.id = d.subject_id`
+      select r.${sql(parent.id_column)} from ${sql(table)} r
+      where d.subject = ${resource} and r.tenant_id = d.tenant_id and r.id = d.subject_id`
   })
-  const saying = NOUNS.filter((noun) => statusesOfCalls(noun).includes('unknown')).map(
-    (noun) => sql`
-      select from ${sql(subjectOf(noun).table)} r
-      where unknown.subject = ${noun} and r.tenant_id = unknown.tenant_id and r.id = unknown.subject_id
+  const showing_unknown = RESOURCE_NAMES.filter((resource) => callStatuses(resource).includes('unknown')).map(
+    (resource) => sql`
+      select from ${sql(resourceOf(resource).table)} r
+      where unknown.subject = ${resource} and r.tenant_id = unknown.tenant_id and r.id = unknown.subject_id
         and r.status = 'unknown'`,
   )
   const rows = await sql<{ name: string }[]>`
@@ -48,23 +48,23 @@ export async function followUnknownJobs(sql: Sql): Promise<string[]> {
       where j.finished_at is null and j.unknown_since is not null and j.subject_id is not null
         and pg_input_is_valid(u.subject_id, 'uuid')
       order by j.tenant_id, subject, subject_id, j.unknown_since
-    ), mended as (
-      update drifts d set mended_at = now()
-      where d.mended_at is null and d.state = 'unknown' and not exists (
+    ), resolved as (
+      update drifts d set resolved_at = now()
+      where d.resolved_at is null and d.state = 'unknown' and not exists (
         select from jobs j
-        where j.tenant_id = d.tenant_id and j.subject_id = coalesce((${unionAll(sql, whole)}), d.subject_id)
+        where j.tenant_id = d.tenant_id and j.subject_id = coalesce((${unionAll(sql, parent_ids)}), d.subject_id)
           and j.finished_at is null and j.unknown_since is not null
           and split_part(j.name, '.', 1) = d.subject and j.payload ->> (d.subject || '_id') = d.subject_id::text)
     ), ours as (${unionAll(sql, ours)}),
     opened as (
       insert into drifts as d (tenant_id, id, subject, subject_id, payment_id, state, ours, detail, since)
       select tenant_id, gen_random_uuid(), subject, subject_id, payment_id, 'unknown', ours, detail, since from ours
-      on conflict (tenant_id, subject, subject_id) where mended_at is null do update
+      on conflict (tenant_id, subject, subject_id) where resolved_at is null do update
         set state = 'unknown', ours = excluded.ours, detail = coalesce(excluded.detail, d.detail)
         where d.state <> 'differs'
           and (d.state, d.detail) is distinct from ('unknown', coalesce(excluded.detail, d.detail))
     )
     select distinct name from unknown
-    where subject <> all(${[...PROVIDER_NOUNS]}::text[]) and not exists (${unionAll(sql, saying)}) order by name`
+    where subject <> all(${[...PROVIDER_RESOURCE_NAMES]}::text[]) and not exists (${unionAll(sql, showing_unknown)}) order by name`
   return rows.map(({ name }) => name)
 }

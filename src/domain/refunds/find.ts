@@ -1,12 +1,12 @@
 // Reads refunds: lists, single refunds with their jobs, and refunds by the processor's reference.
 import { PAYMENTS } from '#core/config/providers.ts'
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
-import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import { refundSchema, type Refund } from './refund.ts'
 
 /** What is needed of a refund to apply what a processor says of it. */
-export type KnownRefund = Pick<
+export type ExistingRefund = Pick<
   Refund,
   'tenant_id' | 'payment_id' | 'id' | 'status' | 'amount_minor' | 'currency' | 'processor_reference'
 >
@@ -16,9 +16,9 @@ export async function findRefundByReference(
   sql: Sql,
   processor: string,
   reference: string,
-): Promise<KnownRefund | undefined> {
-  const [row] = await sql<KnownRefund[]>`
-    select ${knownColumns(sql)} from refunds
+): Promise<ExistingRefund | undefined> {
+  const [row] = await sql<ExistingRefund[]>`
+    select ${existingColumns(sql)} from refunds
     where processor = ${processor} and processor_reference = ${reference}`
   return row
 }
@@ -28,21 +28,24 @@ export async function findRefundByIds(
   sql: Sql,
   { tenant_id, payment_id, id }: { tenant_id: string; payment_id: string; id: string },
   reference: string | null,
-): Promise<KnownRefund | undefined> {
-  const [row] = await sql<KnownRefund[]>`
-    select ${knownColumns(sql)} from refunds
+): Promise<ExistingRefund | undefined> {
+  const [row] = await sql<ExistingRefund[]>`
+    select ${existingColumns(sql)} from refunds
     where tenant_id = ${tenant_id} and id = ${id} and payment_id = ${payment_id}
       and (${reference}::text is null or coalesce(processor_reference, ${reference}) = ${reference})`
   return row
 }
 
-function knownColumns(sql: Sql): Fragment {
+function existingColumns(sql: Sql): Fragment {
   return sql`tenant_id, payment_id, id, status, amount_minor, currency, processor_reference`
 }
 
-/** Refunds with the jobs that were asked for, in the order of `asked`. */
-export async function findRefunds(sql: Sql, asked: AskedFor[]): Promise<(Found<Refund> | undefined)[]> {
-  return await findWithJobs<Refund>(sql, 'refund', refundColumns(sql), asked)
+/** Refunds with the jobs that were asked for, in the order of `requested`. */
+export async function findRefunds(
+  sql: Sql,
+  requested: RequestedRow[],
+): Promise<(ResourceWithJob<Refund> | undefined)[]> {
+  return await findWithJobs<Refund>(sql, 'refund', refundColumns(sql), requested)
 }
 
 /** The refunds of a payment, newest first. */

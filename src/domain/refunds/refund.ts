@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
-import { idFields, lastFields } from '../fields.ts'
+import { idFields, trailingFields } from '../fields.ts'
 
 /** The status of a refund, as a field and as a filter. */
 export const refundStatus = z.enum(['pending', 'succeeded', 'failed']).meta({
@@ -52,7 +52,7 @@ export const refundSchema = z
       .meta({ id: 'RefundFailure', description: 'Why a refund failed.' })
       .nullable()
       .meta({ description: 'Why it failed; null if it has not.', example: null }),
-    ...lastFields('refunds'),
+    ...trailingFields('refunds'),
   })
   .meta({ id: 'Refund', description: 'A refund: money that goes back to the buyer.' })
 

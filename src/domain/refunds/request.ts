@@ -1,10 +1,10 @@
 // Asks for refunds: one statement reserves the amount on the payment's own row, stores the key and inserts the job.
 import type { Json, Sql } from '#core/db.ts'
-import { withTooCoarse } from '#core/money.ts'
+import { withInexactCurrencies } from '#core/money.ts'
 import { createRefund } from '#jobs/refunds.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
-import { announce, type EventType } from '../events.ts'
-import { isKnown, jobRequestColumns, remember, type JobRequest } from '../idempotency.ts'
+import { insertEvents, type EventType } from '../events.ts'
+import { isKeyUsed, jobRequestColumns, storeKeys, type JobRequest } from '../idempotency.ts'
 
 export type RefundRequest = JobRequest & {
   payment_id: string
@@ -17,15 +17,15 @@ export type RefundRequest = JobRequest & {
 
 /**
  * Reserves refunds on captured payments and asks for their jobs. The guard reads only the row that it locks. Returns
- * by id which refunds were `accepted` and which had a `known` key. No two requests of one call may be of the same
+ * by id which refunds were `accepted` and which had a `key_used` key. No two requests of one call may be of the same
  * payment or have the same key.
  */
 export async function requestRefunds(
   sql: Sql,
   requests: RefundRequest[],
-): Promise<Map<string, 'accepted' | 'known'>> {
+): Promise<Map<string, 'accepted' | 'key_used'>> {
   const keys = sql`select *, refund_id as resource_id from p`
-  const announced = sql`
+  const new_events = sql`
     select r.*, p.event_id, ${'refund.created' satisfies EventType} as event from r join p on p.refund_id = r.id`
   const request = requestJson(sql, createRefund, {
     payment_reference: sql`processor_reference`,
@@ -35,20 +35,20 @@ export async function requestRefunds(
       'sluice_refund_id', refund_id, 'sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)`,
   })
   const to_refund = sql`
-    select job_id, tenant_id, payment_id as subject_id, rung, null::text as dedupe_key, request_id,
+    select job_id, tenant_id, payment_id as subject_id, will_wake, null::text as dedupe_key, request_id,
       jsonb_build_object('payment_id', payment_id, 'refund_id', refund_id) as payload, ${request} as request
     from p`
-  const asked = requests.map(withTooCoarse)
-  const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
-    with given as (
-      select a.*, ${isKnown(sql, 'refund')} as known from jsonb_to_recordset(${sql.json(asked)}) as a(
-        ${jobRequestColumns(sql)}, payment_id uuid, refund_id uuid, amount_minor bigint, too_coarse text[],
+  const items = requests.map(withInexactCurrencies)
+  const rows = await sql<{ id: string; result: 'accepted' | 'key_used' }[]>`
+    with requests as (
+      select a.*, ${isKeyUsed(sql, 'refund')} as key_used from jsonb_to_recordset(${sql.json(items)}) as a(
+        ${jobRequestColumns(sql)}, payment_id uuid, refund_id uuid, amount_minor bigint, inexact_currencies text[],
         reason text, metadata jsonb)
     ), locked as (
       select a.*, p.amount_refund_reserved_minor as reserved_minor,
         p.amount_captured_minor - p.amount_refund_reserved_minor as left_minor
-      from (select * from given where not known) a
-      join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id and p.currency <> all(a.too_coarse)
+      from (select * from requests where not key_used) a
+      join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id and p.currency <> all(a.inexact_currencies)
       where p.status = 'captured'
         and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor
       order by p.tenant_id, p.id
@@ -66,9 +66,9 @@ export async function requestRefunds(
       from p
       returning *
     ),
-    remembered as (${remember(sql, 'refund', keys)}),
-    event as (${announce(sql, 'refund', announced)}),
+    stored_keys as (${storeKeys(sql, 'refund', keys)}),
+    event as (${insertEvents(sql, 'refund', new_events)}),
     job as (${enqueue(sql, createRefund, to_refund)})
-    select id, 'accepted' as became from r union all select refund_id, 'known' from given where known`
-  return new Map(rows.map(({ id, became }) => [id, became]))
+    select id, 'accepted' as result from r union all select refund_id, 'key_used' from requests where key_used`
+  return new Map(rows.map(({ id, result }) => [id, result]))
 }

@@ -1,14 +1,14 @@
 // Settles refunds by what their processor says, and imports refunds that were made there.
 import { newId } from '#core/ids.ts'
 import { violatedConstraint, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
-import { announce, type EventType } from '../events.ts'
+import { finishing, fencing, type FailedRow, type Settlement } from '../jobs/settle.ts'
+import { insertEvents, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
-import { filing, waking } from '../notifications/settle.ts'
+import { assigning, resuming } from '../notifications/settle.ts'
 import { findRefundByReference } from './find.ts'
 
 /** What the processor said of a refund of ours. */
-export type RefundTold = {
+export type RefundUpdate = {
   tenant_id: string
   payment_id: string
   refund_id: string
@@ -18,12 +18,12 @@ export type RefundTold = {
 }
 
 /** A report that says nothing of the refund but how it stands. */
-export const nothingReportedOfRefund = { processor_reference: null, failure: null } as const
+export const emptyRefundUpdate = { processor_reference: null, failure: null } as const
 
-export type RefundSettlement = Settlement & { told: RefundTold; notification_id: string | null }
+export type RefundSettlement = Settlement & { update: RefundUpdate; notification_id: string | null }
 
 /** How far the processor has come: what it says of a refund moves only forward. */
-const FURTHER = ['pending', 'succeeded', 'failed']
+const PROCESSOR_STATUS_ORDER = ['pending', 'succeeded', 'failed']
 
 /**
  * Settles jobs that were told something of a refund: it moves from pending to succeeded or failed, or from succeeded to
@@ -33,83 +33,83 @@ const FURTHER = ['pending', 'succeeded', 'failed']
  * lease was still ours; for the others nothing was written.
  */
 export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement[]): Promise<Set<string>> {
-  const announced = sql`select * from changed`
-  const known = sql`
+  const new_events = sql`select * from changed`
+  const references = sql`
     select processor as provider, unnest(array[processor_reference, payment_reference]) as reference from r`
   const rows = await sql<{ id: string }[]>`
-    with ${holding(sql, settlements.map(changeOf))},
-    told as (
-      select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
+    with ${fencing(sql, settlements.map(changeOf))},
+    updates as (
+      select fenced.job_id, c.* from fenced cross join lateral jsonb_to_record(fenced.change) as c(
         tenant_id uuid, payment_id uuid, refund_id uuid, status text, rank integer, processor_reference text,
         failure jsonb, event text, event_id uuid, transfer_id uuid, notification_id uuid)
     ), locked as (
-      select told.*, r as was, r.status as before, p.amount_refunded_minor, p.amount_refund_reserved_minor,
+      select updates.*, r as row_before, r.status as status_before, p.amount_refunded_minor, p.amount_refund_reserved_minor,
         p.amount_captured_minor, p.processor_reference as payment_reference,
-        rank > coalesce(array_position(${FURTHER}::text[], r.processor_status), 0) as moves
-      from told
-      join payments p on p.tenant_id = told.tenant_id and p.id = told.payment_id
-      join refunds r on r.tenant_id = told.tenant_id and r.id = told.refund_id
+        rank > coalesce(array_position(${PROCESSOR_STATUS_ORDER}::text[], r.processor_status), 0) as advances
+      from updates
+      join payments p on p.tenant_id = updates.tenant_id and p.id = updates.payment_id
+      join refunds r on r.tenant_id = updates.tenant_id and r.id = updates.refund_id
       order by p.tenant_id, p.id
       for update of p, r
-    ), step as (
-      select l.*, (was).out_minor as out_before,
-        case when before = 'pending' or (before = 'succeeded' and status = 'failed') then status else before end
-          as becomes,
-        case when status = 'failed' and (moves or before <> 'failed') then 0
-          when status = 'succeeded' and (before = 'pending' or (before = 'failed' and moves
+    ), transition as (
+      select l.*, (row_before).out_minor as out_minor_before,
+        case when status_before = 'pending' or (status_before = 'succeeded' and status = 'failed') then status else status_before end
+          as status_after,
+        case when status = 'failed' and (advances or status_before <> 'failed') then 0
+          when status = 'succeeded' and (status_before = 'pending' or (status_before = 'failed' and advances
             -- Else a refund that reserves the amount must first be refused.
-            and amount_refund_reserved_minor + (was).amount_minor <= amount_captured_minor)) then (was).amount_minor
-          else (was).out_minor end as out
+            and amount_refund_reserved_minor + (row_before).amount_minor <= amount_captured_minor)) then (row_before).amount_minor
+          else (row_before).out_minor end as out_minor_after
       from locked l
     ), r as (
-      update refunds r set updated_at = clock_timestamp(), status = s.becomes,
-        failure = case when s.becomes = s.before and s.becomes = 'failed' then (s.was).failure else s.failure end,
-        processor_reference = coalesce((s.was).processor_reference, s.processor_reference),
-        processor_status = case when s.moves then s.status else (s.was).processor_status end, out_minor = s.out
-      from step s
+      update refunds r set updated_at = clock_timestamp(), status = s.status_after,
+        failure = case when s.status_after = s.status_before and s.status_after = 'failed' then (s.row_before).failure else s.failure end,
+        processor_reference = coalesce((s.row_before).processor_reference, s.processor_reference),
+        processor_status = case when s.advances then s.status else (s.row_before).processor_status end, out_minor = s.out_minor_after
+      from transition s
       where r.tenant_id = s.tenant_id and r.id = s.refund_id
-        and (s.before = 'pending' or s.becomes <> s.before or s.out <> s.out_before)
-      returning r.*, s.before, s.out_before, s.amount_refunded_minor, s.amount_refund_reserved_minor, s.event,
+        and (s.status_before = 'pending' or s.status_after <> s.status_before or s.out_minor_after <> s.out_minor_before)
+      returning r.*, s.status_before, s.out_minor_before, s.amount_refunded_minor, s.amount_refund_reserved_minor, s.event,
         s.event_id, s.transfer_id, s.payment_reference
     ), changed as (
-      select * from r where status <> before
+      select * from r where status <> status_before
     ), p as (
       update payments p set updated_at = clock_timestamp(),
-        amount_refunded_minor = c.amount_refunded_minor + c.out_minor - c.out_before,
+        amount_refunded_minor = c.amount_refunded_minor + c.out_minor - c.out_minor_before,
         amount_refund_reserved_minor = c.amount_refund_reserved_minor
           + case when c.status <> 'failed' or c.out_minor > 0 then c.amount_minor else 0 end
-          - case when c.before <> 'failed' or c.out_before > 0 then c.amount_minor else 0 end
+          - case when c.status_before <> 'failed' or c.out_minor_before > 0 then c.amount_minor else 0 end
       from r c
-      where p.tenant_id = c.tenant_id and p.id = c.payment_id and (c.status <> c.before or c.out_minor <> c.out_before)
+      where p.tenant_id = c.tenant_id and p.id = c.payment_id and (c.status <> c.status_before or c.out_minor <> c.out_minor_before)
     ),
-    event as (${announce(sql, 'refund', announced)}),
-    ${postings(sql, posting(sql))},
-    ${filing(sql, 'payment')},
-    ${waking(sql, known)},
+    event as (${insertEvents(sql, 'refund', new_events)}),
+    ${postings(sql, newTransfers(sql))},
+    ${assigning(sql, 'payment')},
+    ${resuming(sql, references)},
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }
 
 /** The settlement as its statement takes it, with the ids of what it may write. */
-function changeOf({ told, notification_id, ...settlement }: RefundSettlement) {
+function changeOf({ update, notification_id, ...settlement }: RefundSettlement) {
   // What has no record there was never made.
-  const rank = told.processor_reference === null ? 0 : FURTHER.indexOf(told.status) + 1
+  const rank = update.processor_reference === null ? 0 : PROCESSOR_STATUS_ORDER.indexOf(update.status) + 1
   // A pending refund was announced when it was created.
-  const event = told.status === 'pending' ? null : (`refund.${told.status}` satisfies EventType)
+  const event = update.status === 'pending' ? null : (`refund.${update.status}` satisfies EventType)
   const ids = { event_id: newId(), transfer_id: newId() }
-  return { ...settlement, change: { ...told, rank, event, notification_id, ...ids } }
+  return { ...settlement, change: { ...update, rank, event, notification_id, ...ids } }
 }
 
 // The ledger entries for money that went to the buyer, and for money that came back.
-function posting(sql: Sql | Tx): Fragment {
+function newTransfers(sql: Sql | Tx): Fragment {
   return sql`
     select tenant_id, transfer_id, 'refund' as kind, id as subject_id, 'available' as debit_account,
       'processor_clearing' as credit_account, currency, amount_minor
-    from r where out_minor > out_before
+    from r where out_minor > out_minor_before
     union all
     select tenant_id, transfer_id, 'refund_failed', id, 'processor_clearing', 'available', currency, amount_minor
-    from r where out_minor < out_before`
+    from r where out_minor < out_minor_before`
 }
 
 /** Settles a refund that was never made, which frees what it reserved. */
@@ -118,8 +118,8 @@ export async function settleRefundAsFailed(
   settlement: Settlement,
   { tenant_id, id: refund_id, filed_under: payment_id, failure }: FailedRow,
 ): Promise<void> {
-  const told = { ...nothingReportedOfRefund, tenant_id, payment_id, refund_id, failure }
-  await settleRefunds(tx, [{ ...settlement, told: { ...told, status: 'failed' }, notification_id: null }])
+  const update = { ...emptyRefundUpdate, tenant_id, payment_id, refund_id, failure }
+  await settleRefunds(tx, [{ ...settlement, update: { ...update, status: 'failed' }, notification_id: null }])
 }
 
 /**
@@ -142,11 +142,11 @@ export async function importRefund(
 ): Promise<{ id: string } | undefined> {
   const status = refund.failure === null ? 'pending' : 'failed'
   const reserved_minor = refund.failure === null ? refund.amount_minor : 0
-  const announced = sql`
+  const new_events = sql`
     select r.*, ${newId()}::uuid as event_id, ${'refund.created' satisfies EventType} as event from r
     union all
     select r.*, ${newId()}::uuid, ${'refund.failed' satisfies EventType} from r where status = 'failed'`
-  const known = sql`
+  const references = sql`
     select r.processor as provider, unnest(array[r.processor_reference, locked.processor_reference]) as reference
     from r cross join locked`
   try {
@@ -167,8 +167,8 @@ export async function importRefund(
           amount_refund_reserved_minor = p.amount_refund_reserved_minor + ${reserved_minor}
         from r where p.tenant_id = r.tenant_id and p.id = r.payment_id
       ),
-      event as (${announce(sql, 'refund', announced)}),
-      ${waking(sql, known)}
+      event as (${insertEvents(sql, 'refund', new_events)}),
+      ${resuming(sql, references)}
       select id from r`
     return row
   } catch (error) {

@@ -11,8 +11,8 @@ export const OPEN_COUNTS = [...STAGES, 'refused', 'in_doubt'] as const
 export const OPEN_COLUMNS = [...OPEN_COUNTS, 'oldest_due_s'] as const
 export type OpenFigures = Record<(typeof OPEN_COLUMNS)[number], number>
 
-export const NOTHING_COUNTED = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Record<Counter, 0>
-export const NOTHING_OPEN = Object.fromEntries(OPEN_COLUMNS.map((name) => [name, 0])) as OpenFigures
+export const ZERO_COUNTERS = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Record<Counter, 0>
+export const ZERO_OPEN = Object.fromEntries(OPEN_COLUMNS.map((name) => [name, 0])) as OpenFigures
 
 /** A row of the roll-ups: of jobs that finished in one minute or hour, and of those that were open then, if somebody looked. */
 export type RollupFigures = Record<Counter, number> & { [column in keyof OpenFigures]: number | null } & {

@@ -4,10 +4,10 @@ import type { Sql, Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { renewRun, type Run } from '../jobs/recurring.ts'
 import { openStage } from '../jobs/states.ts'
-import { NOTHING_OPEN, STAGES, type Counter, type OpenFigures } from './columns.ts'
+import { ZERO_OPEN, STAGES, type Counter, type OpenFigures } from './columns.ts'
 import { BOUNDS_LITERAL } from './histograms.ts'
 import { addToRollups, writeRollups, type RollupRows } from './rows.ts'
-import { awaitedTimeSchema, isSettled, lookAtTransactions } from './settled-time.ts'
+import { awaitedTimeSchema, isSettled, readTransactions } from './settled-time.ts'
 import { addTenants, closeTenantHours } from './tenant-rows.ts'
 
 /** Open jobs are counted so seldom that it takes a hundredth of the database's time at most. */
@@ -36,7 +36,7 @@ export type CountPosition = z.output<typeof countPositionSchema>
  * where nobody had an account yet.
  */
 export async function beginCounting(sql: Sql): Promise<CountPosition> {
-  const { at } = await lookAtTransactions(sql)
+  const { at } = await readTransactions(sql)
   const [from] = await sql<{ after: string; is_new: boolean }[]>`
     select b.after, coalesce((select created_at from tenants order by id limit 1) >= b.after, true) as is_new
     from (select ${at}::timestamptz - interval '1 hour' as after) b`
@@ -63,7 +63,7 @@ export async function countJobsForRollups(
   position: CountPosition,
   { queues, most }: { queues: readonly string[]; most: number },
 ): Promise<{ position: CountPosition; more: boolean; waits: boolean } | undefined> {
-  const awaited = position.awaited ?? (await lookAtTransactions(sql))
+  const awaited = position.awaited ?? (await readTransactions(sql))
   if (!(await isSettled(sql, awaited)))
     return { position: { ...position, awaited }, more: false, waits: true }
   return await sql.begin(async (tx) => {
@@ -109,7 +109,7 @@ async function findFinished(
   const columns = tx`tenant_id, id, queue, name, state, outcome, attempt, run_at, started_at, finished_at`
   const next = tx`
     where (finished_at, id) > (${after}, ${after_id}) and finished_at < ${to} order by finished_at, id limit ${most}`
-  const rows = await tx<(FinishedGroup & { looked_at: number; last_at: string; last_id: string })[]>`
+  const rows = await tx<(FinishedGroup & { scanned: number; last_at: string; last_id: string })[]>`
     with picked as materialized (
       -- After a long pause of the clock some are history already.
       select *, extract(epoch from finished_at - started_at)::float8 * 1000 as run_ms from (
@@ -132,11 +132,11 @@ async function findFinished(
       case when state = 'failed' then count else 0 end as failed,
       case when state = 'discarded' then count else 0 end as discarded,
       case when is_declined then count else 0 end as declined, attempts, wait, run, count,
-      (select count(*) from picked) as looked_at, last.finished_at as last_at, last.id as last_id
+      (select count(*) from picked) as scanned, last.finished_at as last_at, last.id as last_id
     from counted cross join (select finished_at, id from picked order by finished_at desc, id desc limit 1) last`
   const [first] = rows
-  const groups = rows.map(({ looked_at: _looked_at, last_at: _at, last_id: _id, ...group }) => group)
-  if (first === undefined || first.looked_at < most) return { groups, reached: null }
+  const groups = rows.map(({ scanned: _scanned, last_at: _at, last_id: _id, ...group }) => group)
+  if (first === undefined || first.scanned < most) return { groups, reached: null }
   return { groups, reached: { after: first.last_at, after_id: first.last_id } }
 }
 
@@ -167,7 +167,7 @@ async function sample(
     ) j
     group by queue, name`
   const minute = `${at.slice(0, 16)}:00.000000Z`
-  for (const queue of queues) addToRollups(rows, minute, { queue, name: '' }, { open: NOTHING_OPEN })
+  for (const queue of queues) addToRollups(rows, minute, { queue, name: '' }, { open: ZERO_OPEN })
   const open: Record<string, number> = {}
   const seen = new Map(found.map((each) => [keyOf(each), each]))
   // Those that have none any more must say so.
@@ -176,7 +176,7 @@ async function sample(
     ...Object.keys(position.open ?? {}),
     ...Object.keys(position.finished),
   ])) {
-    const none = { ...partsOf(key), ...NOTHING_OPEN, open_then: 0 }
+    const none = { ...partsOf(key), ...ZERO_OPEN, open_then: 0 }
     const { queue, name, open_then, ...figures } = seen.get(key) ?? none
     const arrived =
       position.open === null ? 0 : open_then - (position.open[key] ?? 0) + (position.finished[key] ?? 0)
@@ -197,15 +197,18 @@ function spreadOver(from: string, to: string, count: number): { minute: string; 
   const end_ms = Date.parse(to)
   const begin_ms = Math.max(Date.parse(from), end_ms - 3_600_000)
   const parts: { minute: string; count: number }[] = []
-  let given = 0
-  for (let ms = begin_ms; ms <= end_ms && given !== count;) {
+  let distributed = 0
+  for (let ms = begin_ms; ms <= end_ms && distributed !== count;) {
     const minute_ms = Math.floor(ms / 60_000) * 60_000
     const next_ms = Math.min(minute_ms + 60_000, end_ms)
     const reached =
       next_ms === end_ms ? count : Math.round((count * (next_ms - begin_ms)) / (end_ms - begin_ms))
-    if (reached !== given)
-      parts.push({ minute: new Date(minute_ms).toISOString().replace('Z', '000Z'), count: reached - given })
-    given = reached
+    if (reached !== distributed)
+      parts.push({
+        minute: new Date(minute_ms).toISOString().replace('Z', '000Z'),
+        count: reached - distributed,
+      })
+    distributed = reached
     ms = minute_ms + 60_000
   }
   return parts

@@ -16,8 +16,8 @@ export const PAYMENT_KINDS = [
 ] as const satisfies { kind: string; type: EventType; amount: string }[]
 
 /** How many tenants one step looks at, and how many events in all: about 150 ms of the database's time. */
-const TENANTS = 50
-const EVENTS = 10_000
+const TENANTS_PER_STEP = 50
+const EVENTS_PER_STEP = 10_000
 
 /**
  * One step: counts the next events of the tenants that were counted longest ago, with how far it got in one transaction.
@@ -27,7 +27,7 @@ const EVENTS = 10_000
 export async function countPayments(
   sql: Sql,
   run: Run,
-  { tenants = TENANTS, events = EVENTS } = {},
+  { tenants = TENANTS_PER_STEP, events = EVENTS_PER_STEP } = {},
 ): Promise<{ more: boolean } | undefined> {
   return await sql.begin(async (tx) => {
     if (!(await renewRun(tx, run, run.position))) return undefined
@@ -38,7 +38,7 @@ export async function countPayments(
         from event_sequences s left join payment_cursors c on c.tenant_id = s.tenant_id
         where s.last_sequence > coalesce(c.sequence, 0) and s.tenant_id <> ${SYSTEM_TENANT_ID}
         order by c.counted_at nulls first limit ${tenants}
-      ), each_gets as materialized (
+      ), quota as materialized (
         select greatest(1, ${events}::integer / greatest(1, count(*))) as most from tenant
       ), kind as materialized (
         select * from ${kinds}
@@ -51,16 +51,16 @@ export async function countPayments(
             select e.sequence, e.type, e.created_at, e.data from events e
             where e.sequenced and e.tenant_id = t.tenant_id and e.sequence > t.sequence
               and e.sequence <= t.last_sequence
-            order by e.sequence limit (select most from each_gets)
+            order by e.sequence limit (select most from quota)
           ) e
           left join kind k on k.type = e.type
         ) e
       ), reached as (
-        select tenant_id, count(*) as looked_at, max(sequence) as sequence from picked group by tenant_id
+        select tenant_id, count(*) as scanned, max(sequence) as sequence from picked group by tenant_id
       ), moved as (
         insert into payment_cursors as c (tenant_id, sequence)
         select t.tenant_id,
-          case when r.looked_at >= (select most from each_gets) then r.sequence else t.last_sequence end
+          case when r.scanned >= (select most from quota) then r.sequence else t.last_sequence end
         from tenant t left join reached r on r.tenant_id = t.tenant_id order by 1
         on conflict (tenant_id) do update set sequence = excluded.sequence, counted_at = clock_timestamp()
       ), counted as (
@@ -72,7 +72,7 @@ export async function countPayments(
           do update set count = d.count + excluded.count, amount_minor = d.amount_minor + excluded.amount_minor
       )
       select (select count(*) from tenant) >= ${tenants}
-        or exists (select from reached where looked_at >= (select most from each_gets)) as more`
+        or exists (select from reached where scanned >= (select most from quota)) as more`
     return row!
   })
 }

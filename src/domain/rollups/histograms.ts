@@ -1,7 +1,7 @@
 // Histograms of durations: the bounds of their buckets, adding them up, and what they say of percentiles.
 import { z } from 'zod'
 
-const LONGEST_MS = 7 * 24 * 3600_000
+const MAX_DURATION_MS = 7 * 24 * 3600_000
 const GROWTH = 1.25
 
 /**
@@ -10,7 +10,7 @@ const GROWTH = 1.25
  * this list: it never changes.
  */
 export const BOUNDS_MS: readonly number[] = Array.from(
-  { length: Math.ceil(Math.log(LONGEST_MS) / Math.log(GROWTH)) },
+  { length: Math.ceil(Math.log(MAX_DURATION_MS) / Math.log(GROWTH)) },
   (_, index) => Number((GROWTH ** index).toPrecision(6)),
 )
 

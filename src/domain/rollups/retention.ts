@@ -1,36 +1,36 @@
 // Deletes roll-ups that are kept no longer.
 import type { Sql } from '#core/db.ts'
 
-export const MINUTES_KEPT_H = 48
-const HOURS_KEPT_DAYS = 90
+export const MINUTE_RETENTION_H = 48
+const HOUR_RETENTION_DAYS = 90
 /** The minutes of tenants are many, and summed into hours. */
-const TENANT_MINUTES_KEPT_H = 3
-const PAYMENT_DAYS_KEPT = 400
+const TENANT_MINUTE_RETENTION_H = 3
+const PAYMENT_RETENTION_DAYS = 400
 
 /**
  * Deletes at most `limit` rows of each kind, and returns the most that it deleted of one. `counted_until`: minutes of
  * tenants are kept until their hour has been summed.
  */
-export async function forgetOldRollups(sql: Sql, counted_until: string, limit: number): Promise<number> {
+export async function deleteOldRollups(sql: Sql, counted_until: string, limit: number): Promise<number> {
   const jobs = await sql`
     delete from job_rollups r using (
-      select o.* from (values (60::smallint, ${MINUTES_KEPT_H}::integer), (3600, ${HOURS_KEPT_DAYS * 24}))
-        kept(resolution, hours)
+      select o.* from (values (60::smallint, ${MINUTE_RETENTION_H}::integer), (3600, ${HOUR_RETENTION_DAYS * 24}))
+        retained(resolution, hours)
       cross join lateral (
         select o.resolution, o.queue, o.name, o.at from job_rollups o
-        where o.resolution = kept.resolution and o.at < now() - kept.hours * interval '1 hour'
+        where o.resolution = retained.resolution and o.at < now() - retained.hours * interval '1 hour'
         order by o.at limit ${limit}
       ) o
     ) old
     where r.resolution = old.resolution and r.queue = old.queue and r.name = old.name and r.at = old.at`
   const tenants = await sql`
     delete from tenant_rollups r using (
-      select o.* from (values (60::smallint, ${TENANT_MINUTES_KEPT_H}::integer), (3600, ${HOURS_KEPT_DAYS * 24}))
-        kept(resolution, hours)
+      select o.* from (values (60::smallint, ${TENANT_MINUTE_RETENTION_H}::integer), (3600, ${HOUR_RETENTION_DAYS * 24}))
+        retained(resolution, hours)
       cross join lateral (
         select o.resolution, o.queue, o.at, o.tenant_id from tenant_rollups o
-        where o.resolution = kept.resolution
-          and o.at < date_trunc('hour', now()) - kept.hours * interval '1 hour'
+        where o.resolution = retained.resolution
+          and o.at < date_trunc('hour', now()) - retained.hours * interval '1 hour'
           and (o.resolution > 60 or o.at < date_trunc('hour', ${counted_until}::timestamptz))
         order by o.at limit ${limit}
       ) o
@@ -39,7 +39,7 @@ export async function forgetOldRollups(sql: Sql, counted_until: string, limit: n
   const payments = await sql`
     delete from payment_days d using (
       select tenant_id, day, currency, kind from payment_days
-      where day < now()::date - ${PAYMENT_DAYS_KEPT}::integer order by day limit ${limit}
+      where day < now()::date - ${PAYMENT_RETENTION_DAYS}::integer order by day limit ${limit}
     ) old
     where d.tenant_id = old.tenant_id and d.day = old.day and d.currency = old.currency and d.kind = old.kind`
   return Math.max(jobs.count, tenants.count, payments.count)

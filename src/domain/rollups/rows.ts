@@ -2,7 +2,7 @@
 import type { Tx } from '#core/db.ts'
 import {
   COUNTERS,
-  NOTHING_COUNTED,
+  ZERO_COUNTERS,
   OPEN_COLUMNS,
   OPEN_COUNTS,
   type Counter,
@@ -71,11 +71,11 @@ export async function writeRollups(tx: Tx, rolled: RollupRows): Promise<void> {
     on conflict (resolution, queue, name, at) do update set
       ${counters} ${stages}
       wait = (
-        select coalesce(array_agg(coalesce(known, 0) + coalesce(more, 0) order by nth), '{}')
-        from unnest(r.wait, excluded.wait) with ordinality as both_of(known, more, nth)),
+        select coalesce(array_agg(coalesce(stored, 0) + coalesce(added, 0) order by nth), '{}')
+        from unnest(r.wait, excluded.wait) with ordinality as counts(stored, added, nth)),
       run = (
-        select coalesce(array_agg(coalesce(known, 0) + coalesce(more, 0) order by nth), '{}')
-        from unnest(r.run, excluded.run) with ordinality as both_of(known, more, nth)),
+        select coalesce(array_agg(coalesce(stored, 0) + coalesce(added, 0) order by nth), '{}')
+        from unnest(r.run, excluded.run) with ordinality as counts(stored, added, nth)),
       sampled_at = coalesce(excluded.sampled_at, r.sampled_at)`
 }
 
@@ -85,7 +85,7 @@ function addTo(
   counted: CountedJobs,
 ): void {
   const key = `${of.resolution} ${of.at} ${of.queue} ${of.name}`
-  const row = rows.get(key) ?? { ...of, ...NOTHING_COUNTED, wait: [], run: [], open: null }
+  const row = rows.get(key) ?? { ...of, ...ZERO_COUNTERS, wait: [], run: [], open: null }
   rows.set(key, row)
   for (const counter of COUNTERS) row[counter] += counted[counter] ?? 0
   for (const measure of ['wait', 'run'] as const) {

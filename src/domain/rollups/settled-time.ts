@@ -10,17 +10,17 @@ export const awaitedTimeSchema = z.object({ at: z.string(), transactions: z.arra
 export type AwaitedTime = z.output<typeof awaitedTimeSchema>
 
 /** `now()` of a transaction is taken a moment before it can be seen. */
-const UNSEEN_MS = 1000
+const VISIBILITY_DELAY_MS = 1000
 /**
  * For this long any transaction is waited for, later only those that have locked the jobs for writing: others, as a backup,
  * may take hours. A statement ends sooner.
  */
-const ANY_S = 15
+const WAIT_FOR_ALL_S = 15
 
 /** A second ago, with the transactions of this database that are under way. */
-export async function lookAtTransactions(sql: Sql): Promise<AwaitedTime> {
+export async function readTransactions(sql: Sql): Promise<AwaitedTime> {
   const [row] = await sql<AwaitedTime[]>`
-    select clock_timestamp() - ${UNSEEN_MS} * interval '1 millisecond' as at,
+    select clock_timestamp() - ${VISIBILITY_DELAY_MS} * interval '1 millisecond' as at,
       coalesce(jsonb_agg(l.virtualtransaction), '[]') as transactions
     from pg_locks l join pg_stat_activity a on a.pid = l.pid
     where l.locktype = 'virtualxid' and l.mode = 'ExclusiveLock' and l.granted and l.pid <> pg_backend_pid()
@@ -39,7 +39,7 @@ export async function isSettled(sql: Sql, { at, transactions }: AwaitedTime): Pr
       select from pg_locks l
       where l.locktype = 'virtualxid' and l.mode = 'ExclusiveLock'
         and l.virtualtransaction = any(${transactions}::text[])
-        and (clock_timestamp() < ${at}::timestamptz + ${ANY_S} * interval '1 second' or exists (
+        and (clock_timestamp() < ${at}::timestamptz + ${WAIT_FOR_ALL_S} * interval '1 second' or exists (
           select from pg_locks j
           where j.virtualtransaction = l.virtualtransaction and j.locktype = 'relation'
             and j.relation = 'jobs'::regclass and j.mode in ('RowShareLock', 'RowExclusiveLock')))

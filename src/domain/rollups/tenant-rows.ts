@@ -3,8 +3,8 @@ import type { Fragment, Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 
 /** So many tenants have a row of their own in each queue. */
-const MOST_OF_MINUTE = 20
-const MOST_OF_HOUR = 50
+const MAX_PER_MINUTE = 20
+const MAX_PER_HOUR = 50
 
 /**
  * The parts of a statement that add the jobs of `picked` to the minutes of their tenants. Those that have a row keep it;
@@ -32,7 +32,7 @@ export function addTenants(tx: Tx): Fragment {
       from share s left join minute_of m on m.at = s.at and m.queue = s.queue
     ), added as (
       insert into tenant_rollups as r (resolution, at, queue, tenant_id, finished, run_ms)
-      select 60, at, queue, case when has_row or rows + nth <= ${MOST_OF_MINUTE} then tenant_id else ${LOWEST_ID} end,
+      select 60, at, queue, case when has_row or rows + nth <= ${MAX_PER_MINUTE} then tenant_id else ${LOWEST_ID} end,
         sum(finished)::integer, sum(run_ms)::bigint
       from ranked group by 1, 2, 3, 4 order by 1, 3, 2, 4
       on conflict (resolution, queue, at, tenant_id)
@@ -45,7 +45,7 @@ export async function closeTenantHours(tx: Tx, from: string, to: string): Promis
   if (from.slice(0, 13) === to.slice(0, 13)) return
   await tx`
     insert into tenant_rollups (resolution, at, queue, tenant_id, finished, run_ms)
-    select 3600, at, queue, case when nth <= ${MOST_OF_HOUR} then tenant_id else ${LOWEST_ID} end,
+    select 3600, at, queue, case when nth <= ${MAX_PER_HOUR} then tenant_id else ${LOWEST_ID} end,
       sum(finished)::integer, sum(run_ms)::bigint
     from (
       select date_trunc('hour', at) as at, queue, tenant_id, sum(finished) as finished, sum(run_ms) as run_ms,

@@ -1,6 +1,6 @@
 // Reads suppressions: those that were not deleted. Their addresses are sealed.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
-import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
+import { findByKeys, type KeyedResource, type KeyOnRoute } from '../idempotency.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import { suppressionRowSchema, type Suppression } from './suppression.ts'
 
@@ -42,16 +42,16 @@ export async function findSuppression(
 }
 
 /** The suppression that was asked for with this key, without its address where it was deleted since; or undefined. */
-export async function findProtectedSuppression(
+export async function findSuppressionByKey(
   sql: Sql,
-  sent: SentKey,
-): Promise<Protected<Omit<SuppressionRow, 'sealed'> & { sealed: string | null }> | undefined> {
+  key: KeyOnRoute,
+): Promise<KeyedResource<Omit<SuppressionRow, 'sealed'> & { sealed: string | null }> | undefined> {
   const columns = sql`${clearColumns(sql)}, case when deleted_at is null then sealed end as sealed`
-  const [found] = await findProtected<Omit<SuppressionRow, 'sealed'> & { sealed: string | null }>(
+  const [found] = await findByKeys<Omit<SuppressionRow, 'sealed'> & { sealed: string | null }>(
     sql,
     'suppression',
     columns,
-    [sent],
+    [key],
   )
   return found
 }

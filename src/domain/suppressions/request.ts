@@ -1,7 +1,7 @@
 // Suppresses an address by hand, and lifts suppressions.
 import { violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
-import { announce, type EventType } from '../events.ts'
-import { isKnown, keyColumns, remember, type IdempotentRequest } from '../idempotency.ts'
+import { insertEvents, type EventType } from '../events.ts'
+import { isKeyUsed, keyColumns, storeKeys, type IdempotentRequest } from '../idempotency.ts'
 import { suppressionColumns, type SuppressionRow } from './find.ts'
 import type { Suppression } from './suppression.ts'
 
@@ -16,37 +16,37 @@ export type SuppressRequest = IdempotentRequest &
   }
 
 /**
- * Suppresses an address by hand, and returns that or the suppression by hand that there is, which stays as it was; `known`
+ * Suppresses an address by hand, and returns that or the suppression by hand that there is, which stays as it was; `key_used`
  * when the key was used before. Throws a unique violation when the key is used by another request at the same moment; nothing was
  * written then.
  */
-export async function suppress(sql: Sql, request: SuppressRequest): Promise<SuppressionRow | 'known'> {
+export async function suppress(sql: Sql, request: SuppressRequest): Promise<SuppressionRow | 'key_used'> {
   const columns = suppressionColumns(sql)
   const keys = sql`
-    select a.*, s.id as resource_id, null::uuid as job_id from asked a cross join (table made union all table there) s`
+    select a.*, s.id as resource_id, null::uuid as job_id from accepted a cross join (table created union all table existing) s`
   for (;;) {
     try {
       const [row] = await sql<SuppressionRow[]>`
-        with asked as (
+        with accepted as (
           select * from jsonb_to_recordset(${sql.json([request])}) as a(
             ${keyColumns(sql)}, tenant_id uuid, suppression_id uuid, event_id uuid, channel text, address text,
             sealed text, metadata jsonb)
-          where not ${isKnown(sql, 'suppression')}
-        ), there as (
-          select s.* from asked a
+          where not ${isKeyUsed(sql, 'suppression')}
+        ), existing as (
+          select s.* from accepted a
           join suppressions s on s.tenant_id = a.tenant_id and s.channel = a.channel and s.address = a.address
           where s.reason = 'manual' and s.deleted_at is null
-        ), made as (
+        ), created as (
           insert into suppressions (tenant_id, id, idempotency_key, channel, address, sealed, reason, metadata)
           select tenant_id, suppression_id, idempotency_key, channel, address, sealed, 'manual',
             coalesce(metadata, 'null')
-          from asked where not exists (select from there)
+          from accepted where not exists (select from existing)
           returning *
         ),
-        remembered as (${remember(sql, 'suppression', keys)}),
-        event as (${told(sql, sql`made`, 'created', request.event_id)})
-        select ${columns} from made union all select ${columns} from there`
-      return row ?? 'known'
+        stored_keys as (${storeKeys(sql, 'suppression', keys)}),
+        event as (${suppressionEvent(sql, sql`created`, 'created', request.event_id)})
+        select ${columns} from created union all select ${columns} from existing`
+      return row ?? 'key_used'
     } catch (error) {
       // It was suppressed at the same moment: then there is one.
       if (violatedConstraint(error) !== 'suppressions_address') throw error
@@ -65,33 +65,38 @@ export async function liftSuppression(
   event_id: string,
 ): Promise<SuppressionRow | undefined> {
   const [row] = await sql<SuppressionRow[]>`
-    with word as (
+    with opt_word as (
       -- Before the suppression is locked: so do opt-out words.
-      insert into last_opt_words as w (tenant_id, channel, address, opts_out, received_at, fact_id)
+      insert into latest_opt_outs as w (tenant_id, channel, address, opts_out, received_at, fact_id)
       select tenant_id, channel, address, false, clock_timestamp(), id from suppressions
       where tenant_id = ${tenant_id} and id = ${id} and reason = 'opt_out' and deleted_at is null
       on conflict (tenant_id, channel, address) do update
         set opts_out = false, received_at = excluded.received_at, fact_id = excluded.fact_id
         where (excluded.received_at, excluded.fact_id) > (w.received_at, w.fact_id)
       returning tenant_id
-    ), before as (
+    ), locked as (
       select tenant_id, id from suppressions
-      where tenant_id = ${tenant_id} and id = ${id} and deleted_at is null and (select count(*) from word) >= 0
+      where tenant_id = ${tenant_id} and id = ${id} and deleted_at is null and (select count(*) from opt_word) >= 0
       for update
     ), s as (
       update suppressions s set deleted_at = clock_timestamp(), updated_at = clock_timestamp()
-      from before b where s.tenant_id = b.tenant_id and s.id = b.id
+      from locked b where s.tenant_id = b.tenant_id and s.id = b.id
       returning s.*
     ),
-    event as (${told(sql, sql`s`, 'deleted', event_id)})
+    event as (${suppressionEvent(sql, sql`s`, 'deleted', event_id)})
     select ${suppressionColumns(sql)} from s`
   return row
 }
 
 /** The event of the rows `of`. */
-function told(sql: Sql, of: Fragment, word: 'created' | 'deleted', event_id: string): Fragment {
-  const event = `suppression.${word}` satisfies EventType
-  return announce(
+function suppressionEvent(
+  sql: Sql,
+  of: Fragment,
+  event_name: 'created' | 'deleted',
+  event_id: string,
+): Fragment {
+  const event = `suppression.${event_name}` satisfies EventType
+  return insertEvents(
     sql,
     'suppression',
     sql`select changed.*, ${event_id}::uuid as event_id, ${event} as event from ${of} changed`,

@@ -1,10 +1,10 @@
 // Suppresses addresses and numbers by what became of messages and by what people send us.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { announce } from '../events.ts'
+import { insertEvents } from '../events.ts'
 import type { Suppression } from './suppression.ts'
 
 /** A suppression that a message brings about. `sealed`: the address, sealed to the row of this id. */
-export type SuppressionOf = {
+export type NewSuppression = {
   suppression_id: string
   address: string
   sealed: string
@@ -16,15 +16,15 @@ export type SuppressionOf = {
  * reason, message_id, happened_at`), with an event each. What is suppressed for this reason already stays as it is, and
  * what happened before it was last lifted changes nothing.
  */
-export function suppressing(sql: Sql | Tx, told: Fragment): Fragment {
-  const announced = sql`
+export function suppressing(sql: Sql | Tx, new_suppressions: Fragment): Fragment {
+  const new_events = sql`
     select s.*, t.suppression_event_id as event_id, 'suppression.created' as event
     from suppression s join suppressible t on t.tenant_id = s.tenant_id and t.suppression_id = s.id`
   return sql`
     suppressible as (
-      select t.* from (${told}) t
+      select t.* from (${new_suppressions}) t
       where not case when t.reason = 'opt_out' then exists (
-          select from last_opt_words w where w.tenant_id = t.tenant_id and w.channel = t.channel
+          select from latest_opt_outs w where w.tenant_id = t.tenant_id and w.channel = t.channel
             and w.address = t.address and not w.opts_out and w.received_at >= t.happened_at)
         else exists (
           select from suppressions l where l.tenant_id = t.tenant_id and l.channel = t.channel
@@ -36,5 +36,5 @@ export function suppressing(sql: Sql | Tx, told: Fragment): Fragment {
       order by tenant_id, channel, address, reason
       on conflict (tenant_id, channel, address, reason) where deleted_at is null do nothing
       returning *
-    ), suppression_event as (${announce(sql, 'suppression', announced)})`
+    ), suppression_event as (${insertEvents(sql, 'suppression', new_events)})`
 }

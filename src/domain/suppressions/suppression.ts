@@ -1,10 +1,10 @@
 // The suppression: an address or number that gets nothing any more.
 import { z } from 'zod'
-import type { SealedPlace } from '#core/secrets.ts'
-import { idFields, keyField, lastFields } from '../fields.ts'
+import type { SealingContext } from '#core/secrets.ts'
+import { idFields, keyField, trailingFields } from '../fields.ts'
 import { checksOfSuppressions } from '../audit/messages.ts'
 import { messageChannel } from '../messages/message.ts'
-import type { Subject } from '../subject.ts'
+import type { Resource } from '../resource.ts'
 
 /** Why, as a field and as a filter. */
 export const suppressionReason = z.enum(['hard_bounce', 'complaint', 'opt_out', 'manual']).meta({
@@ -25,7 +25,7 @@ export const suppressionRowSchema = z.object({
       'Of a bounce or a complaint, the message that caused it; of an opt-out, the newest SMS to that number. Null if there is none.',
     example: null,
   }),
-  ...lastFields('suppressions'),
+  ...trailingFields('suppressions'),
 })
 
 const address = z
@@ -49,15 +49,15 @@ export const suppressionSchema = suppressionRowSchema.extend({ address }).meta({
 })
 export type Suppression = z.output<typeof suppressionSchema>
 
-export const suppressionSubject = {
+export const suppressionResource = {
   table: 'suppressions',
   view: suppressionRowSchema,
-  completes: {
+  completion: {
     data: suppressionEventSchema,
     fields: ['address'],
     columns: (sql) => sql`p.sealed, false as omits`,
     open: ({ tenant_id, id, sealed }, _stored, vault) => ({
-      address: typeof sealed === 'string' ? vault.open(sealed, suppressionPlace(tenant_id, id)) : null,
+      address: typeof sealed === 'string' ? vault.open(sealed, suppressionContext(tenant_id, id)) : null,
     }),
   },
   events: {
@@ -65,9 +65,9 @@ export const suppressionSubject = {
     deleted: 'It gets messages again.',
   },
   checks_by_tenant: checksOfSuppressions,
-} as const satisfies Subject
+} as const satisfies Resource
 
 /** The place of the sealed address. */
-export function suppressionPlace(tenant_id: string, id: string): SealedPlace {
+export function suppressionContext(tenant_id: string, id: string): SealingContext {
   return { tenant_id, table: 'suppressions', row: id, column: 'sealed' }
 }

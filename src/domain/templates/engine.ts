@@ -13,23 +13,33 @@ import {
   type Template,
   type ValueToken,
 } from 'liquidjs'
-import { SIZE_LIMIT, SOURCE_LIMIT, STEP_LIMIT } from './limits.ts'
+import { MAX_RENDERED_SIZE, MAX_SOURCE_LENGTH, MAX_RENDER_STEPS } from './limits.ts'
 import { dateIn, money } from './filters.ts'
 
 /** The characters of all sources that are kept compiled. */
-const KEPT = 300_000
+const MAX_CACHED_CHARACTERS = 300_000
 /** Tags that lead to files, or that only those know. */
-const OF_FILES = ['include', 'render', 'layout', 'block']
+const FILE_TAGS = ['include', 'render', 'layout', 'block']
 /** They escape what they are given: it is not escaped once more. */
-const ESCAPING = ['escape', 'xml_escape', 'escape_once']
+const ESCAPING_FILTERS = ['escape', 'xml_escape', 'escape_once']
 /** They take any value. */
-const OF_VALUES = ['json', 'jsonify', 'inspect', 'default', 'size', 'first', 'last', 'map', 'raw']
+const VALUE_FILTERS = ['json', 'jsonify', 'inspect', 'default', 'size', 'first', 'last', 'map', 'raw']
 /** They take values beside a list. */
-const OF_LISTS = ['concat', 'push', 'unshift', 'where', 'reject', 'find', 'find_index', 'has', 'group_by']
+const LIST_ARGUMENT_FILTERS = [
+  'concat',
+  'push',
+  'unshift',
+  'where',
+  'reject',
+  'find',
+  'find_index',
+  'has',
+  'group_by',
+]
 
 const TOO_MANY_STEPS = 'step limit exceeded'
 /** What LiquidJS and `countSteps` say of limits, and what we do. */
-const LIMITS = new Map([
+const LIMIT_MESSAGES = new Map([
   [TOO_MANY_STEPS, 'it takes too long'],
   ['memory alloc limit exceeded', 'it makes too much'],
   ['parse length limit exceeded', 'it is too long'],
@@ -39,10 +49,10 @@ const POSITION = /(?:, file:[^,]*)?, line:\d+, col:\d+$/
 /** What an output begins with. */
 const VARIABLE = /^\{\{-?\s*([\w.[\]'"-]+)/
 /** A message may quote the template. */
-const MESSAGE_LIMIT = 200
+const MAX_MESSAGE_LENGTH = 200
 
 /** One part of a template. `html`: what is filled in is escaped. */
-export type Source = { text: string; html: boolean }
+export type TemplateSource = { text: string; html: boolean }
 
 /** Why a source does not compile or render. `line`: null where that is nowhere, as with a limit. */
 export type TemplateFault = { message: string; line: number | null; variable: string | null }
@@ -51,27 +61,27 @@ const plain = createEngine(false)
 const escaping = createEngine(true)
 /** Compiled sources, the one that was used last at the end. */
 const compiled = new Map<string, Template[]>()
-let kept = 0
+let cached_characters = 0
 
 /**
  * The text that a source becomes; with `variables` null it is only compiled, and the text is empty. Throws what
  * `faultOf` knows.
  */
-export function render({ text, html }: Source, variables: object | null): string {
+export function render({ text, html }: TemplateSource, variables: object | null): string {
   const templates = compile(text, html)
   if (variables === null) return ''
   return String((html ? escaping : plain).renderSync(templates, variables))
 }
 
 /** What is wrong, of what `render` threw. */
-export function faultOf(error: unknown): TemplateFault {
-  const said = error instanceof Error ? error.message.replace(POSITION, '') : ''
-  const limit = LIMITS.get(said)
+export function templateFaultOf(error: unknown): TemplateFault {
+  const reported = error instanceof Error ? error.message.replace(POSITION, '') : ''
+  const limit = LIMIT_MESSAGES.get(reported)
   if (limit !== undefined || !LiquidError.is(error) || error.originalError instanceof RangeError)
     return { message: limit ?? 'it is too large, or nested too deep', line: null, variable: null }
   const [line] = error.token.getPosition() as [number, number]
-  const message = said.slice(0, MESSAGE_LIMIT)
-  if (error.originalError instanceof NotText)
+  const message = reported.slice(0, MAX_MESSAGE_LENGTH)
+  if (error.originalError instanceof NotTextError)
     return { message, line, variable: VARIABLE.exec(error.token.getText())?.[1] ?? null }
   if (!(error instanceof UndefinedVariableError)) return { message, line, variable: null }
   return { message, line, variable: message.replace('undefined variable: ', '') }
@@ -79,15 +89,15 @@ export function faultOf(error: unknown): TemplateFault {
 
 function compile(text: string, html: boolean): Template[] {
   const key = `${html} ${text}`
-  const known = compiled.get(key)
+  const cached = compiled.get(key)
   compiled.delete(key)
-  const templates = known ?? (html ? escaping : plain).parse(text)
-  if (known === undefined) kept += key.length
+  const templates = cached ?? (html ? escaping : plain).parse(text)
+  if (cached === undefined) cached_characters += key.length
   compiled.set(key, templates)
   for (const [oldest] of compiled) {
-    if (kept <= KEPT) break
+    if (cached_characters <= MAX_CACHED_CHARACTERS) break
     compiled.delete(oldest)
-    kept -= oldest.length
+    cached_characters -= oldest.length
   }
   return templates
 }
@@ -102,8 +112,8 @@ function createEngine(html: boolean): Liquid {
     // The same wherever it runs.
     timezoneOffset: 0,
     locale: 'en-US',
-    parseLimit: SOURCE_LIMIT,
-    memoryLimit: SIZE_LIMIT,
+    parseLimit: MAX_SOURCE_LENGTH,
+    memoryLimit: MAX_RENDERED_SIZE,
     ...(html && { outputEscape: 'escape' }),
   })
   const { outputEscape: escape } = engine.options
@@ -112,15 +122,15 @@ function createEngine(html: boolean): Liquid {
       checkText(toValue(value))
       return escape.call(this, value)
     }
-  for (const tag of OF_FILES) delete engine.tags[tag]
+  for (const tag of FILE_TAGS) delete engine.tags[tag]
   for (const [name, filter] of Object.entries(engine.filters))
-    engine.registerFilter(name, charged(name, filter, html && ESCAPING.includes(name)))
+    engine.registerFilter(name, meteredFilter(name, filter, html && ESCAPING_FILTERS.includes(name)))
   engine.registerFilter('range_end', rangeEnd)
   engine.registerFilter('money', money)
   engine.registerFilter('date_in', dateIn)
   const { renderer } = engine
   const unbounded = renderer.renderTemplates.bind(renderer)
-  renderer.renderTemplates = (templates, context, emitter = chargedEmitter(context)) => {
+  renderer.renderTemplates = (templates, context, emitter = meteredEmitter(context)) => {
     countSteps(context, 1 + templates.length)
     return unbounded(templates, context, emitter)
   }
@@ -131,35 +141,35 @@ function createEngine(html: boolean): Liquid {
 const steps = new WeakMap<object, number>()
 
 /** Steps are counted, not time: the same template ends alike on any machine. */
-function countSteps({ renderLimit }: Context, more: number): void {
-  const count = (steps.get(renderLimit) ?? 0) + more
-  if (count > STEP_LIMIT) throw new Error(TOO_MANY_STEPS)
+function countSteps({ renderLimit }: Context, added: number): void {
+  const count = (steps.get(renderLimit) ?? 0) + added
+  if (count > MAX_RENDER_STEPS) throw new Error(TOO_MANY_STEPS)
   steps.set(renderLimit, count)
 }
 
 /**
  * A filter whose result counts. LiquidJS counts what some of them are given, and copies of an array as one value each.
  */
-function charged(name: string, filter: FilterImplOptions, escapes: boolean): FilterImplOptions {
+function meteredFilter(name: string, filter: FilterImplOptions, escapes: boolean): FilterImplOptions {
   const { handler, raw } = typeof filter === 'function' ? { handler: filter, raw: false } : filter
   return {
     raw: raw || escapes,
-    *handler(...given) {
-      if (!OF_VALUES.includes(name)) checkTexts(name, given)
-      const result: unknown = yield handler.apply(this, given)
-      charge(this.context, result)
+    *handler(...args) {
+      if (!VALUE_FILTERS.includes(name)) checkTexts(name, args)
+      const result: unknown = yield handler.apply(this, args)
+      useMemory(this.context, result)
       return result
     },
   }
 }
 
 /** Where LiquidJS writes what it renders, also into a variable: without it a text could double with each line. */
-function chargedEmitter(context: Context): Emitter {
+function meteredEmitter(context: Context): Emitter {
   const emitter: Emitter = {
     buffer: '',
     write(value: unknown) {
       checkText(toValue(value))
-      charge(context, value)
+      useMemory(context, value)
       emitter.buffer += textOf(toValue(value))
     },
   }
@@ -171,37 +181,37 @@ function textOf(value: unknown): string {
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : ''
 }
 
-class NotText extends Error {}
+class NotTextError extends Error {}
 
 /** A filter makes texts of what it is given, but for lists, of which many filters make others. */
 function checkTexts(name: string, [value, ...rest]: unknown[]): void {
-  if (!Array.isArray(value) || ESCAPING.includes(name)) checkText(value)
+  if (!Array.isArray(value) || ESCAPING_FILTERS.includes(name)) checkText(value)
   else if (name === 'join') value.forEach((each) => checkText(toValue(each)))
-  if (!OF_LISTS.includes(name)) rest.forEach(checkText)
+  if (!LIST_ARGUMENT_FILTERS.includes(name)) rest.forEach(checkText)
 }
 
 /** Nobody means `[object Object]`, or the parts of a list without anything between them. */
 function checkText(value: unknown): void {
   if (typeof value !== 'object' || value === null) return
-  throw new NotText(
+  throw new NotTextError(
     Array.isArray(value)
       ? 'a list is no text: use join, or a loop'
       : 'an object is no text: name one of its fields',
   )
 }
 
-function charge({ memoryLimit }: Context, value: unknown): void {
-  memoryLimit.use(sizeOf(value, SIZE_LIMIT + 1))
+function useMemory({ memoryLimit }: Context, value: unknown): void {
+  memoryLimit.use(sizeOf(value, MAX_RENDERED_SIZE + 1))
 }
 
 /** How large a value is with all that is in it, an inner one as often as it is there; or at least `most`. */
-function sizeOf(value: unknown, most: number): number {
+function sizeOf(value: unknown, max_size: number): number {
   if (typeof value === 'string') return value.length
   if (typeof value !== 'object' || value === null) return 1
   let size = 1
   for (const [name, each] of Object.entries(value)) {
-    if (size >= most) break
-    size += (Array.isArray(value) ? 0 : name.length) + sizeOf(each, most - size)
+    if (size >= max_size) break
+    size += (Array.isArray(value) ? 0 : name.length) + sizeOf(each, max_size - size)
   }
   return size
 }
@@ -219,13 +229,13 @@ const { readGroupOrRange } = Tokenizer.prototype
 Tokenizer.prototype.readGroupOrRange = function () {
   const range = readGroupOrRange.call(this)
   if (range !== undefined && 'lhs' in range) {
-    range.lhs = checked(range.lhs)
-    range.rhs = checked(range.rhs)
+    range.lhs = checkedEnd(range.lhs)
+    range.rhs = checkedEnd(range.rhs)
   }
   return range
 }
 
-function checked(end: ValueToken): ValueToken {
+function checkedEnd(end: ValueToken): ValueToken {
   const token = new Tokenizer('0 | range_end').readFilteredValue()
   token.initial = new Expression([end])
   return token

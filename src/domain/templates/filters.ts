@@ -3,9 +3,9 @@ import { decimalText, DECIMALS, moneyText } from '#core/money.ts'
 
 /** As LiquidJS would show it. */
 const STANDARD_LOCALE = 'en-US'
-const MOST_FORMATS = 100
+const MAX_FORMATS = 100
 /** What may be null stands in a condition. */
-const IF_THERE = 'Write it only if it is there: {% if it %}...{% endif %}'
+const CONDITION_HINT = 'Write it only if it is there: {% if it %}...{% endif %}'
 const formats = new Map<string, Intl.NumberFormat | Intl.DateTimeFormat>()
 
 /** `{{ amount_minor | money: currency }}` is `USD 71.00`; with a locale, `{{ 7100 | money: "EUR", "de" }}`, it is `71,00 €`. */
@@ -13,7 +13,7 @@ export function money(amount_minor: unknown, currency: unknown, locale?: unknown
   const code = typeof currency === 'string' ? currency.toUpperCase() : ''
   const decimals = Object.hasOwn(DECIMALS, code) ? DECIMALS[code] : undefined
   if (decimals === undefined) throw new Error('money needs a currency: money: "USD"')
-  if (amount_minor === null) throw new Error(`money needs an amount: it got null. ${IF_THERE}`)
+  if (amount_minor === null) throw new Error(`money needs an amount: it got null. ${CONDITION_HINT}`)
   const minor = typeof amount_minor === 'string' && amount_minor !== '' ? Number(amount_minor) : amount_minor
   if (typeof minor !== 'number' || !Number.isSafeInteger(minor))
     throw new Error('money needs a whole number in the smallest unit of the currency')
@@ -25,7 +25,7 @@ export function money(amount_minor: unknown, currency: unknown, locale?: unknown
     maximumFractionDigits: decimals,
   } as const
   const key = `money ${localeOf(locale)} ${code}`
-  return kept(key, () => new Intl.NumberFormat(localeOf(locale), options)).format(
+  return cachedFormat(key, () => new Intl.NumberFormat(localeOf(locale), options)).format(
     decimalText(minor, decimals),
   )
 }
@@ -47,7 +47,7 @@ export function dateIn(
   date: unknown = 'medium',
   time?: unknown,
 ): string {
-  if (at === null) throw new Error(`date_in needs a time: it got null. ${IF_THERE}`)
+  if (at === null) throw new Error(`date_in needs a time: it got null. ${CONDITION_HINT}`)
   const is_time = typeof at === 'string' && TIME.test(at)
   const instant = typeof at === 'number' ? new Date(at * 1000) : is_time ? new Date(at) : null
   if (instant === null || Number.isNaN(instant.getTime()) || (is_time && !isRealDay(at.slice(0, 10))))
@@ -68,7 +68,7 @@ export function dateIn(
   }
   const language = localeOf(locale)
   const key = `date ${language} ${JSON.stringify(options)}`
-  return kept(key, () => new Intl.DateTimeFormat(language, options)).format(instant)
+  return cachedFormat(key, () => new Intl.DateTimeFormat(language, options)).format(instant)
 }
 
 /** February has no 30th: `Date` takes it for a day of March. */
@@ -105,15 +105,15 @@ function styleOf(style: unknown): (typeof STYLES)[number] {
   return found
 }
 
-function kept<Format extends Intl.NumberFormat | Intl.DateTimeFormat>(
+function cachedFormat<Format extends Intl.NumberFormat | Intl.DateTimeFormat>(
   key: string,
-  make: () => Format,
+  create: () => Format,
 ): Format {
-  const known = formats.get(key) as Format | undefined
-  if (known !== undefined) return known
+  const cached = formats.get(key) as Format | undefined
+  if (cached !== undefined) return cached
   const [oldest] = formats.keys()
-  if (formats.size >= MOST_FORMATS) formats.delete(oldest!)
-  const format = make()
+  if (formats.size >= MAX_FORMATS) formats.delete(oldest!)
+  const format = create()
   formats.set(key, format)
   return format
 }

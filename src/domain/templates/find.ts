@@ -1,6 +1,6 @@
 // Reads templates: those that were not deleted.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
-import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
+import { findByKeys, type KeyedResource, type KeyOnRoute } from '../idempotency.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import { templateEventSchema, templateSchema, type Template } from './template.ts'
 
@@ -32,22 +32,20 @@ export async function findTemplate(
   tenant_id: string,
   name_or_id: string,
 ): Promise<Template | undefined> {
-  const is_it = TEMPLATE_ID.test(name_or_id) ? sql`id = ${name_or_id}` : sql`name = ${name_or_id}`
+  const matches = TEMPLATE_ID.test(name_or_id) ? sql`id = ${name_or_id}` : sql`name = ${name_or_id}`
   const [row] = await sql<Template[]>`
     select ${templateColumns(sql)} from templates
-    where tenant_id = ${tenant_id} and ${is_it} and deleted_at is null`
+    where tenant_id = ${tenant_id} and ${matches} and deleted_at is null`
   return row
 }
 
 /** The template that was created with this key, also one that was deleted since; or undefined. */
-export async function findProtectedTemplate(
+export async function findTemplateByKey(
   sql: Sql,
-  sent: SentKey,
-): Promise<Protected<Template & { deleted_at: string | null }> | undefined> {
+  key: KeyOnRoute,
+): Promise<KeyedResource<Template & { deleted_at: string | null }> | undefined> {
   const columns = sql`${templateColumns(sql)}, deleted_at`
-  const [found] = await findProtected<Template & { deleted_at: string | null }>(sql, 'template', columns, [
-    sent,
-  ])
+  const [found] = await findByKeys<Template & { deleted_at: string | null }>(sql, 'template', columns, [key])
   return found
 }
 

@@ -1,24 +1,24 @@
 // The thread of `render.ts`: renders one template after the other.
 import { parentPort } from 'node:worker_threads'
-import { threadBegan } from '#core/thread-work.ts'
-import { faultOf, render } from './engine.ts'
-import type { RenderGiven, RenderTold } from './render.ts'
+import { threadStart } from '#core/thread-work.ts'
+import { templateFaultOf, render } from './engine.ts'
+import type { RenderRequest, RenderMessage } from './render.ts'
 
 // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
-const tell = (told: RenderTold): void => parentPort?.postMessage(told)
+const send = (message: RenderMessage): void => parentPort?.postMessage(message)
 
-parentPort?.on('message', ({ sources, variables }: RenderGiven) => {
-  tell(threadBegan())
-  tell(outcomeOf({ sources, variables }))
+parentPort?.on('message', ({ sources, variables }: RenderRequest) => {
+  send(threadStart())
+  send(outcomeOf({ sources, variables }))
 })
 
-function outcomeOf({ sources, variables }: RenderGiven): RenderTold {
+function outcomeOf({ sources, variables }: RenderRequest): RenderMessage {
   const rendered: Record<string, string> = {}
   for (const [part, source] of Object.entries(sources)) {
     try {
       rendered[part] = render(source, variables && { ...variables })
     } catch (error) {
-      return { part, fault: faultOf(error) }
+      return { part, fault: templateFaultOf(error) }
     }
   }
   return { rendered }

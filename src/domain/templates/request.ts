@@ -2,11 +2,11 @@
 import { isDeepStrictEqual } from 'node:util'
 import { violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
-import { announce, type EventType } from '../events.ts'
-import { isKnown, keyColumns, remember, type IdempotentRequest } from '../idempotency.ts'
+import { insertEvents, type EventType } from '../events.ts'
+import { isKeyUsed, keyColumns, storeKeys, type IdempotentRequest } from '../idempotency.ts'
 import { findTemplate, templateColumns } from './find.ts'
 import { checkTemplate } from './render.ts'
-import { faultsOfParts, type Template, type TemplateParts } from './template.ts'
+import { findPartFaults, type Template, type TemplateParts } from './template.ts'
 
 /** What the caller decides of a template. */
 export type TemplateFields = TemplateParts & { name: string; metadata: Json }
@@ -15,35 +15,35 @@ export type CreateTemplate = TemplateFields &
   IdempotentRequest & { tenant_id: string; template_id: string; event_id: string }
 
 /**
- * Creates a template; `known` when its key was used before. Throws `template_invalid`, `template_exists`, and a unique
+ * Creates a template; `key_used` when its key was used before. Throws `template_invalid`, `template_exists`, and a unique
  * violation when the key is used by another request at the same moment; nothing was written then.
  */
 export async function createTemplate(
   sql: Sql,
   request: CreateTemplate,
   signal?: AbortSignal,
-): Promise<Template | 'known'> {
+): Promise<Template | 'key_used'> {
   await checkTemplate(request.tenant_id, request, signal)
-  const keys = sql`select a.*, template_id as resource_id, null::uuid as job_id from asked a`
-  const [row] = await named(
+  const keys = sql`select a.*, template_id as resource_id, null::uuid as job_id from accepted a`
+  const [row] = await withUniqueName(
     sql<Template[]>`
-      with asked as (
+      with accepted as (
         select * from jsonb_to_recordset(${sql.json([request])}) as a(
           ${keyColumns(sql)}, tenant_id uuid, template_id uuid, event_id uuid, name text, channel text, subject text,
           text text, html text, body text, metadata jsonb)
-        where not ${isKnown(sql, 'template')}
+        where not ${isKeyUsed(sql, 'template')}
       ), t as (
         insert into templates (tenant_id, id, idempotency_key, name, channel, subject, text, html, body, metadata)
         select tenant_id, template_id, idempotency_key, name, channel, subject, text, html, body,
           coalesce(metadata, 'null')
-        from asked
+        from accepted
         returning *
       ),
-      remembered as (${remember(sql, 'template', keys)}),
-      event as (${told(sql, 'created', request.event_id)})
+      stored_keys as (${storeKeys(sql, 'template', keys)}),
+      event as (${templateEvent(sql, 'created', request.event_id)})
       select ${templateColumns(sql)} from t`,
   )
-  return row ?? 'known'
+  return row ?? 'key_used'
 }
 
 /**
@@ -61,7 +61,7 @@ export async function updateTemplate(
     if (read === undefined) return undefined
     const changed = { ...read, ...changes }
     if (isDeepStrictEqual(changed, read)) return read
-    const details = faultsOfParts(changed)
+    const details = findPartFaults(changed)
     const [first] = details
     if (first !== undefined)
       throw new AppError('invalid_request', {
@@ -78,7 +78,7 @@ export async function updateTemplate(
 
 /** Writes a template that still is as it was when it was read; undefined when it is not. */
 async function writeTemplate(sql: Sql, changed: Template, event_id: string): Promise<Template | undefined> {
-  const [row] = await named(
+  const [row] = await withUniqueName(
     sql<Template[]>`
       with t as (
         update templates t set (name, subject, text, html, body, metadata, updated_at) = (
@@ -88,7 +88,7 @@ async function writeTemplate(sql: Sql, changed: Template, event_id: string): Pro
           and t.updated_at = ${changed.updated_at}
         returning t.*
       ),
-      event as (${told(sql, 'updated', event_id)})
+      event as (${templateEvent(sql, 'updated', event_id)})
       select ${templateColumns(sql)} from t`,
   )
   return row
@@ -107,12 +107,12 @@ export async function deleteTemplate(
       where tenant_id = ${tenant_id} and id = ${id} and deleted_at is null
       returning *
     ),
-    event as (${told(sql, 'deleted', event_id)})
+    event as (${templateEvent(sql, 'deleted', event_id)})
     select ${templateColumns(sql)} from t`
   return row
 }
 
-async function named<T>(written: Promise<T>): Promise<T> {
+async function withUniqueName<T>(written: Promise<T>): Promise<T> {
   try {
     return await written
   } catch (error) {
@@ -122,7 +122,11 @@ async function named<T>(written: Promise<T>): Promise<T> {
 }
 
 /** The event of the row `t`. */
-function told(sql: Sql, word: 'created' | 'updated' | 'deleted', event_id: string): Fragment {
-  const event = `template.${word}` satisfies EventType
-  return announce(sql, 'template', sql`select t.*, ${event_id}::uuid as event_id, ${event} as event from t`)
+function templateEvent(sql: Sql, event_name: 'created' | 'updated' | 'deleted', event_id: string): Fragment {
+  const event = `template.${event_name}` satisfies EventType
+  return insertEvents(
+    sql,
+    'template',
+    sql`select t.*, ${event_id}::uuid as event_id, ${event} as event from t`,
+  )
 }

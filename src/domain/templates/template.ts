@@ -1,9 +1,9 @@
 // The template: a text with places for what differs from message to message.
 import { z } from 'zod'
 import type { Channel } from '#core/addresses.ts'
-import { idFields, keyField, lastFields } from '../fields.ts'
+import { idFields, keyField, trailingFields } from '../fields.ts'
 import { messageChannel } from '../messages/message.ts'
-import type { Subject } from '../subject.ts'
+import type { Resource } from '../resource.ts'
 
 const PART_NAMES = ['subject', 'text', 'html', 'body'] as const
 type PartName = (typeof PART_NAMES)[number]
@@ -23,7 +23,7 @@ export const templateEventSchema = z
     idempotency_key: keyField('template-shipped').nullable(),
     name: z.string().meta({ description: 'Unique among your templates.', example: 'order_shipped' }),
     channel: messageChannel,
-    ...lastFields('templates'),
+    ...trailingFields('templates'),
   })
   .meta({ id: 'MessageTemplateEventData', description: 'The template as it was then, without its texts.' })
 
@@ -56,7 +56,7 @@ export const renderedTemplateSchema = z
   .meta({ id: 'RenderedTemplate', description: 'A template rendered with these variables.' })
 export type RenderedTemplate = z.output<typeof renderedTemplateSchema>
 
-export const templateSubject = {
+export const templateResource = {
   table: 'templates',
   view: templateEventSchema,
   events: {
@@ -64,7 +64,7 @@ export const templateSubject = {
     updated: 'A template was updated.',
     deleted: 'A template was deleted.',
   },
-} as const satisfies Subject
+} as const satisfies Resource
 
 /** The parts that a template has, by name. */
 export function partsOfTemplate(template: TemplateParts): [name: PartName, text: string][] {
@@ -80,17 +80,17 @@ export function isHtml(part: string): boolean {
 }
 
 /** The parts that are missing from a template, or too many for its channel, each with what is wrong. */
-export function faultsOfParts(template: TemplateParts): { param: string; message: string }[] {
+export function findPartFaults(template: TemplateParts): { param: string; message: string }[] {
   const { channel } = template
   const { required, either } = PARTS[channel]
   const has = partsOfTemplate(template).map(([name]) => name)
   const fault = (message: string) => (param: PartName) => ({ param, message })
   const missing = required.filter((name) => !has.includes(name))
-  const strange = has.filter((name) => ![...required, ...either].includes(name))
+  const unsupported = has.filter((name) => ![...required, ...either].includes(name))
   const none = either.some((name) => has.includes(name)) ? [] : either.slice(0, 1)
   return [
     ...missing.map(fault(`is required of a template of ${channel}`)),
     ...none.map(fault(`is required of a template of ${channel}, or ${either.slice(1).join()}`)),
-    ...strange.map(fault(`is no part of a template of ${channel}`)),
+    ...unsupported.map(fault(`is no part of a template of ${channel}`)),
   ]
 }

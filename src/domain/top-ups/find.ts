@@ -1,6 +1,6 @@
 // Reads top-ups: lists, single top-ups with their jobs, and top-ups by the processor's reference.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
-import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import { topUpSchema, type TopUp, type TopUpStatus } from './top-up.ts'
 
@@ -23,13 +23,16 @@ export async function listTopUps(sql: Sql, tenant_id: string, filters: TopUpFilt
     order by created_at desc limit ${filters.limit}`
 }
 
-/** Top-ups with the jobs that were asked for, in the order of `asked`. */
-export async function findTopUps(sql: Sql, asked: AskedFor[]): Promise<(Found<TopUp> | undefined)[]> {
-  return await findWithJobs<TopUp>(sql, 'top_up', topUpColumns(sql), asked)
+/** Top-ups with the jobs that were asked for, in the order of `requested`. */
+export async function findTopUps(
+  sql: Sql,
+  requested: RequestedRow[],
+): Promise<(ResourceWithJob<TopUp> | undefined)[]> {
+  return await findWithJobs<TopUp>(sql, 'top_up', topUpColumns(sql), requested)
 }
 
 /** What is needed of a top-up to apply what a processor says of it. */
-export type KnownTopUp = Pick<
+export type ExistingTopUp = Pick<
   TopUp,
   'tenant_id' | 'id' | 'status' | 'amount_minor' | 'currency' | 'processor_reference'
 >
@@ -39,9 +42,9 @@ export async function findTopUpByReference(
   sql: Sql,
   processor: string,
   reference: string,
-): Promise<KnownTopUp | undefined> {
-  const [row] = await sql<KnownTopUp[]>`
-    select ${knownColumns(sql)} from top_ups where processor = ${processor} and processor_reference = ${reference}`
+): Promise<ExistingTopUp | undefined> {
+  const [row] = await sql<ExistingTopUp[]>`
+    select ${existingColumns(sql)} from top_ups where processor = ${processor} and processor_reference = ${reference}`
   return row
 }
 
@@ -50,15 +53,15 @@ export async function findTopUpByIds(
   sql: Sql,
   { tenant_id, id }: { tenant_id: string; id: string },
   reference: string | null,
-): Promise<KnownTopUp | undefined> {
-  const [row] = await sql<KnownTopUp[]>`
-    select ${knownColumns(sql)} from top_ups
+): Promise<ExistingTopUp | undefined> {
+  const [row] = await sql<ExistingTopUp[]>`
+    select ${existingColumns(sql)} from top_ups
     where tenant_id = ${tenant_id} and id = ${id}
       and (${reference}::text is null or coalesce(processor_reference, ${reference}) = ${reference})`
   return row
 }
 
-function knownColumns(sql: Sql): Fragment {
+function existingColumns(sql: Sql): Fragment {
   return sql`tenant_id, id, status, amount_minor, currency, processor_reference`
 }
 

@@ -2,9 +2,9 @@
 import type { Json, Sql } from '#core/db.ts'
 import { requestJson } from '#jobs/job.ts'
 import { createTopUp } from '#jobs/top-ups.ts'
-import { announce, type EventType } from '../events.ts'
-import { isKnown, jobRequestColumns, remember, type JobRequest } from '../idempotency.ts'
-import { askFor } from '../jobs/asked.ts'
+import { insertEvents, type EventType } from '../events.ts'
+import { isKeyUsed, jobRequestColumns, storeKeys, type JobRequest } from '../idempotency.ts'
+import { requestJobs } from '../jobs/request.ts'
 import { openAccounts } from '../ledger.ts'
 
 export type TopUpRequest = JobRequest & {
@@ -21,18 +21,18 @@ export type TopUpRequest = JobRequest & {
 }
 
 /**
- * Creates top-ups and asks for their jobs. Returns by id which were `accepted` and which had a `known` key. Throws a
+ * Creates top-ups and asks for their jobs. Returns by id which were `accepted` and which had a `key_used` key. Throws a
  * unique violation when a key is used by another request at the same moment; nothing was written then.
  */
 export async function requestTopUps(
   sql: Sql,
   requests: TopUpRequest[],
-): Promise<Map<string, 'accepted' | 'known'>> {
+): Promise<Map<string, 'accepted' | 'key_used'>> {
   const currencies = sql`select tenant_id, upper(currency) as currency from t`
-  const keys = sql`select *, top_up_id as resource_id from asked`
-  const announced = sql`
+  const keys = sql`select *, top_up_id as resource_id from accepted`
+  const new_events = sql`
     select t.*, a.event_id, ${'top_up.created' satisfies EventType} as event
-    from t join asked a on a.tenant_id = t.tenant_id and a.top_up_id = t.id`
+    from t join accepted a on a.tenant_id = t.tenant_id and a.top_up_id = t.id`
   const request = requestJson(sql, createTopUp, {
     amount_minor: sql`amount_minor`,
     currency: sql`currency`,
@@ -40,25 +40,25 @@ export async function requestTopUps(
     sealed: sql`jsonb_strip_nulls(jsonb_build_object('source', source))`,
     metadata: sql`jsonb_build_object('sluice_top_up_id', top_up_id, 'sluice_tenant_id', tenant_id)`,
   })
-  const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
-    with given as (
-      select a.*, ${isKnown(sql, 'top_up')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
+  const rows = await sql<{ id: string; result: 'accepted' | 'key_used' }[]>`
+    with requests as (
+      select a.*, ${isKeyUsed(sql, 'top_up')} as key_used from jsonb_to_recordset(${sql.json(requests)}) as a(
         ${jobRequestColumns(sql)}, top_up_id uuid, amount_minor bigint, currency text, source text,
         masked_source text, description text, metadata jsonb, processor text)
-    ), asked as (
-      select * from given where not known
+    ), accepted as (
+      select * from requests where not key_used
     ), t as (
       insert into top_ups (tenant_id, id, idempotency_key, amount_minor, currency, source, description, metadata,
         processor)
       select tenant_id, top_up_id, idempotency_key, amount_minor, currency, masked_source, description,
         coalesce(metadata, 'null'), processor
-      from asked
+      from accepted
       returning *
     ),
     opened as (${openAccounts(sql, currencies)}),
-    remembered as (${remember(sql, 'top_up', keys)}),
-    event as (${announce(sql, 'top_up', announced)}),
-    job as (${askFor(sql, createTopUp, 'top_up', sql`asked`, request)})
-    select id, 'accepted' as became from t union all select top_up_id, 'known' from given where known`
-  return new Map(rows.map(({ id, became }) => [id, became]))
+    stored_keys as (${storeKeys(sql, 'top_up', keys)}),
+    event as (${insertEvents(sql, 'top_up', new_events)}),
+    job as (${requestJobs(sql, createTopUp, 'top_up', sql`accepted`, request)})
+    select id, 'accepted' as result from t union all select top_up_id, 'key_used' from requests where key_used`
+  return new Map(rows.map(({ id, result }) => [id, result]))
 }

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { TOP_UPS } from '#core/config/providers.ts'
 import { amountMinor, lowerCurrency } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
-import { idFields, keyField, lastFields } from '../fields.ts'
+import { idFields, keyField, trailingFields } from '../fields.ts'
 
 /** The status of a top-up, as a field and as a filter. */
 export const topUpStatus = z.enum(['pending', 'succeeded', 'failed', 'canceled']).meta({
@@ -59,7 +59,7 @@ export const topUpSchema = z
       description: 'When the money came. It stays set if the money was taken back.',
     }),
     failed_at: timestamp.nullable().meta({ description: 'When it failed or was taken back.', example: null }),
-    ...lastFields('top-ups'),
+    ...trailingFields('top-ups'),
   })
   .meta({ id: 'TopUp', description: 'A top-up: money that you add to your balance.' })
 

@@ -9,7 +9,7 @@ import type { Verification } from './verification.ts'
  * What an open verification shows as its failure once its session is canceled, by its `cancellation_reason`; `canceled`:
  * it has none, because we did not ask for that.
  */
-export const CANCELLATIONS = {
+export const CANCELLATION_FAILURES = {
   canceled: { code: 'canceled', message: 'The session was canceled at the provider.' },
   abandoned: { code: 'abandoned', message: 'Nobody went on with it for too long.' },
   subject_gone: {
@@ -24,11 +24,11 @@ export const CANCELLATIONS = {
  */
 export function cancelSessions(sql: Sql | Tx, rows: Fragment): Fragment {
   const request = requestJson(sql, cancelVerification, { reference: sql`provider_reference` })
-  const asked = sql`
-    select job_id, tenant_id, kyc_id as subject_id, jsonb_build_object('kyc_id', kyc_id) as payload, false as rung,
+  const job_rows = sql`
+    select job_id, tenant_id, kyc_id as subject_id, jsonb_build_object('kyc_id', kyc_id) as payload, false as will_wake,
       null::text as dedupe_key, request_id, ${request} as request
     from (${rows}) v`
-  return enqueue(sql, cancelVerification, asked)
+  return enqueue(sql, cancelVerification, job_rows)
 }
 
 /**
@@ -46,11 +46,11 @@ export async function cancelAbandonedVerifications(
     select tenant_id, id as kyc_id from verifications where ${abandoned} order by updated_at limit ${limit}`
   if (due.length === 0) return 0
   const rows = await sql`
-    with asked as (
+    with due as (
       select * from jsonb_to_recordset(${sql.json(due.map((one) => ({ ...one, job_id: newId() })))}) as a(
         tenant_id uuid, kyc_id uuid, job_id uuid)
     ), locked as (
-      select a.* from (select * from asked order by tenant_id, kyc_id) a
+      select a.* from (select * from due order by tenant_id, kyc_id) a
       cross join lateral (
         select from verifications v where v.tenant_id = a.tenant_id and v.id = a.kyc_id and ${abandoned} for update
       ) v

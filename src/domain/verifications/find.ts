@@ -1,9 +1,9 @@
 // Reads verifications: lists, single ones with their jobs, and those that a provider knows by a reference.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
-import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
-import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import { findByKeys, type KeyedResource, type KeyOnRoute } from '../idempotency.ts'
+import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
-import { isOpen, verificationEventSchema, type Verification } from './verification.ts'
+import { isOpenVerification, verificationEventSchema, type Verification } from './verification.ts'
 
 export type VerificationFilters = ListPage &
   Partial<Pick<Verification, 'status' | 'subject_type' | 'subject_id'>> & { open?: boolean }
@@ -16,7 +16,7 @@ export async function listVerifications(
 ): Promise<Verification[]> {
   // Open and rejected ones and those of a subject have indexes of their own; other filters do not change the statement's
   // text.
-  const only_open = open || (status !== undefined && isOpen(status))
+  const only_open = open || (status !== undefined && isOpenVerification(status))
   return await sql<Verification[]>`
     select ${verificationColumns(sql)} from verifications
     where tenant_id = ${tenant_id} and ${createdWithin(sql, page)}
@@ -28,12 +28,12 @@ export async function listVerifications(
     order by created_at desc limit ${page.limit}`
 }
 
-/** Verifications with the jobs that were asked for, in the order of `asked`. */
+/** Verifications with the jobs that were asked for, in the order of `requested`. */
 export async function findVerifications(
   sql: Sql,
-  asked: AskedFor[],
-): Promise<(Found<Verification> | undefined)[]> {
-  return await findWithJobs<Verification>(sql, 'kyc', verificationColumns(sql), asked)
+  requested: RequestedRow[],
+): Promise<(ResourceWithJob<Verification> | undefined)[]> {
+  return await findWithJobs<Verification>(sql, 'kyc', verificationColumns(sql), requested)
 }
 
 /** One verification, or undefined. */
@@ -48,16 +48,16 @@ export async function findVerification(
 }
 
 /** The verification that a key protects on its route, or undefined. */
-export async function findProtectedVerification(
+export async function findVerificationByKey(
   sql: Sql,
-  sent: SentKey,
-): Promise<Protected<Verification> | undefined> {
-  const [found] = await findProtected<Verification>(sql, 'kyc', verificationColumns(sql), [sent])
+  key: KeyOnRoute,
+): Promise<KeyedResource<Verification> | undefined> {
+  const [found] = await findByKeys<Verification>(sql, 'kyc', verificationColumns(sql), [key])
   return found
 }
 
 /** What is needed of a verification to apply what a provider says of it. */
-export type KnownVerification = Pick<
+export type ExistingVerification = Pick<
   Verification,
   'tenant_id' | 'id' | 'status' | 'decided_by' | 'provider_reference'
 >
@@ -67,9 +67,9 @@ export async function findVerificationByReference(
   sql: Sql,
   provider: string,
   reference: string,
-): Promise<KnownVerification | undefined> {
-  const [verification] = await sql<KnownVerification[]>`
-    select ${knownColumns(sql)} from verifications
+): Promise<ExistingVerification | undefined> {
+  const [verification] = await sql<ExistingVerification[]>`
+    select ${existingColumns(sql)} from verifications
     where provider = ${provider} and provider_reference = ${reference}`
   return verification
 }
@@ -79,21 +79,21 @@ export async function findVerificationByIds(
   sql: Sql,
   { tenant_id, id }: { tenant_id: string; id: string },
   reference: string | null = null,
-): Promise<KnownVerification | undefined> {
-  const [verification] = await sql<KnownVerification[]>`
-    select ${knownColumns(sql)} from verifications
+): Promise<ExistingVerification | undefined> {
+  const [verification] = await sql<ExistingVerification[]>`
+    select ${existingColumns(sql)} from verifications
     where tenant_id = ${tenant_id} and id = ${id}
       and (${reference}::text is null or coalesce(provider_reference, ${reference}) = ${reference})`
   return verification
 }
 
 /** The database's time, to be read before a provider is asked: of two answers the one that was asked for later holds. */
-export async function findTime(sql: Sql): Promise<string> {
+export async function findDatabaseTime(sql: Sql): Promise<string> {
   const [row] = await sql<{ now: string }[]>`select clock_timestamp() as now`
   return row!.now
 }
 
-function knownColumns(sql: Sql): Fragment {
+function existingColumns(sql: Sql): Fragment {
   return sql`tenant_id, id, status, decided_by, provider_reference`
 }
 

@@ -2,26 +2,26 @@
 import type { Sql } from '#core/db.ts'
 
 /** Takes the link that a job brought, sealed. Of several who ask for it, at any moment, exactly one gets it. */
-export async function takeVerificationLink(
+export async function consumeVerificationLink(
   sql: Sql,
   { tenant_id, kyc_id, job_id }: { tenant_id: string; kyc_id: string; job_id: string },
 ): Promise<string | undefined> {
-  const [taken] = await sql<{ sealed: string; alive: boolean }[]>`
+  const [consumed] = await sql<{ sealed: string; is_valid: boolean }[]>`
     update verifications v set links = v.links - ${job_id}::text
     where v.tenant_id = ${tenant_id} and v.id = ${kyc_id} and v.links ? ${job_id}::text
     returning old.links -> ${job_id}::text ->> 'sealed' as sealed,
-      (old.links -> ${job_id}::text ->> 'until')::timestamptz > now() as alive`
-  return taken?.alive === true ? taken.sealed : undefined
+      (old.links -> ${job_id}::text ->> 'until')::timestamptz > now() as is_valid`
+  return consumed?.is_valid === true ? consumed.sealed : undefined
 }
 
 /** Forgets links that have expired, of at most `limit` verifications. Returns of how many. */
-export async function forgetVerificationLinks(sql: Sql, limit: number): Promise<number> {
+export async function deleteExpiredLinks(sql: Sql, limit: number): Promise<number> {
   const rows = await sql`
     update verifications v set links = '{}', links_until = null
     from (
       select tenant_id, id from verifications where links_until <= now() order by links_until limit ${limit}
       for update skip locked
-    ) over
-    where v.tenant_id = over.tenant_id and v.id = over.id and v.links_until <= now()`
+    ) expired
+    where v.tenant_id = expired.tenant_id and v.id = expired.id and v.links_until <= now()`
   return rows.count
 }

@@ -3,17 +3,17 @@
 import { violatedConstraint, type Json, type Sql } from '#core/db.ts'
 import { requestJson } from '#jobs/job.ts'
 import { createVerification, linkVerification } from '#jobs/verifications.ts'
-import { announce, type EventType } from '../events.ts'
+import { insertEvents, type EventType } from '../events.ts'
 import {
-  isKnown,
+  isKeyUsed,
   jobRequestColumns,
   keyColumns,
-  remember,
+  storeKeys,
   type IdempotentRequest,
   type JobRequest,
 } from '../idempotency.ts'
-import { askFor } from '../jobs/asked.ts'
-import { subjectOf } from '../subjects.ts'
+import { requestJobs } from '../jobs/request.ts'
+import { resourceOf } from '../resources.ts'
 import { cancelSessions } from './cancel.ts'
 import { verificationColumns } from './find.ts'
 import type { VerificationSubjectType, Verification } from './verification.ts'
@@ -28,7 +28,7 @@ export type VerificationRequest = JobRequest & {
 }
 
 /** The column that says since when a subject is gone. */
-const GONE: Record<VerificationSubjectType, string> = {
+const REMOVED_AT_COLUMNS: Record<VerificationSubjectType, string> = {
   customer: 'deleted_at',
   merchant: 'archived_at',
   recipient: 'archived_at',
@@ -36,56 +36,56 @@ const GONE: Record<VerificationSubjectType, string> = {
 
 /**
  * Begins a verification and asks for its job. The guard is the row of the subject: it is there, not gone, and its latest
- * verification is decided. `known` when the key was used before; undefined when the guard refused, or its row does not
+ * verification is decided. `key_used` when the key was used before; undefined when the guard refused, or its row does not
  * show the verification that is open. Throws a unique violation when the key is used by another request at the same
  * moment; nothing was written then.
  */
 export async function requestVerification(
   sql: Sql,
   request: VerificationRequest,
-): Promise<'accepted' | 'known' | undefined> {
+): Promise<'accepted' | 'key_used' | undefined> {
   const { subject_type } = request
-  const keys = sql`select *, kyc_id as resource_id from asked`
-  const announced = sql`
+  const keys = sql`select *, kyc_id as resource_id from accepted`
+  const new_events = sql`
     select v.*, a.event_id, ${'kyc.created' satisfies EventType} as event
-    from v join asked a on a.tenant_id = v.tenant_id and a.kyc_id = v.id`
+    from v join accepted a on a.tenant_id = v.tenant_id and a.kyc_id = v.id`
   const call = requestJson(sql, createVerification, {
     return_url: sql`return_url`,
     metadata: sql`jsonb_build_object('sluice_kyc_id', kyc_id, 'sluice_tenant_id', tenant_id)`,
   })
-  const asking = sql<{ known: boolean; accepted: boolean }[]>`
-    with given as (
-      select a.*, ${isKnown(sql, 'kyc')} as known from jsonb_to_recordset(${sql.json([request])}) as a(
+  const insertion = sql<{ key_used: boolean; accepted: boolean }[]>`
+    with requests as (
+      select a.*, ${isKeyUsed(sql, 'kyc')} as key_used from jsonb_to_recordset(${sql.json([request])}) as a(
         ${jobRequestColumns(sql)}, kyc_id uuid, subject_type text, subject_id uuid, return_url text, metadata jsonb,
         provider text)
-    ), asked as (
-      select g.* from given g
+    ), accepted as (
+      select g.* from requests g
       cross join lateral (
-        select from ${sql(subjectOf(subject_type).table)} s
-        where s.tenant_id = g.tenant_id and s.id = g.subject_id and s.${sql(GONE[subject_type])} is null
+        select from ${sql(resourceOf(subject_type).table)} s
+        where s.tenant_id = g.tenant_id and s.id = g.subject_id and s.${sql(REMOVED_AT_COLUMNS[subject_type])} is null
           and s.kyc_status in ('none', 'approved', 'rejected')
         for no key update
       ) s
-      where not g.known
+      where not g.key_used
     ), v as (
       insert into verifications (tenant_id, id, idempotency_key, subject_type, subject_id, return_url, metadata,
         provider)
       select tenant_id, kyc_id, idempotency_key, subject_type, subject_id, return_url, coalesce(metadata, 'null'),
         provider
-      from asked
+      from accepted
       returning *
     ),
-    remembered as (${remember(sql, 'kyc', keys)}),
-    event as (${announce(sql, 'kyc', announced)}),
-    job as (${askFor(sql, createVerification, 'kyc', sql`asked`, call)})
-    select known, exists (select from v) as accepted from given`
-  const [row] = await asking.catch(unlessOneIsOpen)
+    stored_keys as (${storeKeys(sql, 'kyc', keys)}),
+    event as (${insertEvents(sql, 'kyc', new_events)}),
+    job as (${requestJobs(sql, createVerification, 'kyc', sql`accepted`, call)})
+    select key_used, exists (select from v) as accepted from requests`
+  const [row] = await insertion.catch(ignoreOpenVerification)
   if (row === undefined) return undefined
-  if (row.known) return 'known'
+  if (row.key_used) return 'key_used'
   return row.accepted ? 'accepted' : undefined
 }
 
-function unlessOneIsOpen(error: unknown): [] {
+function ignoreOpenVerification(error: unknown): [] {
   if (violatedConstraint(error) === 'verifications_one_open') return []
   throw error
 }
@@ -98,10 +98,10 @@ export async function findVerificationSubject(
     subject_type,
     subject_id,
   }: Pick<VerificationRequest, 'tenant_id' | 'subject_type' | 'subject_id'>,
-): Promise<{ gone: boolean; kyc_id: string | null } | undefined> {
-  const [row] = await sql<{ gone: boolean; kyc_id: string | null }[]>`
-    select ${sql(GONE[subject_type])} is not null as gone, coalesce(v.id, s.kyc_id) as kyc_id
-    from ${sql(subjectOf(subject_type).table)} s
+): Promise<{ is_removed: boolean; kyc_id: string | null } | undefined> {
+  const [row] = await sql<{ is_removed: boolean; kyc_id: string | null }[]>`
+    select ${sql(REMOVED_AT_COLUMNS[subject_type])} is not null as is_removed, coalesce(v.id, s.kyc_id) as kyc_id
+    from ${sql(resourceOf(subject_type).table)} s
     left join lateral (
       select v.id from verifications v
       where v.tenant_id = s.tenant_id and v.subject_type = ${subject_type} and v.subject_id = s.id and v.open
@@ -113,38 +113,38 @@ export async function findVerificationSubject(
 export type VerificationLinkRequest = JobRequest & { kyc_id: string }
 
 /** So many requests for links to one verification may be under way; each needs a call of its own, for a link of its own. */
-export const MOST_OPEN_LINKS = 10
+export const MAX_OPEN_LINKS = 10
 
 /**
- * Asks for another link. `known` when the key was used before; undefined when the provider would give none, or when
+ * Asks for another link. `key_used` when the key was used before; undefined when the provider would give none, or when
  * too many are under way. To be called for one verification at a time: two at once count the same jobs.
  */
 export async function requestVerificationLink(
   sql: Sql,
   request: VerificationLinkRequest,
-): Promise<'accepted' | 'known' | undefined> {
-  const keys = sql`select *, kyc_id as resource_id from asked`
-  const [row] = await sql<{ known: boolean; accepted: boolean }[]>`
-    with given as (
-      select a.*, ${isKnown(sql)} as known from jsonb_to_recordset(${sql.json([request])}) as a(
+): Promise<'accepted' | 'key_used' | undefined> {
+  const keys = sql`select *, kyc_id as resource_id from accepted`
+  const [row] = await sql<{ key_used: boolean; accepted: boolean }[]>`
+    with requests as (
+      select a.*, ${isKeyUsed(sql)} as key_used from jsonb_to_recordset(${sql.json([request])}) as a(
         ${jobRequestColumns(sql)}, kyc_id uuid)
-    ), asked as (
-      select g.* from given g
+    ), accepted as (
+      select g.* from requests g
       cross join lateral (
         select from verifications v
         where v.tenant_id = g.tenant_id and v.id = g.kyc_id and v.status = 'requires_input'
           and v.provider_reference is not null
         for update
       ) v
-      where not g.known and ${MOST_OPEN_LINKS} > (
+      where not g.key_used and ${MAX_OPEN_LINKS} > (
         select count(*) from jobs j
         where j.tenant_id = g.tenant_id and j.subject_id = g.kyc_id and j.name = ${linkVerification.name}
           and j.finished_at is null)
     ),
-    remembered as (${remember(sql, 'kyc', keys)}),
-    job as (${askFor(sql, linkVerification, 'kyc', sql`asked`)})
-    select known, exists (select from asked) as accepted from given`
-  if (row!.known) return 'known'
+    stored_keys as (${storeKeys(sql, 'kyc', keys)}),
+    job as (${requestJobs(sql, linkVerification, 'kyc', sql`accepted`)})
+    select key_used, exists (select from accepted) as accepted from requests`
+  if (row!.key_used) return 'key_used'
   return row!.accepted ? 'accepted' : undefined
 }
 
@@ -161,42 +161,42 @@ export type DecideRequest = IdempotentRequest & {
 
 /**
  * Decides by hand, over the provider's decision too, and once. A session that still waits for the person is canceled.
- * `known` when the key was used before; undefined when there is no such verification or it was decided by hand.
+ * `key_used` when the key was used before; undefined when there is no such verification or it was decided by hand.
  */
 export async function decideVerification(
   sql: Sql,
   request: DecideRequest,
-): Promise<Verification | 'known' | undefined> {
+): Promise<Verification | 'key_used' | undefined> {
   const keys = sql`
-    select tenant_id, asked_key as idempotency_key, route, fingerprint, id as resource_id, null::uuid as job_id from v`
-  const announced = sql`select v.*, 'kyc.' || v.status as event from v`
-  const [row] = await sql<(Verification & { known: boolean })[]>`
-    with given as (
-      select a.*, ${isKnown(sql)} as known from jsonb_to_recordset(${sql.json([request])}) as a(
+    select tenant_id, request_key as idempotency_key, route, fingerprint, id as resource_id, null::uuid as job_id from v`
+  const new_events = sql`select v.*, 'kyc.' || v.status as event from v`
+  const [row] = await sql<(Verification & { key_used: boolean })[]>`
+    with requests as (
+      select a.*, ${isKeyUsed(sql)} as key_used from jsonb_to_recordset(${sql.json([request])}) as a(
         ${keyColumns(sql)}, tenant_id uuid, kyc_id uuid, event_id uuid, job_id uuid, key_id uuid, request_id text,
         decision text, reason text)
     ), locked as (
-      select g.*, g.idempotency_key as asked_key, v.waits from given g
+      select g.*, g.idempotency_key as request_key, v.awaits_input from requests g
       cross join lateral (
-        select v.status = 'requires_input' and v.cancel_requested_at is null as waits from verifications v
+        select v.status = 'requires_input' and v.cancel_requested_at is null as awaits_input from verifications v
         where v.tenant_id = g.tenant_id and v.id = g.kyc_id and v.decided_by is distinct from 'manual'
         for update
       ) v
-      where not g.known
+      where not g.key_used
     ), v as (
       update verifications v set status = l.decision, decision = l.decision, decision_reason = l.reason,
         decided_by = 'manual', decided_by_key_id = l.key_id, decided_at = clock_timestamp(), failure = null,
         links = '{}', links_until = null, updated_at = clock_timestamp(),
-        cancel_requested_at = case when l.waits then clock_timestamp() else v.cancel_requested_at end
+        cancel_requested_at = case when l.awaits_input then clock_timestamp() else v.cancel_requested_at end
       from locked l where v.tenant_id = l.tenant_id and v.id = l.kyc_id
-      returning v.*, l.kyc_id, l.asked_key, l.route, l.fingerprint, l.request_id, l.event_id, l.job_id, l.waits
+      returning v.*, l.kyc_id, l.request_key, l.route, l.fingerprint, l.request_id, l.event_id, l.job_id, l.awaits_input
     ),
-    remembered as (${remember(sql, 'kyc', keys)}),
-    event as (${announce(sql, 'kyc', announced)}),
-    job as (${cancelSessions(sql, sql`select * from v where waits`)})
-    select g.known, v.* from given g left join (select ${verificationColumns(sql)} from v) v on true`
-  const { known, ...verification } = row!
-  if (known) return 'known'
+    stored_keys as (${storeKeys(sql, 'kyc', keys)}),
+    event as (${insertEvents(sql, 'kyc', new_events)}),
+    job as (${cancelSessions(sql, sql`select * from v where awaits_input`)})
+    select g.key_used, v.* from requests g left join (select ${verificationColumns(sql)} from v) v on true`
+  const { key_used, ...verification } = row!
+  if (key_used) return 'key_used'
   // Nothing was joined where the guard refused.
   return verification.id === null ? undefined : verification
 }

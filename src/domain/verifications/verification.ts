@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { IDENTITY } from '#core/config/providers.ts'
 import { timestamp } from '#core/time.ts'
-import { idFields, keyField, lastFields } from '../fields.ts'
+import { idFields, keyField, trailingFields } from '../fields.ts'
 
 /** Who can be verified. */
 export const verificationSubjectType = z.enum(['customer', 'merchant', 'recipient']).meta({
@@ -12,8 +12,8 @@ export const verificationSubjectType = z.enum(['customer', 'merchant', 'recipien
 })
 export type VerificationSubjectType = z.output<typeof verificationSubjectType>
 
-const OPEN = ['pending', 'requires_input', 'processing'] as const
-export const VERIFICATION_STATUSES = [...OPEN, 'approved', 'rejected'] as const
+const OPEN_VERIFICATION_STATUSES = ['pending', 'requires_input', 'processing'] as const
+export const VERIFICATION_STATUSES = [...OPEN_VERIFICATION_STATUSES, 'approved', 'rejected'] as const
 
 /** The status of a verification, as a field and as a filter. */
 export const verificationStatus = z.enum(VERIFICATION_STATUSES).meta({
@@ -25,8 +25,8 @@ export const verificationStatus = z.enum(VERIFICATION_STATUSES).meta({
 export type VerificationStatus = z.output<typeof verificationStatus>
 
 /** Whether it is undecided. In these statuses the column `open` of its row is true. */
-export function isOpen(status: VerificationStatus): boolean {
-  return OPEN.some((each) => each === status)
+export function isOpenVerification(status: VerificationStatus): boolean {
+  return OPEN_VERIFICATION_STATUSES.some((each) => each === status)
 }
 
 export const verificationDecision = z.enum(['approved', 'rejected']).meta({
@@ -87,7 +87,7 @@ export const verificationEventSchema = z
       .nullable()
       .meta({ description: 'The id of the API key that made the manual decision.', example: null }),
     decided_at: timestamp.nullable().meta({ description: 'When it was decided.', example: null }),
-    ...lastFields('verifications'),
+    ...trailingFields('verifications'),
   })
   .meta({ id: 'VerificationEventData', description: 'The verification as it was then.' })
 

@@ -4,14 +4,18 @@ import type { Fragment, Sql } from '#core/db.ts'
 import { lowerCurrency } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
 import type { ListPage } from '../pages.ts'
-import { POSTING_NOUNS, SUBJECTS, type PostingNoun } from '../subjects.ts'
+import { POSTING_RESOURCE_NAMES, RESOURCES, type PostingResourceName } from '../resources.ts'
 
-type PostedKind = (typeof SUBJECTS)[PostingNoun]['posts'][number]
+type PostedKind = (typeof RESOURCES)[PostingResourceName]['transfer_kinds'][number]
 
-const SUBJECT_OF = new Map<string, PostingNoun>(
-  POSTING_NOUNS.flatMap((noun) => SUBJECTS[noun].posts.map((kind) => [kind, noun] as const)),
+const RESOURCE_OF_KIND = new Map<string, PostingResourceName>(
+  POSTING_RESOURCE_NAMES.flatMap((resource) =>
+    RESOURCES[resource].transfer_kinds.map((kind) => [kind, resource] as const),
+  ),
 )
-const POSTED_KINDS = POSTING_NOUNS.flatMap((noun): readonly PostedKind[] => SUBJECTS[noun].posts)
+const POSTED_KINDS = POSTING_RESOURCE_NAMES.flatMap(
+  (resource): readonly PostedKind[] => RESOURCES[resource].transfer_kinds,
+)
 
 export const transactionKind = z.enum([...POSTED_KINDS, 'fee', 'correction']).meta({
   id: 'WalletTransactionKind',
@@ -33,7 +37,7 @@ export const walletTransactionSchema = z
     balance_after_minor: z
       .int()
       .meta({ description: 'The balance of this currency after it.', example: 12_000 }),
-    subject_type: z.enum(POSTING_NOUNS).nullable().meta({
+    subject_type: z.enum(POSTING_RESOURCE_NAMES).nullable().meta({
       description: 'The type of the resource that caused it; null if none did.',
       example: 'payment',
     }),
@@ -70,8 +74,8 @@ export async function listTransactions(
     subject_id === undefined
       ? sql`
         select t.* from ledger_accounts a
-        cross join lateral (${countBefore(sql, from)}) first
-        cross join lateral (${countBefore(sql, to)}) last
+        cross join lateral (${countTransfersBefore(sql, from)}) first
+        cross join lateral (${countTransfersBefore(sql, to)}) last
         cross join lateral (
           select t.* from ledger_transfers t
           where t.tenant_id = a.tenant_id and t.currency = a.currency and t.seq > first.seq and t.seq <= last.seq
@@ -93,14 +97,14 @@ export async function listTransactions(
       select * from (${transfers}) t order by t.created_at desc fetch first ${limit} rows with ties
     ) t
     order by t.created_at desc, t.id desc`
-  return rows.map((row) => ({ ...row, subject_type: SUBJECT_OF.get(row.kind) ?? null }))
+  return rows.map((row) => ({ ...row, subject_type: RESOURCE_OF_KIND.get(row.kind) ?? null }))
 }
 
 /**
  * How many transfers of the account `a` are older than `time`, as `seq`: their order is that of their times, without
  * gaps, so a binary search finds it by the index of the order.
  */
-export function countBefore(sql: Sql, time: Fragment): Fragment {
+export function countTransfersBefore(sql: Sql, time: Fragment): Fragment {
   return sql`
     with recursive search(low, high) as (
       select case when ${time} = 'infinity' then a.last_seq else 0 end,

@@ -1,6 +1,6 @@
 // How the balances of a wallet went: what was in each at the end of each of the last days.
 import type { Sql } from '#core/db.ts'
-import { countBefore } from './transactions.ts'
+import { countTransfersBefore } from './transactions.ts'
 
 /**
  * By currency in lower case, the oldest day first; the last is what there is now. Days are UTC. What a day ended with is
@@ -19,10 +19,10 @@ export async function listBalanceDays(
       select (date_trunc('day', now() at time zone 'UTC') - nth * interval '1 day') at time zone 'UTC' as ends
       from generate_series(0, ${days - 2}::integer) nth
     ) day
-    cross join lateral (${countBefore(sql, sql`day.ends`)}) passed
+    cross join lateral (${countTransfersBefore(sql, sql`day.ends`)}) last
     left join lateral (
       select balance_after_minor from ledger_transfers
-      where tenant_id = a.tenant_id and currency = a.currency and seq = passed.seq offset 0
+      where tenant_id = a.tenant_id and currency = a.currency and seq = last.seq offset 0
     ) t on true
     where a.tenant_id = ${tenant_id} and a.name = 'available' and a.last_seq > 0
     group by a.currency, a.balance_minor`

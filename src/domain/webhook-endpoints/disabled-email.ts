@@ -12,19 +12,19 @@ export type DisabledEndpoint = {
 }
 
 /** A host name has no more; a longer one would make the subject too long. */
-const MOST_HOST = 253
-const MOST_DESCRIPTION = 500
+const MAX_HOST_LENGTH = 253
+const MAX_DESCRIPTION_LENGTH = 500
 /** What failed first was made so long before, at most, unless it waited for others. */
-const BEFORE_MS = 3_600_000
+const LOOKBACK_MS = 3_600_000
 
 /** The subject, one line, and the text, plain. Of the URL only the host: the rest may be secret, the path too. */
 export function disabledEmail(endpoint: DisabledEndpoint): { subject: string; text: string } {
   const { tenant_id, slug, id, disabled_reason } = endpoint
-  const host = oneLine(URL.parse(endpoint.url)?.host ?? 'unknown').slice(0, MOST_HOST)
-  const description = oneLine(endpoint.description ?? '').slice(0, MOST_DESCRIPTION)
+  const host = oneLine(URL.parse(endpoint.url)?.host ?? 'unknown').slice(0, MAX_HOST_LENGTH)
+  const description = oneLine(endpoint.description ?? '').slice(0, MAX_DESCRIPTION_LENGTH)
   const since = endpoint.failing_since === null ? null : toTheSecond(Date.parse(endpoint.failing_since))
-  const missing_since = since === null ? null : toTheSecond(Date.parse(since) - BEFORE_MS)
-  const why =
+  const missing_since = since === null ? null : toTheSecond(Date.parse(since) - LOOKBACK_MS)
+  const reason =
     disabled_reason === 'gone'
       ? 'It answered 410 Gone: it wants no more events.'
       : `Its deliveries have only failed${since === null ? ' for days' : ` since ${since}`}.`
@@ -35,7 +35,7 @@ export function disabledEmail(endpoint: DisabledEndpoint): { subject: string; te
     `Host:        ${host}`,
     ...(description === '' ? [] : [`Description: ${description}`]),
     `Tenant:      ${slug} (${tenant_id})`,
-    `Why:         ${why}`,
+    `Why:         ${reason}`,
     '',
     'Its events are kept, and can be sent again. When the receiver works:',
     '',

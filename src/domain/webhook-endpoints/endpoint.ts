@@ -1,15 +1,15 @@
 // The webhook endpoint: where a tenant's events are sent to.
 import { z } from 'zod'
 import type { Sql, Tx, Fragment } from '#core/db.ts'
-import type { SealedPlace } from '#core/secrets.ts'
+import type { SealingContext } from '#core/secrets.ts'
 import { timestamp } from '#core/time.ts'
 import { announcedTimes } from '../audit/events.ts'
 import type { AuditScope } from '../audit/checks.ts'
-import { idFields, keyField, lastFields } from '../fields.ts'
-import type { Subject } from '../subject.ts'
+import { idFields, keyField, trailingFields } from '../fields.ts'
+import type { Resource } from '../resource.ts'
 
 /** How many endpoints a tenant has at most; a CHECK of the table holds it too. */
-export const MOST_ENDPOINTS = 20
+export const MAX_ENDPOINTS = 20
 
 export const endpointStatus = z.enum(['enabled', 'disabled']).meta({
   id: 'WebhookEndpointStatus',
@@ -27,7 +27,7 @@ export const endpointEventSchema = z
       .string()
       .meta({ description: 'The URL that events are sent to.', example: 'https://shop.example/webhooks' }),
     types: z.array(z.string().meta({ example: 'payment.*' })).meta({
-      description: 'The events to send: `*` for all, `<noun>.*`, or single types.',
+      description: 'The events to send: `*` for all, `<resource>.*`, or single types.',
       example: ['payment.*', 'refund.succeeded'],
     }),
     description: z.string().nullable().meta({ description: 'Yours.', example: 'The shop' }),
@@ -52,7 +52,7 @@ export const endpointEventSchema = z
         'Why the endpoint was disabled. `gone`: it answered 410. `failing`: every attempt failed for five days. `manual`: you disabled it. Null while it is enabled.',
       example: null,
     }),
-    ...lastFields('endpoints'),
+    ...trailingFields('endpoints'),
   })
   .meta({
     id: 'WebhookEndpointEventData',
@@ -84,7 +84,7 @@ export type WebhookEndpointRow = Omit<WebhookEndpoint, 'headers' | 'secret'> & {
   sealed_headers: string | null
 }
 
-export const webhookEndpointSubject = {
+export const webhookEndpointResource = {
   table: 'webhook_endpoints',
   view: endpointEventSchema,
   events: {
@@ -96,10 +96,14 @@ export const webhookEndpointSubject = {
     deleted: 'An endpoint was deleted.',
   },
   checks: { webhook_endpoint_events: endpointEvents },
-} as const satisfies Subject
+} as const satisfies Resource
 
 /** Where a sealed part of an endpoint stands. Of the secrets each is sealed by itself. */
-export function endpointPlace(tenant_id: string, id: string, column: 'secrets' | 'headers'): SealedPlace {
+export function endpointSealingContext(
+  tenant_id: string,
+  id: string,
+  column: 'secrets' | 'headers',
+): SealingContext {
   return { tenant_id, table: 'webhook_endpoints', row: id, column }
 }
 

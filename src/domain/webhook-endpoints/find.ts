@@ -1,11 +1,11 @@
 // Reads webhook endpoints: those that were not deleted.
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { SealError, type Vault } from '#core/secrets.ts'
-import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
+import { findByKeys, type KeyedResource, type KeyOnRoute } from '../idempotency.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import {
   endpointEventSchema,
-  endpointPlace,
+  endpointSealingContext,
   type WebhookEndpoint,
   type WebhookEndpointRow,
 } from './endpoint.ts'
@@ -38,10 +38,10 @@ export async function findEndpoint(
 /** The endpoint that the key protects, also one that was deleted since; or undefined. */
 export async function findProtectedEndpoint(
   sql: Sql,
-  sent: SentKey,
-): Promise<Protected<WebhookEndpointRow & { deleted_at: string | null }> | undefined> {
+  sent: KeyOnRoute,
+): Promise<KeyedResource<WebhookEndpointRow & { deleted_at: string | null }> | undefined> {
   const columns = sql`${endpointColumns(sql)}, deleted_at`
-  const [found] = await findProtected<WebhookEndpointRow & { deleted_at: string | null }>(
+  const [found] = await findByKeys<WebhookEndpointRow & { deleted_at: string | null }>(
     sql,
     'webhook_endpoint',
     columns,
@@ -51,13 +51,13 @@ export async function findProtectedEndpoint(
 }
 
 /** The headers of an endpoint; null when they do not open: the key is not there any more, or somebody changed them. */
-export function openedHeaders(
+export function openHeaders(
   vault: Vault,
   { tenant_id, id, sealed_headers }: WebhookEndpointRow,
 ): WebhookEndpoint['headers'] | null {
   if (sealed_headers === null) return {}
   try {
-    const text = vault.open(sealed_headers, endpointPlace(tenant_id, id, 'headers'))
+    const text = vault.open(sealed_headers, endpointSealingContext(tenant_id, id, 'headers'))
     return JSON.parse(text) as WebhookEndpoint['headers']
   } catch (error) {
     if (error instanceof SealError) return null

@@ -4,10 +4,15 @@ import { violatedConstraint, type Fragment, type Json, type Sql, type Tx } from 
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import type { Vault } from '#core/secrets.ts'
-import { announce, type EventType } from '../events.ts'
-import { isKnown, keyColumns, remember, type IdempotentRequest } from '../idempotency.ts'
-import { endpointPlace, MOST_ENDPOINTS, type WebhookEndpoint, type WebhookEndpointRow } from './endpoint.ts'
-import { endpointColumns, findEndpoint, openedHeaders } from './find.ts'
+import { insertEvents, type EventType } from '../events.ts'
+import { isKeyUsed, keyColumns, storeKeys, type IdempotentRequest } from '../idempotency.ts'
+import {
+  endpointSealingContext,
+  MAX_ENDPOINTS,
+  type WebhookEndpoint,
+  type WebhookEndpointRow,
+} from './endpoint.ts'
+import { endpointColumns, findEndpoint, openHeaders } from './find.ts'
 
 /** What the caller decides of an endpoint. */
 export type EndpointFields = Pick<
@@ -19,7 +24,7 @@ export type CreateEndpoint = EndpointFields &
   IdempotentRequest & { tenant_id: string; endpoint_id: string; event_id: string; secret: string }
 
 /** How many secrets beside the newest sign at most. */
-const MOST_IN_GRACE = 10
+const MAX_PREVIOUS_SECRETS = 10
 
 /**
  * Creates an endpoint in a free slot; `known` when its key was used before. Throws `too_many_webhook_endpoints`, and a unique
@@ -29,17 +34,17 @@ export async function createEndpoint(
   sql: Sql,
   vault: Vault,
   { headers, secret, ...request }: CreateEndpoint,
-): Promise<WebhookEndpointRow | 'known'> {
+): Promise<WebhookEndpointRow | 'key_used'> {
   const { tenant_id, endpoint_id } = request
-  const sealed = vault.seal(secret, endpointPlace(tenant_id, endpoint_id, 'secrets'))
-  const asked = {
+  const sealed = vault.seal(secret, endpointSealingContext(tenant_id, endpoint_id, 'secrets'))
+  const requested = {
     ...request,
     headers: sealedHeaders(vault, tenant_id, endpoint_id, headers),
     secrets: [{ sealed, until: null }],
   }
   for (;;) {
     try {
-      return await writeEndpoint(sql, asked)
+      return await writeEndpoint(sql, requested)
     } catch (error) {
       // Another one took the slot at the same moment.
       if (violatedConstraint(error) !== 'webhook_endpoints_slot') throw error
@@ -50,16 +55,16 @@ export async function createEndpoint(
 async function writeEndpoint(
   sql: Sql,
   request: Omit<CreateEndpoint, 'headers' | 'secret'> & { headers: string | null; secrets: Json },
-): Promise<WebhookEndpointRow | 'known'> {
-  const keys = sql`select a.*, endpoint_id as resource_id, null::uuid as job_id from asked a join e using (tenant_id)`
+): Promise<WebhookEndpointRow | 'key_used'> {
+  const keys = sql`select a.*, endpoint_id as resource_id, null::uuid as job_id from requested a join e using (tenant_id)`
   const [row] = await sql<(WebhookEndpointRow & { is_new: boolean })[]>`
-    with asked as (
+    with requested as (
       select * from jsonb_to_recordset(${sql.json([request])}) as a(
         ${keyColumns(sql)}, tenant_id uuid, endpoint_id uuid, event_id uuid, url text, types text[], description text,
         headers text, secrets jsonb, ordered boolean, max_in_flight smallint, rate_per_s smallint, metadata jsonb)
-      where not ${isKnown(sql, 'webhook_endpoint')}
+      where not ${isKeyUsed(sql, 'webhook_endpoint')}
     ), free as (
-      select min(slot) as slot from asked a cross join generate_series(1, ${MOST_ENDPOINTS}::integer) slot
+      select min(slot) as slot from requested a cross join generate_series(1, ${MAX_ENDPOINTS}::integer) slot
       where not exists (
         select from webhook_endpoints t
         where t.tenant_id = a.tenant_id and t.slot = slot.slot and t.deleted_at is null)
@@ -68,18 +73,18 @@ async function writeEndpoint(
         ordered, max_in_flight, rate_per_s, metadata)
       select tenant_id, endpoint_id, idempotency_key, slot, url, types, description, headers, secrets, ordered,
         max_in_flight, rate_per_s, coalesce(metadata, 'null')
-      from asked cross join free where slot is not null
+      from requested cross join free where slot is not null
       returning *
     ),
-    remembered as (${remember(sql, 'webhook_endpoint', keys)}),
-    event as (${told(sql, ['created'])})
-    select exists (select from asked) as is_new, made.*
+    stored_keys as (${storeKeys(sql, 'webhook_endpoint', keys)}),
+    event as (${endpointEventsOf(sql, ['created'])})
+    select exists (select from requested) as is_new, made.*
     from (values (true)) one left join (select ${endpointColumns(sql)} from e) made on true`
   const { is_new, ...endpoint } = row!
-  if (!is_new) return 'known'
+  if (!is_new) return 'key_used'
   // The row of the left join.
   if ((endpoint.id as string | null) === null)
-    throw new AppError('too_many_webhook_endpoints', { context: { most: MOST_ENDPOINTS } })
+    throw new AppError('too_many_webhook_endpoints', { context: { most: MAX_ENDPOINTS } })
   return endpoint
 }
 
@@ -98,14 +103,14 @@ export async function updateEndpoint(
     const read = await findEndpoint(tx, tenant_id, id, tx`for update`)
     if (read === undefined) return undefined
     const { sealed_headers, ...endpoint } = read
-    const before = { ...endpoint, headers: openedHeaders(vault, read) }
+    const before = { ...endpoint, headers: openHeaders(vault, read) }
     const changed = { ...before, ...fields }
-    const words: Word[] = isDeepStrictEqual(changed, before) ? [] : ['updated']
-    if (status !== undefined && status !== before.status) words.push(status)
-    if (words.length === 0) return read
+    const changes: EndpointChange[] = isDeepStrictEqual(changed, before) ? [] : ['updated']
+    if (status !== undefined && status !== before.status) changes.push(status)
+    if (changes.length === 0) return read
     const headers =
       fields.headers === undefined ? sealed_headers : sealedHeaders(vault, tenant_id, id, fields.headers)
-    const turned = words.find((word) => word !== 'updated')
+    const new_status = changes.find((change) => change !== 'updated')
     const [row] = await tx<WebhookEndpointRow[]>`
       with e as (
         update webhook_endpoints e set (url, types, description, headers, ordered, max_in_flight, rate_per_s, metadata,
@@ -113,19 +118,19 @@ export async function updateEndpoint(
           select n.url, n.types, n.description, n.headers, n.ordered, n.max_in_flight, n.rate_per_s,
             coalesce(n.metadata, 'null'), clock_timestamp()
           from jsonb_populate_record(e, ${tx.json({ ...changed, headers })}) n)
-          ${turned === undefined ? tx`` : turnedTo(tx, turned)}
+          ${new_status === undefined ? tx`` : statusColumns(tx, new_status)}
         where e.tenant_id = ${tenant_id} and e.id = ${id}
         returning e.*
       ),
-      event as (${told(tx, words)})
+      event as (${endpointEventsOf(tx, changes)})
       select ${endpointColumns(tx)} from e`
     return row
   })
 }
 
-function turnedTo(sql: Tx, word: Word): Fragment {
-  return word === 'enabled'
-    ? sql`, status = 'enabled', disabled_reason = null, failing_since = null, told_at = null,
+function statusColumns(sql: Tx, change: EndpointChange): Fragment {
+  return change === 'enabled'
+    ? sql`, status = 'enabled', disabled_reason = null, failing_since = null, notified_at = null,
         enabled_at = clock_timestamp()`
     : sql`, status = 'disabled', disabled_reason = 'manual'`
 }
@@ -148,13 +153,13 @@ export async function rotateSecret(
   },
 ): Promise<WebhookEndpointRow | undefined> {
   const { tenant_id, endpoint_id } = request
-  const sealed = vault.seal(secret, endpointPlace(tenant_id, endpoint_id, 'secrets'))
-  const keys = sql`select a.*, e.id as resource_id, null::uuid as job_id from asked a join e using (tenant_id)`
+  const sealed = vault.seal(secret, endpointSealingContext(tenant_id, endpoint_id, 'secrets'))
+  const keys = sql`select a.*, e.id as resource_id, null::uuid as job_id from requested a join e using (tenant_id)`
   const [row] = await sql<WebhookEndpointRow[]>`
-    with asked as (
+    with requested as (
       select * from jsonb_to_recordset(${sql.json([{ ...request, sealed }])}) as a(
         ${keyColumns(sql)}, tenant_id uuid, endpoint_id uuid, sealed text, grace_s integer)
-      where not ${isKnown(sql)}
+      where not ${isKeyUsed(sql)}
     ), e as (
       update webhook_endpoints e set updated_at = clock_timestamp(),
         secrets = jsonb_build_array(jsonb_build_object('sealed', a.sealed, 'until', null)) || (
@@ -164,13 +169,13 @@ export async function rotateSecret(
               least((old.secret ->> 'until')::timestamptz, now() + a.grace_s * interval '1 second') as until
             from jsonb_array_elements(e.secrets) with ordinality as old(secret, nth)
           ) o
-          where o.until > now() and o.nth <= ${MOST_IN_GRACE})
-      from asked a
+          where o.until > now() and o.nth <= ${MAX_PREVIOUS_SECRETS})
+      from requested a
       where e.tenant_id = a.tenant_id and e.id = a.endpoint_id and e.deleted_at is null
       returning e.*
     ),
-    remembered as (${remember(sql, 'webhook_endpoint', keys)}),
-    event as (${told(sql, ['updated'])})
+    stored_keys as (${storeKeys(sql, 'webhook_endpoint', keys)}),
+    event as (${endpointEventsOf(sql, ['updated'])})
     select ${endpointColumns(sql)} from e`
   return row
 }
@@ -194,7 +199,7 @@ export async function deleteEndpoint(
       from was where p.tenant_id = ${tenant_id} and p.id = ${id} and p.deleted_at is null
       returning p.*
     ),
-    event as (${told(sql, ['deleted'])})
+    event as (${endpointEventsOf(sql, ['deleted'])})
     select ${endpointColumns(sql, sql`(select was.headers from was)`)} from e`
   return row
 }
@@ -207,20 +212,20 @@ function sealedHeaders(
   headers: WebhookEndpoint['headers'],
 ): string | null {
   if (Object.keys(headers).length === 0) return null
-  return vault.seal(JSON.stringify(headers), endpointPlace(tenant_id, id, 'headers'))
+  return vault.seal(JSON.stringify(headers), endpointSealingContext(tenant_id, id, 'headers'))
 }
 
-type Word = 'created' | 'updated' | 'disabled' | 'enabled' | 'deleted'
+type EndpointChange = 'created' | 'updated' | 'disabled' | 'enabled' | 'deleted'
 
 /** The events of the row `e`. */
-function told(sql: Sql | Tx, words: Word[]): Fragment {
-  const events = words.map((word) => `webhook_endpoint.${word}` satisfies EventType)
-  const ids = words.map(() => newId())
-  return announce(
+function endpointEventsOf(sql: Sql | Tx, changes: EndpointChange[]): Fragment {
+  const events = changes.map((change) => `webhook_endpoint.${change}` satisfies EventType)
+  const ids = changes.map(() => newId())
+  return insertEvents(
     sql,
     'webhook_endpoint',
     sql`
-      select e.*, told.event_id, told.event
-      from e cross join unnest(${ids}::uuid[], ${events}::text[]) as told(event_id, event)`,
+      select e.*, announced.event_id, announced.event
+      from e cross join unnest(${ids}::uuid[], ${events}::text[]) as announced(event_id, event)`,
   )
 }

@@ -2,14 +2,14 @@
 import type { Sql } from '#core/db.ts'
 
 /** The figures are of seven days. */
-const KEPT_DAYS = 8
+const RETENTION_DAYS = 8
 
 /** Deletes at most `limit` old counts, and returns how many it deleted. */
-export async function forgetOldStats(sql: Sql, limit: number): Promise<number> {
+export async function deleteOldStats(sql: Sql, limit: number): Promise<number> {
   const rows = await sql`
     delete from webhook_stats s using (
       select tenant_id, endpoint_id, hour, bucket, shard from webhook_stats
-      where hour < now() - ${KEPT_DAYS} * interval '1 day' order by hour limit ${limit}
+      where hour < now() - ${RETENTION_DAYS} * interval '1 day' order by hour limit ${limit}
     ) old
     where s.tenant_id = old.tenant_id and s.endpoint_id = old.endpoint_id and s.hour = old.hour
       and s.bucket = old.bucket and s.shard = old.shard`
@@ -17,7 +17,7 @@ export async function forgetOldStats(sql: Sql, limit: number): Promise<number> {
 }
 
 /** Deletes at most `limit` endpoints that were deleted over `days` days ago, and returns how many. */
-export async function forgetDeletedEndpoints(sql: Sql, days: number, limit: number): Promise<number> {
+export async function purgeDeletedEndpoints(sql: Sql, days: number, limit: number): Promise<number> {
   const rows = await sql`
     with gone as (
       delete from webhook_endpoints p using (
@@ -27,14 +27,14 @@ export async function forgetDeletedEndpoints(sql: Sql, days: number, limit: numb
       where p.tenant_id = old.tenant_id and p.id = old.id
       returning p.tenant_id, p.id
     ), line as (
-      delete from webhook_lines n using gone where n.tenant_id = gone.tenant_id and n.endpoint_id = gone.id
+      delete from webhook_backlogs n using gone where n.tenant_id = gone.tenant_id and n.endpoint_id = gone.id
     )
     select from gone`
   return rows.length
 }
 
 /** Deletes at most `limit` recoveries that were completed over `days` days ago, and returns how many. */
-export async function forgetOldRecoveries(sql: Sql, days: number, limit: number): Promise<number> {
+export async function deleteOldRecoveries(sql: Sql, days: number, limit: number): Promise<number> {
   const rows = await sql`
     delete from webhook_recoveries r using (
       select tenant_id, id from webhook_recoveries

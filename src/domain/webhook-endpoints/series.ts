@@ -16,7 +16,7 @@ export const endpointHourSchema = pointSchema.extend({
   p50_ms: z.int().nullable(),
   p95_ms: z.int().nullable(),
 })
-export const endpointLineSchema = z.object({ endpoint_id: z.uuid(), line: z.array(pointSchema) })
+export const endpointSeriesSchema = z.object({ endpoint_id: z.uuid(), line: z.array(pointSchema) })
 
 /** The hours of an endpoint, oldest first, also those in which nothing was sent. */
 export async function findEndpointHours(
@@ -45,11 +45,11 @@ export async function findEndpointHours(
 }
 
 /** The same of every endpoint of a tenant that something was sent to, in stretches of six hours and without how long it took. */
-export async function findEndpointLines(
+export async function findEndpointSeries(
   sql: Sql,
   tenant_id: string,
-): Promise<z.output<typeof endpointLineSchema>[]> {
-  return await sql<z.output<typeof endpointLineSchema>[]>`
+): Promise<z.output<typeof endpointSeriesSchema>[]> {
+  return await sql<z.output<typeof endpointSeriesSchema>[]>`
     select endpoint_id, jsonb_agg(
       jsonb_build_object('at', ends - interval '6 hours', 'delivered', delivered, 'failed', failed,
         'failed_attempts', failed_attempts) order by ends) as line
@@ -63,7 +63,7 @@ export async function findEndpointLines(
         and c.hour >= ends - interval '6 hours' and c.hour < ends
       where p.tenant_id = ${tenant_id} and p.deleted_at is null
       group by p.id, ends
-    ) stretch
+    ) period
     group by endpoint_id`
 }
 

@@ -1,16 +1,16 @@
 // Answers the API: the key, scripted faults, what the text asks for in double brackets, and the completion itself.
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { takeFault } from '../shared/faults.ts'
+import { nextFault } from '../shared/faults.ts'
 import { header, send, type Exchange } from '../shared/http.ts'
-import { answerBadly, type EmulatedAnswer } from '../shared/answer-badly.ts'
+import { respondWithFault, type EmulatedResponse } from '../shared/answer-badly.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
-import { answerTo, readAsked, type Asked } from './completion.ts'
-import { completionsMade, keepCompletion, type AiEmulator } from './emulator.ts'
-import { AiRefusal, tooManyRequests, REFUSING, serverFailed, aiKeyRefused } from './errors.ts'
+import { completionFor, readCompletionInput, type CompletionInput } from './completion.ts'
+import { completionCount, storeCompletion, type AiEmulator } from './emulator.ts'
+import { AiRefusal, tooManyRequests, AI_ERRORS, serverFailed, aiKeyRefused } from './errors.ts'
 
-const SLOW_MS = 3_000
-const MOST_REMEMBERED = 10_000
+const SLOW_DELAY_MS = 3_000
+const MAX_LIMITED = 10_000
 
 /** A request on its way to its answer. */
 type ModelRequest = {
@@ -43,24 +43,24 @@ export function answerAiApi(emulator: AiEmulator, exchange: Exchange): void {
   })
 }
 
-async function respond(emulator: AiEmulator, ask: ModelRequest): Promise<void> {
-  const { exchange, log } = ask
+async function respond(emulator: AiEmulator, model_request: ModelRequest): Promise<void> {
+  const { exchange, log } = model_request
   const { method, path, body } = exchange
-  let asked: Asked
+  let input: CompletionInput
   try {
     checkKey(emulator, exchange)
-    if (method !== 'POST' || !path.endsWith('/chat/completions')) throw REFUSING.unknownUrl(method, path)
-    asked = readAsked(body)
+    if (method !== 'POST' || !path.endsWith('/chat/completions')) throw AI_ERRORS.unknownUrl(method, path)
+    input = readCompletionInput(body)
   } catch (error) {
-    return reply(ask, refused(error))
+    return reply(model_request, refused(error))
   }
-  const fault = takeFault(emulator.faults, method, path, `${path}\n${body}`)
-  if (fault === null) return reply(ask, await complete(emulator, ask, asked))
+  const fault = nextFault(emulator.faults, method, path, `${path}\n${body}`)
+  if (fault === null) return reply(model_request, await complete(emulator, model_request, input))
   if (log) log.fault = fault.id
-  await answerBadly(emulator.faults, fault, {
+  await respondWithFault(emulator.faults, fault, {
     response: exchange.response,
-    perform: () => complete(emulator, ask, asked),
-    reply: (answer, retry_after_s) => reply(ask, answer, retry_after_s),
+    perform: () => complete(emulator, model_request, input),
+    reply: (answer, retry_after_s) => reply(model_request, answer, retry_after_s),
     refusals: REFUSALS,
   })
 }
@@ -71,30 +71,34 @@ function checkKey({ api_key }: AiEmulator, { request }: Exchange): void {
     throw aiKeyRefused()
 }
 
-async function complete(emulator: AiEmulator, ask: ModelRequest, asked: Asked): Promise<EmulatedAnswer> {
-  const { text } = asked
-  const { exchange, key } = ask
+async function complete(
+  emulator: AiEmulator,
+  model_request: ModelRequest,
+  input: CompletionInput,
+): Promise<EmulatedResponse> {
+  const { text } = input
+  const { exchange, key } = model_request
   if (text.includes('[[500]]')) return refused(serverFailed())
   if (text.includes('[[429]]') && isFirst(emulator, key ?? hashOf(exchange.body)))
     return refused(tooManyRequests())
-  if (text.includes('[[slow]]')) await sleep(SLOW_MS, undefined, { ref: false })
+  if (text.includes('[[slow]]')) await sleep(SLOW_DELAY_MS, undefined, { ref: false })
   // A model stops when nobody listens any more.
   if (exchange.response.destroyed) return { status: 0, body: '' }
-  const { output_tokens, content, refusal, finish_reason } = answerTo(asked)
-  const { model, input_tokens } = asked
+  const { output_tokens, content, refusal, finish_reason } = completionFor(input)
+  const { model, input_tokens } = input
   const id = `chatcmpl-${crypto.randomUUID().replaceAll('-', '')}`
   const completion = {
-    seq: completionsMade(emulator) + 1,
+    seq: completionCount(emulator) + 1,
     at: new Date().toISOString(),
     effect: 'completion' as const,
     id,
     model,
-    format: asked.format?.name ?? 'text',
+    format: input.format?.name ?? 'text',
     input_tokens,
     output_tokens,
     idempotency_key: key,
   }
-  keepCompletion(emulator, completion)
+  storeCompletion(emulator, completion)
   emulator.file?.append(completion)
   const answer = {
     id,
@@ -113,14 +117,14 @@ async function complete(emulator: AiEmulator, ask: ModelRequest, asked: Asked): 
 
 function isFirst({ limited }: AiEmulator, name: string): boolean {
   if (limited.has(name)) return false
-  if (limited.size >= MOST_REMEMBERED) limited.clear()
+  if (limited.size >= MAX_LIMITED) limited.clear()
   limited.add(name)
   return true
 }
 
 function reply(
   { exchange, request_id, log }: ModelRequest,
-  { status, body }: EmulatedAnswer,
+  { status, body }: EmulatedResponse,
   retry_after_s: number | null = null,
 ): void {
   const { response } = exchange
@@ -129,13 +133,13 @@ function reply(
     log.status = status
     if (status >= 400) log.refusal = (JSON.parse(body) as { error: { message: string } }).error.message
   }
-  const patience: Record<string, string> =
+  const retry_header: Record<string, string> =
     retry_after_s === null ? {} : { 'retry-after': String(retry_after_s) }
-  send(response, status, { 'x-request-id': request_id, ...patience }, body)
+  send(response, status, { 'x-request-id': request_id, ...retry_header }, body)
 }
 
-function refused(error: unknown): EmulatedAnswer {
-  const known = REFUSING.answerOf(error)
+function refused(error: unknown): EmulatedResponse {
+  const known = AI_ERRORS.answerOf(error)
   if (known === null) console.error(error)
   return known ?? refused(serverFailed())
 }

@@ -5,7 +5,7 @@ import { readRequest } from './request.ts'
 type Schema = Record<string, unknown>
 
 /** A request for a completion, as far as it matters here. */
-export type Asked = {
+export type CompletionInput = {
   model: string
   /** The last message of the user. */
   text: string
@@ -15,7 +15,7 @@ export type Asked = {
   input_tokens: number
 }
 
-export type Answered = {
+export type CompletionOutput = {
   content: string | null
   refusal: string | null
   finish_reason: 'stop' | 'length'
@@ -23,15 +23,15 @@ export type Answered = {
 }
 
 const CHARACTERS_PER_TOKEN = 4
-const REPEATED = 200
+const MAX_ECHO_LENGTH = 200
 /** References of a schema may lead in circles, and double with each step. */
-const MOST_LEVELS = 24
-const MOST_VALUES = 10_000
+const MAX_DEPTH = 24
+const MAX_VALUES = 10_000
 
 /** Refuses what OpenAI refuses, and what this emulator does not do. */
-export function readAsked(body: string): Asked {
-  const asked = readRequest(objectOf(body))
-  const { model, messages, response_format, stream, max_completion_tokens, max_tokens } = asked
+export function readCompletionInput(body: string): CompletionInput {
+  const input = readRequest(objectOf(body))
+  const { model, messages, response_format, stream, max_completion_tokens, max_tokens } = input
   if (stream === true) throw new AiRefusal(400, 'This emulator does not stream.', { param: 'stream' })
   const contents = messages.map(({ role, content }) => ({
     role,
@@ -50,7 +50,7 @@ export function readAsked(body: string): Asked {
 }
 
 /** A text made from the input, or what the schema needs; `[[refuse]]` and `[[garbage]]` in the text have their way. */
-export function answerTo({ text, format, max_tokens }: Asked): Answered {
+export function completionFor({ text, format, max_tokens }: CompletionInput): CompletionOutput {
   if (text.includes('[[refuse]]'))
     return { content: null, refusal: 'I cannot help with that.', finish_reason: 'stop', output_tokens: 6 }
   if (text.includes('[[garbage]]')) {
@@ -59,7 +59,7 @@ export function answerTo({ text, format, max_tokens }: Asked): Answered {
     return { content, refusal: null, finish_reason: 'stop', output_tokens: 6 }
   }
   const whole =
-    format === null ? `You said: ${text.slice(0, REPEATED)}` : JSON.stringify(madeFor(format, text))
+    format === null ? `You said: ${text.slice(0, MAX_ECHO_LENGTH)}` : JSON.stringify(jsonFor(format, text))
   const cut = max_tokens !== null && tokensOf(whole) > max_tokens
   const content = cut ? whole.slice(0, max_tokens * CHARACTERS_PER_TOKEN) : whole
   return { content, refusal: null, finish_reason: cut ? 'length' : 'stop', output_tokens: tokensOf(content) }
@@ -69,10 +69,10 @@ function tokensOf(text: string): number {
   return Math.ceil(text.length / CHARACTERS_PER_TOKEN)
 }
 
-function madeFor({ name, schema }: NonNullable<Asked['format']>, text: string): unknown {
+function jsonFor({ name, schema }: NonNullable<CompletionInput['format']>, text: string): unknown {
   const label = (schema['properties'] as { label?: Schema } | undefined)?.label
   if (name !== 'classify' || !Array.isArray(label?.['enum']))
-    return valueOf(schema, { schema, left: MOST_VALUES }, 0)
+    return valueOf(schema, { schema, left: MAX_VALUES }, 0)
   const labels = label['enum'].map(String)
   return { label: labels.find((each) => text.includes(each)) ?? labels[0] }
 }
@@ -82,7 +82,7 @@ type Root = { schema: Schema; left: number }
 
 /** A value by the defaults, enums and types of a schema. */
 function valueOf(given: unknown, root: Root, level: number): unknown {
-  if (typeof given !== 'object' || given === null || level > MOST_LEVELS || root.left-- <= 0) return null
+  if (typeof given !== 'object' || given === null || level > MAX_DEPTH || root.left-- <= 0) return null
   if ('default' in given) return given.default
   const schema = resolved(given as Schema, root.schema)
   if ('default' in schema) return schema['default']
@@ -134,7 +134,7 @@ function valueOfType(schema: Schema, root: Root, level: number): unknown {
 
 function resolved(schema: Schema, root: Schema): Schema {
   let found: unknown = schema
-  for (let steps = 0; steps < MOST_LEVELS; steps++) {
+  for (let steps = 0; steps < MAX_DEPTH; steps++) {
     const reference = (found as Schema)['$ref']
     if (typeof reference !== 'string') break
     found = reference

@@ -1,20 +1,20 @@
 // What only an emulator has: faults and its own record, under `/_emulator/`.
 import { answerControls, faultControls, textOf, type Control } from '../shared/controls.ts'
-import { faultButtons, pressing } from '../shared/fault-page.ts'
+import { faultButtons, buttonControl } from '../shared/fault-page.ts'
 import type { Exchange } from '../shared/http.ts'
-import { addAiFault, AI_PLACES, type AiEmulator } from './emulator.ts'
-import { REFUSING } from './errors.ts'
+import { addAiFault, AI_FAULT_TARGETS, type AiEmulator } from './emulator.ts'
+import { AI_ERRORS } from './errors.ts'
 
 const CONTROLS = new Map<string, Control<AiEmulator>>([
-  ...faultControls(addAiFault, REFUSING),
+  ...faultControls(addAiFault, AI_ERRORS),
   ['GET effects', showEffects],
-  ['POST page/:id', pressing(faultButtons(addAiFault, AI_PLACES), REFUSING)],
+  ['POST page/:id', buttonControl(faultButtons(addAiFault, AI_FAULT_TARGETS), AI_ERRORS)],
 ])
 
 /** Answers everything under `/_emulator/`. */
 export async function answerAiControl(emulator: AiEmulator, exchange: Exchange): Promise<void> {
   const parseForm = (text: string) => Object.fromEntries(new URLSearchParams(text))
-  await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, refusing: REFUSING })
+  await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, errors: AI_ERRORS })
 }
 
 async function showEffects(

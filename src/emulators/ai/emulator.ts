@@ -2,7 +2,7 @@
 import type { AppendFile } from '../shared/append-file.ts'
 import { scriptFault, type Fault, type Faults } from '../shared/faults.ts'
 import type { RequestLog } from '../shared/requests.ts'
-import { REFUSING } from './errors.ts'
+import { AI_ERRORS } from './errors.ts'
 
 /** A completion that was made; neither what was asked nor what was answered is in it. */
 export type Completion = {
@@ -35,21 +35,21 @@ export type AiEmulator = {
 }
 
 /** Of older completions only the file knows, as of older requests nobody does. */
-const MOST_COMPLETIONS = 1_000
+const MAX_COMPLETIONS = 1_000
 
-export function keepCompletion({ completions }: Pick<AiEmulator, 'completions'>, line: Completion): void {
+export function storeCompletion({ completions }: Pick<AiEmulator, 'completions'>, line: Completion): void {
   completions.push(line)
-  if (completions.length > MOST_COMPLETIONS) completions.shift()
+  if (completions.length > MAX_COMPLETIONS) completions.shift()
 }
 
 /** How many completions were made. */
-export function completionsMade({ completions }: Pick<AiEmulator, 'completions'>): number {
+export function completionCount({ completions }: Pick<AiEmulator, 'completions'>): number {
   return completions.at(-1)?.seq ?? 0
 }
 
 /** What a fault of the page meets, in words. */
-export const AI_PLACES: Record<string, object> = { 'any request': {} }
+export const AI_FAULT_TARGETS: Record<string, object> = { 'any request': {} }
 
 export function addAiFault(faults: Faults, script: unknown): Fault {
-  return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: REFUSING.parameter })
+  return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: AI_ERRORS.parameter })
 }

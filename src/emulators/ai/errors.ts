@@ -1,5 +1,5 @@
 // How the AI emulator refuses: a status and an `error` object, as OpenAI does.
-import type { Refusing } from '../shared/controls.ts'
+import type { EmulatorErrors } from '../shared/controls.ts'
 
 type Details = { type?: string; param?: string | null; code?: string | null }
 
@@ -21,7 +21,7 @@ export class AiRefusal extends Error {
   }
 }
 
-export const REFUSING: Refusing = {
+export const AI_ERRORS: EmulatorErrors = {
   parameter: (message, param) => new AiRefusal(400, message, { param }),
   unknownUrl: (method, path) => new AiRefusal(404, `Unknown URL: ${method} ${path}`),
   of: (status, message) => new AiRefusal(status, message),

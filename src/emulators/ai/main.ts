@@ -2,16 +2,16 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { runUntilStopped, type Started } from '#core/run.ts'
+import { runUntilStopped, type StartedProcess } from '#core/run.ts'
 import { portError } from '#core/startup.ts'
 import { isSupervised } from '#core/supervised.ts'
 import { openAppendFile } from '../shared/append-file.ts'
-import { noFaults } from '../shared/faults.ts'
+import { emptyFaults } from '../shared/faults.ts'
 import { emptyRequestLog } from '../shared/requests.ts'
 import { startServer } from '../shared/server.ts'
 import { answerAiApi } from './api.ts'
 import { answerAiControl } from './control.ts'
-import { keepCompletion, type AiEmulator, type Completion } from './emulator.ts'
+import { storeCompletion, type AiEmulator, type Completion } from './emulator.ts'
 import { AiRefusal } from './errors.ts'
 import { aiPage } from './page.ts'
 
@@ -37,7 +37,7 @@ export async function startAiEmulator(
   const emulator: AiEmulator = {
     url: '',
     api_key: options.api_key ?? null,
-    faults: noFaults(),
+    faults: emptyFaults(),
     requests: emptyRequestLog(options.record_requests ?? true),
     completions: [],
     file: null,
@@ -46,7 +46,7 @@ export async function startAiEmulator(
   if (options.data_dir) {
     await mkdir(options.data_dir, { recursive: true, mode: 0o700 })
     emulator.file = await openAppendFile(join(options.data_dir, 'ai-effects.jsonl'), (line) =>
-      keepCompletion(emulator, line as Completion),
+      storeCompletion(emulator, line as Completion),
     )
   }
   const server = await startServer(
@@ -71,7 +71,7 @@ export async function startAiEmulator(
   }
 }
 
-async function main(): Promise<Started> {
+async function main(): Promise<StartedProcess> {
   const { values } = parseArgs({
     options: {
       host: { type: 'string', default: HOST },

@@ -1,8 +1,8 @@
 // What a person sees of the AI emulator: completions, requests, refusals and faults.
-import { answered, counted, faultSection, refusalRow, REFUSED_HEADS } from '../shared/fault-page.ts'
+import { answered, pluralize, faultSection, refusalRow, REFUSAL_COLUMNS } from '../shared/fault-page.ts'
 import { document, escape, section } from '../shared/html.ts'
 import { latestRequests } from '../shared/requests.ts'
-import { AI_PLACES, completionsMade, type AiEmulator } from './emulator.ts'
+import { AI_FAULT_TARGETS, completionCount, type AiEmulator } from './emulator.ts'
 
 const SHOWN = 25
 const REFRESH_S = 5
@@ -15,7 +15,7 @@ export function aiPage(emulator: AiEmulator, query: string): string {
   const refused = latestRequests(requests, SHOWN, ({ refusal, fault }) => refusal !== null || fault !== null)
   const triggers = TRIGGERS.map((each) => `<code>[[${each}]]</code>`).join(', ')
   const body = [
-    `<p>No model, but a stand-in for a server of models at <code>${escape(url)}/v1</code>: what it answers is made from the request. ${counted(completionsMade(emulator), 'completion')}, ${counted(requests.total, 'request')}.</p>`,
+    `<p>No model, but a stand-in for a server of models at <code>${escape(url)}/v1</code>: what it answers is made from the request. ${pluralize(completionCount(emulator), 'completion')}, ${pluralize(requests.total, 'request')}.</p>`,
     `<p>${triggers} in a prompt or text make it fail that way.</p>`,
     `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
     section(
@@ -33,8 +33,8 @@ export function aiPage(emulator: AiEmulator, query: string): string {
           idempotency_key ?? '',
         ]),
     ),
-    faultSection(faults, Object.keys(AI_PLACES)),
-    section('Refusals and faults met', REFUSED_HEADS, refused.map(refusalRow)),
+    faultSection(faults, Object.keys(AI_FAULT_TARGETS)),
+    section('Refusals and faults met', REFUSAL_COLUMNS, refused.map(refusalRow)),
     section(
       'Requests',
       ['at', 'request', 'answer', 'idempotency key', 'request id'],

@@ -4,23 +4,23 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { countHit, hold, type Fault, type Faults } from './faults.ts'
 import { send, sendHalf } from './http.ts'
 
-export type EmulatedAnswer = { status: number; body: string }
+export type EmulatedResponse = { status: number; body: string }
 
-type Behaviour = {
+type FaultHandling = {
   response: ServerResponse
   /** Does what was asked for. */
-  perform: () => Promise<EmulatedAnswer>
-  reply: (answer: EmulatedAnswer, retry_after_s: number | null) => void
+  perform: () => Promise<EmulatedResponse>
+  reply: (answer: EmulatedResponse, retry_after_s: number | null) => void
   /** How it refuses; an action that is not here does nothing but what was asked for. */
-  refusals: { error_500: () => EmulatedAnswer } & {
-    [Action in NonNullable<Fault['action']>]?: () => EmulatedAnswer
+  refusals: { error_500: () => EmulatedResponse } & {
+    [Action in NonNullable<Fault['action']>]?: () => EmulatedResponse
   }
 }
 
-export async function answerBadly(
+export async function respondWithFault(
   faults: Faults,
   fault: Fault,
-  { response, perform, reply, refusals }: Behaviour,
+  { response, perform, reply, refusals }: FaultHandling,
 ): Promise<void> {
   if (fault.action === null) countHit(faults, fault)
   if (fault.delay_ms > 0) await sleep(fault.delay_ms, undefined, { ref: false })

@@ -1,6 +1,6 @@
 // A JSONL file that only grows, written in batches. Work goes on while its disk is full.
 import { open, type FileHandle } from 'node:fs/promises'
-import { tellPeople } from '#core/run.ts'
+import { printStatus } from '#core/run.ts'
 
 export type AppendFile = {
   append(value: unknown): void
@@ -9,12 +9,12 @@ export type AppendFile = {
   close(): Promise<void>
 }
 
-const BATCH_MS = 5
+const BATCH_DELAY_MS = 5
 /**
  * A full disk is tried again so often, with the lines that wait for it: without one of them, none after it can be read.
  */
-const AGAIN_MS = 1_000
-const MOST_CHARACTERS = 64 * 1024 * 1024
+const RETRY_DELAY_MS = 1_000
+const MAX_BUFFERED_CHARACTERS = 64 * 1024 * 1024
 const NEWLINE = 10
 
 /**
@@ -27,8 +27,8 @@ export async function openAppendFile(path: string, read: (value: unknown) => voi
   let characters = 0
   let size = await readLines(handle, read)
   let is_torn = false
-  let is_told = false
-  let is_over = false
+  let has_warned = false
+  let is_stopped = false
   let written: Promise<void> = Promise.resolve()
   let timer: NodeJS.Timeout | null = null
 
@@ -52,29 +52,29 @@ export async function openAppendFile(path: string, read: (value: unknown) => voi
       is_torn = false
       size += bytes.length
       for (const line of batch) characters -= line.length
-      if (is_told) tellPeople(`${path} is written again.`)
-      is_told = false
+      if (has_warned) printStatus(`${path} is written again.`)
+      has_warned = false
     } catch (error) {
       waiting = [...batch, ...waiting]
-      timer ??= setTimeout(() => void flush(), AGAIN_MS)
-      if (!is_told)
-        tellPeople(`${path} cannot be written (${String(error)}); it is tried again every second.`)
-      is_told = true
+      timer ??= setTimeout(() => void flush(), RETRY_DELAY_MS)
+      if (!has_warned)
+        printStatus(`${path} cannot be written (${String(error)}); it is tried again every second.`)
+      has_warned = true
     }
   }
 
   return {
     append(value) {
-      if (is_over) return
+      if (is_stopped) return
       const line = JSON.stringify(value)
-      if (characters + line.length > MOST_CHARACTERS) {
-        is_over = true
-        tellPeople(`${path} could not be written for too long: what happens from now on is not in it.`)
+      if (characters + line.length > MAX_BUFFERED_CHARACTERS) {
+        is_stopped = true
+        printStatus(`${path} could not be written for too long: what happens from now on is not in it.`)
         return
       }
       waiting.push(line)
       characters += line.length
-      timer ??= setTimeout(() => void flush(), BATCH_MS)
+      timer ??= setTimeout(() => void flush(), BATCH_DELAY_MS)
     },
     flush,
     async close() {
@@ -88,14 +88,14 @@ export async function openAppendFile(path: string, read: (value: unknown) => voi
 /** Reads each complete line, truncates the file after the last one and returns its length. */
 async function readLines(handle: FileHandle, read: (value: unknown) => void): Promise<number> {
   let rest: Buffer = Buffer.alloc(0)
-  let whole = 0
+  let complete_bytes = 0
   for await (const chunk of handle.createReadStream({ start: 0, autoClose: false, highWaterMark: 1 << 20 })) {
     const bytes = Buffer.concat([rest, chunk as Buffer])
     const end = bytes.lastIndexOf(NEWLINE) + 1
     for (const line of bytes.toString('utf8', 0, end).split('\n')) if (line !== '') read(JSON.parse(line))
     rest = bytes.subarray(end)
-    whole += end
+    complete_bytes += end
   }
-  if (rest.length > 0) await handle.truncate(whole)
-  return whole
+  if (rest.length > 0) await handle.truncate(complete_bytes)
+  return complete_bytes
 }

@@ -8,6 +8,6 @@ export type Call = {
 }
 
 /** Somebody in the dashboard, the buyer, and a bank. */
-export const DASHBOARD: Call = { source: 'dashboard', request_id: null, idempotency_key: null }
-export const BROWSER: Call = { source: 'browser', request_id: null, idempotency_key: null }
-export const BANK: Call = { source: 'bank', request_id: null, idempotency_key: null }
+export const DASHBOARD_CALL: Call = { source: 'dashboard', request_id: null, idempotency_key: null }
+export const BROWSER_CALL: Call = { source: 'browser', request_id: null, idempotency_key: null }
+export const BANK_CALL: Call = { source: 'bank', request_id: null, idempotency_key: null }

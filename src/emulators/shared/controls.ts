@@ -25,7 +25,7 @@ export type Control<Emulator, Query = Record<string, unknown>> = (
 ) => unknown
 
 /** How an emulator refuses, in the words of its provider. */
-export type Refusing = {
+export type EmulatorErrors = {
   parameter: (message: string, param: string) => Error
   unknownUrl: (method: string, path: string) => Error
   of: (status: number, message: string) => Error
@@ -36,7 +36,7 @@ export type Refusing = {
 /** By method and path: faults, what they hold, how often they happened, and the requests. */
 export function faultControls(
   addFault: (faults: Faults, script: unknown) => Fault,
-  refusing: Refusing,
+  errors: EmulatorErrors,
 ): [string, Control<Controlled>][] {
   return [
     ['GET healthz', () => ({ status: 'ok' })],
@@ -51,8 +51,8 @@ export function faultControls(
       'POST release',
       ({ faults }, _id, body) => ({ released: release(faults, textOf(body, 'fault') ?? null) }),
     ],
-    ['GET wait', ({ faults }, _id, _body, query) => wait(faults, query, refusing)],
-    ['GET requests', ({ requests }, _id, _body, query) => showRequests(requests, query, refusing)],
+    ['GET wait', ({ faults }, _id, _body, query) => wait(faults, query, errors)],
+    ['GET requests', ({ requests }, _id, _body, query) => showRequests(requests, query, errors)],
   ]
 }
 
@@ -63,28 +63,28 @@ export async function answerControls<Emulator, Query>(
   {
     controls,
     parseForm,
-    refusing,
+    errors,
   }: {
     controls: Map<string, Control<Emulator, Query>>
     parseForm: (text: string) => Query & Record<string, unknown>
-    refusing: Refusing
+    errors: EmulatorErrors
   },
 ): Promise<void> {
   const { method, path, query, body, request, response } = exchange
   try {
-    const [noun, id = '', action] = path.slice('/_emulator/'.length).split('/')
+    const [resource, id = '', action] = path.slice('/_emulator/'.length).split('/')
     const control = controls.get(
-      `${method} ${noun}${id === '' ? '' : '/:id'}${action === undefined ? '' : `/${action}`}`,
+      `${method} ${resource}${id === '' ? '' : '/:id'}${action === undefined ? '' : `/${action}`}`,
     )
-    if (!control) throw refusing.unknownUrl(method, path)
+    if (!control) throw errors.unknownUrl(method, path)
     const isForm = header(request, 'content-type')?.startsWith('application/x-www-form-urlencoded')
-    const given = isForm ? parseForm(body) : jsonBody(body, refusing)
+    const given = isForm ? parseForm(body) : jsonBody(body, errors)
     const answer = await control(emulator, id, given, parseForm(query), exchange)
     if (!response.headersSent) send(response, 200, {}, JSON.stringify(answer))
   } catch (error) {
-    const known = refusing.answerOf(error)
+    const known = errors.answerOf(error)
     if (known === null) console.error(error)
-    const { status, body: text } = known ?? refusing.answerOf(refusing.of(500, String(error)))!
+    const { status, body: text } = known ?? errors.answerOf(errors.of(500, String(error)))!
     send(response, status, {}, text)
   }
 }
@@ -95,19 +95,23 @@ export function textOf(given: Record<string, unknown>, name: string): string | u
   return typeof value === 'string' ? value : undefined
 }
 
-async function wait(faults: Faults, query: Record<string, unknown>, refusing: Refusing): Promise<unknown> {
+async function wait(
+  faults: Faults,
+  query: Record<string, unknown>,
+  errors: EmulatorErrors,
+): Promise<unknown> {
   const fault = textOf(query, 'fault') ?? null
   const { hits = 1, timeout_ms = WAIT_MS } = query
   if (await waitForHits(faults, fault, Number(hits), Number(timeout_ms)))
     return { hits: hitsOf(faults, fault) }
-  throw refusing.of(408, `Only ${hitsOf(faults, fault)} hits by now.`)
+  throw errors.of(408, `Only ${hitsOf(faults, fault)} hits by now.`)
 }
 
-function showRequests(requests: RequestLog, query: Record<string, unknown>, refusing: Refusing): unknown {
+function showRequests(requests: RequestLog, query: Record<string, unknown>, errors: EmulatorErrors): unknown {
   const { path, since_ms } = query
   const data = findRequests(requests, {
     method: textOf(query, 'method'),
-    path: patternOf(path, 'path', refusing.parameter),
+    path: patternOf(path, 'path', errors.parameter),
     idempotency_key: textOf(query, 'idempotency_key'),
     since_ms: since_ms === undefined ? undefined : Number(since_ms),
   })
@@ -121,7 +125,7 @@ function showRequests(requests: RequestLog, query: Record<string, unknown>, refu
 }
 
 /** Of a control request: a JSON object, or nothing. */
-function jsonBody(body: string, refusing: Refusing): Record<string, unknown> {
+function jsonBody(body: string, errors: EmulatorErrors): Record<string, unknown> {
   if (body.trim() === '') return {}
   let value: unknown
   try {
@@ -131,5 +135,5 @@ function jsonBody(body: string, refusing: Refusing): Record<string, unknown> {
   }
   if (typeof value === 'object' && value !== null && !Array.isArray(value))
     return value as Record<string, unknown>
-  throw refusing.of(400, 'The body must be a JSON object.')
+  throw errors.of(400, 'The body must be a JSON object.')
 }

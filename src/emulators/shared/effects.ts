@@ -3,7 +3,7 @@ import type { AppendFile } from './append-file.ts'
 import type { Call } from './call.ts'
 
 /** What moved money, by the name of Stripe's object; each line says the ids that it concerns. */
-const SUBJECTS = [
+const RESOURCES = [
   'payment_intent',
   'refund',
   'dispute',
@@ -12,7 +12,7 @@ const SUBJECTS = [
   'transfer_reversal',
   'topup',
 ] as const
-type Subjects = { [Subject in (typeof SUBJECTS)[number]]?: string }
+type Subjects = { [Resource in (typeof RESOURCES)[number]]?: string }
 
 export type Effect = Subjects & {
   /** From 1, without gaps. */
@@ -77,7 +77,7 @@ export type EffectFilter = Subjects & {
 }
 
 /** What a filter may ask for, next to metadata and numbers. */
-export const EFFECT_FILTERS = ['effect', 'source', 'idempotency_key', ...SUBJECTS] as const
+export const EFFECT_FILTERS = ['effect', 'source', 'idempotency_key', ...RESOURCES] as const
 
 /** Oldest first; what it shows is in the file. */
 export async function findEffects(effects: Effects, filter: EffectFilter): Promise<Effect[]> {

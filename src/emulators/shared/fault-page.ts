@@ -1,5 +1,5 @@
 // What every page has of faults and requests, and its buttons.
-import { textOf, type Control, type Refusing } from './controls.ts'
+import { textOf, type Control, type EmulatorErrors } from './controls.ts'
 import { FAULT_NAMES, release, removeFaults, type Fault, type Faults } from './faults.ts'
 import { button, cell, choice, document, escape, section, sendPage, type Cell } from './html.ts'
 import { send } from './http.ts'
@@ -22,7 +22,7 @@ function faultRow({ id, hits, held, left, script }: Fault): Cell[] {
   return [id, cell(buttons.join(' ')), JSON.stringify(script), String(hits), still, String(held.length)]
 }
 
-export const REFUSED_HEADS = ['at', 'request', 'answer', 'why', 'fault', 'request id']
+export const REFUSAL_COLUMNS = ['at', 'request', 'answer', 'why', 'fault', 'request id']
 
 export function refusalRow({ at, method, path, status, refusal, fault, request_id }: LoggedRequest): Cell[] {
   return [at, `${method} ${path}`, answered(status), refusal ?? '', fault ?? '', request_id]
@@ -32,8 +32,8 @@ export function answered(status: number): string {
   return status === 0 ? 'none' : String(status)
 }
 
-export function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`
+export function pluralize(count: number, resource: string): string {
+  return `${count} ${resource}${count === 1 ? '' : 's'}`
 }
 
 /** Why a button did nothing. */
@@ -68,21 +68,21 @@ export function faultButtons(
 }
 
 /** The control behind the buttons of a page, by their names: each does its work and shows the page again. */
-export function pressing<Emulator>(
+export function buttonControl<Emulator>(
   buttons: Record<
     string,
     (emulator: Emulator, fields: ButtonFields, body: Record<string, unknown>) => unknown
   >,
-  refusing: Refusing,
+  errors: EmulatorErrors,
 ): Control<Emulator> {
   return async (emulator, name, body, _query, { response }) => {
     try {
       const press = Object.hasOwn(buttons, name) ? buttons[name] : undefined
-      if (press === undefined) throw refusing.of(400, `There is no button "${name}".`)
+      if (press === undefined) throw errors.of(400, `There is no button "${name}".`)
       await press(emulator, buttonFields(body), body)
       send(response, 303, { location: '/' }, '')
     } catch (error) {
-      const known = refusing.answerOf(error)
+      const known = errors.answerOf(error)
       if (known === null) throw error
       sendPage(response, known.status, problemPage(error instanceof Error ? error.message : ''))
     }

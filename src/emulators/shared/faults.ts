@@ -29,9 +29,9 @@ const ALWAYS_BEFORE = new Set<string>([
   'refuse_400',
 ])
 
-const MOST_FAULTS = 10_000
+const MAX_FAULTS = 10_000
 
-type Name = keyof typeof ACTIONS
+type FaultName = keyof typeof ACTIONS
 
 /** What can be scripted by its name. */
 export const FAULT_NAMES = ['delay_ms', ...Object.keys(ACTIONS)]
@@ -44,7 +44,7 @@ export type Fault = {
   probability: number
   delay_ms: number
   /** `hold`, `drop`, ...; null: only the delay. */
-  action: (typeof ACTIONS)[Name]['action'] | null
+  action: (typeof ACTIONS)[FaultName]['action'] | null
   when: 'before' | 'after'
   /** Of a 429; null: no header. */
   retry_after_s: number | null
@@ -64,7 +64,7 @@ export type Fault = {
 
 export type Faults = { list: Fault[]; waiting: { id: string | null; hits: number; wake: () => void }[] }
 
-export function noFaults(): Faults {
+export function emptyFaults(): Faults {
   return { list: [], waiting: [] }
 }
 
@@ -93,7 +93,7 @@ export function scriptFault(faults: Faults, script: unknown, { id, refuse }: Scr
     throw refuse(`Unknown fault: ${name}. Known: ${FAULT_NAMES.join(', ')}`, 'fault')
   if (name === null && !(typeof delay_ms === 'number' && delay_ms > 0))
     throw refuse('A fault says what goes wrong.', 'fault')
-  const known = name === null ? null : ACTIONS[name]
+  const scripted = name === null ? null : ACTIONS[name]
   const added: Fault = {
     id,
     match: {
@@ -105,11 +105,11 @@ export function scriptFault(faults: Faults, script: unknown, { id, refuse }: Scr
     left: typeof times === 'number' ? times : probability === undefined ? 1 : Infinity,
     probability: typeof probability === 'number' ? probability : 1,
     delay_ms: typeof delay_ms === 'number' ? delay_ms : 0,
-    action: known?.action ?? null,
+    action: scripted?.action ?? null,
     when:
       name !== null && !ALWAYS_BEFORE.has(name) && (value === 'before' || value === 'after')
         ? value
-        : (known?.when ?? 'before'),
+        : (scripted?.when ?? 'before'),
     retry_after_s: typeof retry_after_s === 'number' ? retry_after_s : null,
     code: typeof code === 'string' ? code : null,
     status: typeof status === 'string' ? status : null,
@@ -119,14 +119,14 @@ export function scriptFault(faults: Faults, script: unknown, { id, refuse }: Scr
     held: [],
     script,
   }
-  if (faults.list.length >= MOST_FAULTS)
-    throw refuse(`There are ${MOST_FAULTS} faults already: delete some.`, 'fault')
+  if (faults.list.length >= MAX_FAULTS)
+    throw refuse(`There are ${MAX_FAULTS} faults already: delete some.`, 'fault')
   faults.list.push(added)
   return added
 }
 
 /** The first fault that wants this request, counted as used. `text` is path and body. */
-export function takeFault(faults: Faults, method: string, path: string, text: string): Fault | null {
+export function nextFault(faults: Faults, method: string, path: string, text: string): Fault | null {
   for (const fault of faults.list) {
     const { match } = fault
     if (match.method !== null && match.method !== method) continue
@@ -184,7 +184,7 @@ export function release(faults: Faults, id: string | null): number {
   const held = faults.list
     .filter((each) => id === null || each.id === id)
     .flatMap((each) => each.held.splice(0))
-  for (const goOn of held) goOn()
+  for (const resume of held) resume()
   return held.length
 }
 
@@ -199,7 +199,7 @@ export function describeFault(fault: Fault): Record<string, unknown> {
   return { id, seen, hits, held: held.length, left: Number.isFinite(left) ? left : null, script }
 }
 
-function isName(name: string): name is Name {
+function isName(name: string): name is FaultName {
   return Object.hasOwn(ACTIONS, name)
 }
 

@@ -7,7 +7,7 @@ import { header } from './http.ts'
  * Why a request for a page or a control is refused, or null. Another site can make a browser post here and, with a host name that
  * points here, also read the answers. So the host must be an address or localhost, and a post must come from our own page.
  */
-export function refusalOf(request: IncomingMessage, host: string): string | null {
+export function accessProblemOf(request: IncomingMessage, host: string): string | null {
   const authority = header(request, 'host') ?? ''
   const name = authority
     .replace(/:\d+$/, '')

@@ -11,7 +11,7 @@ export type Exchange = {
   body: string
 }
 
-const LONGEST_BODY_BYTES = 1024 * 1024
+const MAX_BODY_BYTES = 1024 * 1024
 
 /** Reads the body and calls `then` at once, without a turn of the event loop where there is none. */
 export function readExchange(
@@ -28,11 +28,11 @@ export function readExchange(
   let size = 0
   request.on('data', (chunk: Buffer) => {
     size += chunk.length
-    if (size <= LONGEST_BODY_BYTES) chunks.push(chunk)
+    if (size <= MAX_BODY_BYTES) chunks.push(chunk)
     else chunks = []
   })
   request.on('end', () => {
-    if (size > LONGEST_BODY_BYTES)
+    if (size > MAX_BODY_BYTES)
       return send(
         response,
         413,

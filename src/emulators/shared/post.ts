@@ -2,7 +2,7 @@
 import { Agent, request as httpRequest } from 'node:http'
 import { Agent as SecureAgent, request as httpsRequest } from 'node:https'
 
-const MOST_READ = 10_000
+const MAX_READ_LENGTH = 10_000
 
 /** `status` 0: no answer. */
 export type Posted = { status: number; body: string }
@@ -34,7 +34,7 @@ export function createPoster({ sockets, deadline_ms }: { sockets: number; deadli
           (response) => {
             let text = ''
             response.setEncoding('utf8')
-            response.on('data', (part: string) => (text = (text + part).slice(0, MOST_READ)))
+            response.on('data', (part: string) => (text = (text + part).slice(0, MAX_READ_LENGTH)))
             response.on('end', () => resolve({ status: response.statusCode ?? 0, body: text }))
             response.on('error', () => resolve(NO_ANSWER))
             response.on('close', () => resolve(NO_ANSWER))

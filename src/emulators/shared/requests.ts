@@ -30,8 +30,8 @@ export type RequestLog = {
 
 const RING_SIZE = 20_000
 /** Beyond them, requests that nobody made before are counted together. */
-const MOST_NAMES = 1_000
-const OTHERS = 'others'
+const MAX_COUNTED_PATHS = 1_000
+const OTHER_PATHS = 'others'
 /** The ids of objects at the providers: `pi_...`, `SM...`. */
 const ID = /\/(?:[a-z]+_[0-9A-Za-z]{16,}|[A-Z]{2}[0-9a-f]{32})/g
 
@@ -57,7 +57,7 @@ export function logRequest(
     fault: null,
   }
   const path = `${arrived.method} ${arrived.path.replaceAll(ID, '/:id')}`
-  const name = log.counts.has(path) || log.counts.size < MOST_NAMES ? path : OTHERS
+  const name = log.counts.has(path) || log.counts.size < MAX_COUNTED_PATHS ? path : OTHER_PATHS
   log.counts.set(name, (log.counts.get(name) ?? 0) + 1)
   log.ring[log.next] = entry
   log.next = (log.next + 1) % RING_SIZE

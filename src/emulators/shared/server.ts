@@ -1,15 +1,15 @@
 // The server of an emulator: its pages and controls for programs and people on this machine, the rest is its API.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { refusalOf } from './guard.ts'
+import { accessProblemOf } from './guard.ts'
 import { sendPage } from './html.ts'
 import { readExchange, send, type Exchange } from './http.ts'
 
 /** Longer than any client keeps an idle connection; otherwise it could be closed while a request is on its way. */
 const KEEP_ALIVE_MS = 120_000
-const MOST_CONNECTIONS = 10_000
+const MAX_CONNECTIONS = 10_000
 
-type Answers = {
+type ServerHandlers = {
   api: (exchange: Exchange) => void
   /** Under `/_emulator/`. */
   control: (exchange: Exchange) => Promise<void>
@@ -21,13 +21,13 @@ type Answers = {
 /** Resolves when it listens. `close` cuts open connections. */
 export async function startServer(
   { host, port }: { host: string; port: number },
-  answers: Answers,
+  handlers: ServerHandlers,
 ): Promise<{ url: string; port: number; close(): Promise<void> }> {
   const server = createServer((request, response) =>
-    readExchange(request, response, (exchange) => answer(host, answers, exchange)),
+    readExchange(request, response, (exchange) => dispatch(host, handlers, exchange)),
   )
   server.keepAliveTimeout = KEEP_ALIVE_MS
-  server.maxConnections = MOST_CONNECTIONS
+  server.maxConnections = MAX_CONNECTIONS
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(port, host, resolve)
@@ -44,13 +44,13 @@ export async function startServer(
   }
 }
 
-function answer(host: string, { api, control, page, errorBody }: Answers, exchange: Exchange): void {
+function dispatch(host: string, { api, control, page, errorBody }: ServerHandlers, exchange: Exchange): void {
   const { method, path, query, request, response } = exchange
   // Browsers ask for it by themselves, without a key.
   if (path === '/favicon.ico') return send(response, 204, {}, '')
   const is_page = path === '/' && method === 'GET'
   if (!is_page && !path.startsWith('/_emulator/')) return api(exchange)
-  const message = refusalOf(request, host)
+  const message = accessProblemOf(request, host)
   if (message !== null) send(response, 403, {}, errorBody(message))
   else if (is_page) sendPage(response, 200, page(query))
   else void control(exchange)

@@ -7,19 +7,19 @@ import {
   addSmtpFault,
   latestMessages,
   readMessage,
-  SMTP_PLACES,
+  SMTP_FAULT_TARGETS,
   type InboxMessage,
   type SmtpEmulator,
 } from './emulator.ts'
-import { InboxRefusal, INBOX_REFUSING } from './errors.ts'
+import { InboxRefusal, INBOX_ERRORS } from './errors.ts'
 
 const BUTTONS: Record<string, (emulator: SmtpEmulator, fields: ButtonFields) => unknown> = {
-  ...faultButtons(addSmtpFault, SMTP_PLACES),
+  ...faultButtons(addSmtpFault, SMTP_FAULT_TARGETS),
   empty: emptyInbox,
 }
 
 const CONTROLS = new Map<string, Control<SmtpEmulator>>([
-  ...faultControls(addSmtpFault, INBOX_REFUSING),
+  ...faultControls(addSmtpFault, INBOX_ERRORS),
   ['GET effects', showEffects],
   ['GET messages', showMessages],
   ['DELETE messages', (emulator) => (emptyInbox(emulator), [])],
@@ -29,7 +29,7 @@ const CONTROLS = new Map<string, Control<SmtpEmulator>>([
 /** Answers everything under `/_emulator/`. */
 export async function answerInboxControl(emulator: SmtpEmulator, exchange: Exchange): Promise<void> {
   const parseForm = (text: string) => Object.fromEntries(new URLSearchParams(text))
-  await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, refusing: INBOX_REFUSING })
+  await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, errors: INBOX_ERRORS })
 }
 
 function showMessages(

@@ -2,7 +2,7 @@
 import type { AppendFile } from '../shared/append-file.ts'
 import { scriptFault, type Fault, type Faults } from '../shared/faults.ts'
 import type { RequestLog } from '../shared/requests.ts'
-import { INBOX_REFUSING } from './errors.ts'
+import { INBOX_ERRORS } from './errors.ts'
 import { readEmail, readHeaders, type ReadEmail } from './mime.ts'
 
 /** An email that was taken. */
@@ -52,37 +52,42 @@ export type SmtpEmulator = {
   file: AppendFile | null
 }
 
-const MOST_MESSAGES = 5_000
-const MOST_BYTES = 256 * 1024 * 1024
+const MAX_MESSAGES = 5_000
+const MAX_STORED_BYTES = 256 * 1024 * 1024
 /** Of older ones only the file knows. */
-const MOST_EFFECTS = 100_000
-const OURS = 'x-sluice-'
+const MAX_EFFECTS = 100_000
+const OWN_HEADER_PREFIX = 'x-sluice-'
 
 /** Where a conversation can be disturbed. `DOT`: the whole text is there, and its answer is due. */
 export const PHASES = ['GREETING', 'EHLO', 'AUTH', 'MAIL', 'RCPT', 'DATA', 'BODY', 'DOT'] as const
 export type Phase = (typeof PHASES)[number]
 
 /** What a fault of the page meets, in words. */
-export const SMTP_PLACES: Record<string, object> = Object.fromEntries(
+export const SMTP_FAULT_TARGETS: Record<string, object> = Object.fromEntries(
   PHASES.map((method) => [method, { method }]),
 )
 
 export function addSmtpFault(faults: Faults, script: unknown): Fault {
-  return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: INBOX_REFUSING.parameter })
+  return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: INBOX_ERRORS.parameter })
 }
 
 /** Takes an email, and writes that down. */
-export function keepMessage(emulator: SmtpEmulator, sender: string, to: string[], raw: Buffer): InboxMessage {
+export function storeMessage(
+  emulator: SmtpEmulator,
+  sender: string,
+  to: string[],
+  raw: Buffer,
+): InboxMessage {
   const { messages, file } = emulator
   const message = { id: crypto.randomUUID(), sender, to, raw, received_at: new Date().toISOString() }
   messages.push(message)
   emulator.bytes += raw.length
-  while (messages.length > MOST_MESSAGES || (emulator.bytes > MOST_BYTES && messages.length > 1))
+  while (messages.length > MAX_MESSAGES || (emulator.bytes > MAX_STORED_BYTES && messages.length > 1))
     emulator.bytes -= messages.shift()!.raw.length
   const headers = readHeaders(raw)
-  const ours = Object.entries(headers).filter(([name]) => name.startsWith(OURS))
+  const own_headers = Object.entries(headers).filter(([name]) => name.startsWith(OWN_HEADER_PREFIX))
   const effect: MessageEffect = {
-    seq: messagesTaken(emulator) + 1,
+    seq: acceptedMessageCount(emulator) + 1,
     at: message.received_at,
     effect: 'message',
     id: message.id,
@@ -90,21 +95,21 @@ export function keepMessage(emulator: SmtpEmulator, sender: string, to: string[]
     recipients: to.length,
     bytes: raw.length,
     metadata: Object.fromEntries(
-      ours.map(([name, value]) => [name.slice(OURS.length).replaceAll('-', '_'), value]),
+      own_headers.map(([name, value]) => [name.slice(OWN_HEADER_PREFIX.length).replaceAll('-', '_'), value]),
     ),
   }
-  keepEffect(emulator, effect)
+  storeMessageEffect(emulator, effect)
   file?.append(effect)
   return message
 }
 
-export function keepEffect({ effects }: Pick<SmtpEmulator, 'effects'>, line: MessageEffect): void {
+export function storeMessageEffect({ effects }: Pick<SmtpEmulator, 'effects'>, line: MessageEffect): void {
   effects.push(line)
-  if (effects.length > MOST_EFFECTS) effects.shift()
+  if (effects.length > MAX_EFFECTS) effects.shift()
 }
 
 /** How many emails were taken. */
-export function messagesTaken({ effects }: Pick<SmtpEmulator, 'effects'>): number {
+export function acceptedMessageCount({ effects }: Pick<SmtpEmulator, 'effects'>): number {
   return effects.at(-1)?.seq ?? 0
 }
 
@@ -117,8 +122,8 @@ export function latestMessages({ messages }: SmtpEmulator, to?: string): InboxMe
 }
 
 export function readMessage({ read }: SmtpEmulator, message: InboxMessage): ReadEmail {
-  const known = read.get(message)
-  if (known !== undefined) return known
+  const cached = read.get(message)
+  if (cached !== undefined) return cached
   const email = readEmail(message.raw)
   read.set(message, email)
   return email

@@ -1,5 +1,5 @@
 // How the inbox refuses a request: a status and a message.
-import type { Refusing } from '../shared/controls.ts'
+import type { EmulatorErrors } from '../shared/controls.ts'
 
 /** Thrown by a control. */
 export class InboxRefusal extends Error {
@@ -15,7 +15,7 @@ export class InboxRefusal extends Error {
   }
 }
 
-export const INBOX_REFUSING: Refusing = {
+export const INBOX_ERRORS: EmulatorErrors = {
   parameter: (message) => new InboxRefusal(400, message),
   unknownUrl: (method, path) => new InboxRefusal(404, `Unknown URL: ${method} ${path}`),
   of: (status, message) => new InboxRefusal(status, message),

@@ -2,15 +2,15 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { runUntilStopped, type Started } from '#core/run.ts'
+import { runUntilStopped, type StartedProcess } from '#core/run.ts'
 import { portError } from '#core/startup.ts'
 import { isSupervised } from '#core/supervised.ts'
 import { openAppendFile } from '../shared/append-file.ts'
-import { noFaults } from '../shared/faults.ts'
+import { emptyFaults } from '../shared/faults.ts'
 import { emptyRequestLog } from '../shared/requests.ts'
 import { startServer } from '../shared/server.ts'
 import { answerInboxControl } from './control.ts'
-import { keepEffect, type MessageEffect, type SmtpEmulator } from './emulator.ts'
+import { storeMessageEffect, type MessageEffect, type SmtpEmulator } from './emulator.ts'
 import { InboxRefusal } from './errors.ts'
 import { answerMessage } from './message-page.ts'
 import { inboxPage } from './page.ts'
@@ -44,7 +44,7 @@ export async function startSmtpEmulator(
     smtp_url: '',
     user: USER,
     password: api_key ?? null,
-    faults: noFaults(),
+    faults: emptyFaults(),
     requests: emptyRequestLog(record_requests),
     messages: [],
     bytes: 0,
@@ -56,7 +56,7 @@ export async function startSmtpEmulator(
   if (data_dir) {
     await mkdir(data_dir, { recursive: true, mode: 0o700 })
     const file = await openAppendFile(join(data_dir, 'smtp-effects.jsonl'), (line) =>
-      keepEffect(emulator, line as MessageEffect),
+      storeMessageEffect(emulator, line as MessageEffect),
     )
     ends.defer(() => file.close())
     emulator.file = file
@@ -93,7 +93,7 @@ export async function startSmtpEmulator(
   }
 }
 
-async function main(): Promise<Started> {
+async function main(): Promise<StartedProcess> {
   const { values } = parseArgs({
     options: {
       host: { type: 'string', default: HOST },

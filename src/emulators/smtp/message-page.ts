@@ -1,7 +1,7 @@
 // One email: its page, its HTML as it would be shown, its source and its attachments.
 import { document, cell, escape, section, sendPage, type Cell } from '../shared/html.ts'
 import { problemPage } from '../shared/fault-page.ts'
-import { refusalOf } from '../shared/guard.ts'
+import { accessProblemOf } from '../shared/guard.ts'
 import { send, type Exchange } from '../shared/http.ts'
 import { readMessage, type InboxMessage, type SmtpEmulator } from './emulator.ts'
 import { InboxRefusal } from './errors.ts'
@@ -11,16 +11,16 @@ import type { ReadEmail } from './mime.ts'
 const POLICY =
   "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 /** What says how an email can be unsubscribed from, and who vouches for it. */
-const TELLING = ['list-unsubscribe', 'list-unsubscribe-post', 'dkim-signature'] as const
+const REPORTED_HEADERS = ['list-unsubscribe', 'list-unsubscribe-post', 'dkim-signature'] as const
 
 /** Answers everything but the inbox and the controls. `host`: where it listens. */
 export function answerMessage(emulator: SmtpEmulator, host: string, exchange: Exchange): void {
   const { method, path, request, response } = exchange
-  const refusal = refusalOf(request, host)
+  const refusal = accessProblemOf(request, host)
   if (refusal !== null) return send(response, 403, {}, new InboxRefusal(403, refusal).body)
-  const [, noun, id, part, index] = path.split('/')
+  const [, resource, id, part, index] = path.split('/')
   const message = emulator.messages.find((each) => each.id === id)
-  if (method !== 'GET' || noun !== 'messages' || message === undefined)
+  if (method !== 'GET' || resource !== 'messages' || message === undefined)
     return sendPage(response, 404, problemPage('There is no such email, or no more.'))
   const email = readMessage(emulator, message)
   const attachment = part === 'attachments' ? email.attachments[Number(index)] : undefined
@@ -65,7 +65,7 @@ function pageOf(message: InboxMessage, { headers, text, html, attachments }: Rea
     ['received', received_at],
     ['Message-ID', headers['message-id'] ?? ''],
   ].filter(([, value]) => value !== '')
-  const told = TELLING.map((name): Cell[] => [name, headers[name] ?? 'none'])
+  const reported = REPORTED_HEADERS.map((name): Cell[] => [name, headers[name] ?? 'none'])
   const files = attachments.map(({ filename, content_type, content }, at): Cell[] => [
     cell(`<a href="/messages/${id}/attachments/${at}">${escape(filename)}</a>`),
     content_type,
@@ -81,7 +81,7 @@ function pageOf(message: InboxMessage, { headers, text, html, attachments }: Rea
         ]),
     ...(text === null ? [] : [`<section><h2>Text</h2><pre tabindex="0">${escape(text)}</pre></section>`]),
     section('Attachments', ['name', 'type', 'bytes'], files),
-    section('Unsubscribing and signature', ['', ''], told),
+    section('Unsubscribing and signature', ['', ''], reported),
     section(
       'Headers',
       ['', ''],

@@ -13,7 +13,7 @@ type Part = { headers: Record<string, string>; raw_headers: Record<string, strin
 type Parameters = { value: string; parameters: Record<string, string> }
 
 /** An email has few; a deeper one is not read to its end. */
-const DEEPEST = 10
+const MAX_DEPTH = 10
 
 export function readEmail(raw: Buffer): ReadEmail {
   const root = partOf(raw.toString('latin1'))
@@ -33,7 +33,7 @@ function addPart(email: ReadEmail, part: Part, depth: number): void {
   const kind = type.value.toLowerCase()
   const boundary = type.parameters['boundary']
   if (kind.startsWith('multipart/') && boundary !== undefined) {
-    if (depth < DEEPEST)
+    if (depth < MAX_DEPTH)
       for (const each of partsOf(part.body, boundary)) addPart(email, partOf(each), depth + 1)
     return
   }
@@ -41,11 +41,18 @@ function addPart(email: ReadEmail, part: Part, depth: number): void {
   const name = disposition.parameters['filename'] ?? type.parameters['name']
   const content = decoded(part.body, part.raw_headers['content-transfer-encoding'] ?? '')
   const is_attached = disposition.value.toLowerCase() === 'attachment' || name !== undefined
-  const place = is_attached ? null : kind === 'text/html' ? 'html' : kind === 'text/plain' ? 'text' : null
-  if (place !== null && email[place] === null) email[place] = inCharset(content, type.parameters['charset'])
+  const body_field = is_attached
+    ? null
+    : kind === 'text/html'
+      ? 'html'
+      : kind === 'text/plain'
+        ? 'text'
+        : null
+  if (body_field !== null && email[body_field] === null)
+    email[body_field] = inCharset(content, type.parameters['charset'])
   else
     email.attachments.push({
-      filename: name === undefined ? `part-${email.attachments.length + 1}` : withWords(name),
+      filename: name === undefined ? `part-${email.attachments.length + 1}` : decodeEncodedWords(name),
       content_type: kind,
       content,
     })
@@ -65,8 +72,8 @@ function partOf(bytes: string): Part {
     const name = line.slice(0, colon).trim().toLowerCase()
     const value = line.slice(colon + 1).trim()
     raw_headers[name] ??= value
-    const shown = withWords(utf8(value))
-    headers[name] = Object.hasOwn(headers, name) ? `${headers[name]}\n${shown}` : shown
+    const decoded_value = decodeEncodedWords(utf8(value))
+    headers[name] = Object.hasOwn(headers, name) ? `${headers[name]}\n${decoded_value}` : decoded_value
   }
   return { headers, raw_headers, body }
 }
@@ -115,11 +122,11 @@ function percentDecoded(text: string): string {
 }
 
 /** `=?utf-8?q?Caf=C3=A9?=` (RFC 2047); what is between two such words is not shown. */
-function withWords(text: string): string {
+function decodeEncodedWords(text: string): string {
   return text
     .replaceAll(/(\?=)\s+(?==\?)/g, '$1')
-    .replaceAll(/(?:=\?[^?\s]+\?[bq]\?[^?\s]*\?=)+/gi, (words) => {
-      const all = [...words.matchAll(/=\?([^?\s*]+)[^?\s]*\?([bq])\?([^?\s]*)\?=/gi)]
+    .replaceAll(/(?:=\?[^?\s]+\?[bq]\?[^?\s]*\?=)+/gi, (encoded_words) => {
+      const all = [...encoded_words.matchAll(/=\?([^?\s*]+)[^?\s]*\?([bq])\?([^?\s]*)\?=/gi)]
       // A character may begin in one word and end in the next.
       const bytes = all.map(([, , coding, coded = '']) =>
         coding!.toLowerCase() === 'b'

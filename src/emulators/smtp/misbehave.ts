@@ -3,10 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { countHit, hold, type Fault, type Faults } from '../shared/faults.ts'
 
 /** A reply is a whole line; `half`: what is said of one before the connection is cut. */
-export type Misbehaviour = { kind: 'go_on' } | { kind: 'cut'; half: string } | { kind: 'reply'; line: string }
+export type SmtpFaultOutcome =
+  | { kind: 'go_on' }
+  | { kind: 'cut'; half: string }
+  | { kind: 'reply'; line: string }
 
 /** Waits as long as the fault says, and tells what comes then. `due`: the reply that would come without it. */
-export async function misbehave(faults: Faults, fault: Fault, due: string): Promise<Misbehaviour> {
+export async function applySmtpFault(faults: Faults, fault: Fault, due: string): Promise<SmtpFaultOutcome> {
   if (fault.action === null) countHit(faults, fault)
   if (fault.delay_ms > 0) await sleep(fault.delay_ms, undefined, { ref: false })
   if (fault.action === 'hold') {

@@ -1,8 +1,8 @@
 // What a person sees of the SMTP emulator: the emails that arrived, conversations, refusals and faults.
-import { answered, counted, faultSection, refusalRow, REFUSED_HEADS } from '../shared/fault-page.ts'
+import { answered, pluralize, faultSection, refusalRow, REFUSAL_COLUMNS } from '../shared/fault-page.ts'
 import { button, cell, document, escape, section } from '../shared/html.ts'
 import { latestRequests } from '../shared/requests.ts'
-import { latestMessages, messagesTaken, PHASES, readMessage, type SmtpEmulator } from './emulator.ts'
+import { latestMessages, acceptedMessageCount, PHASES, readMessage, type SmtpEmulator } from './emulator.ts'
 
 const SHOWN = 100
 const COMMANDS_SHOWN = 25
@@ -26,7 +26,7 @@ export function inboxPage(emulator: SmtpEmulator, query: string): string {
   const messages = latestMessages(emulator)
   const triggers = TRIGGERS.map(([domain, what]) => `to <code>*@${domain}</code> ${what}`).join(', ')
   const body = [
-    `<p>What was sent to <code>${escape(smtp_url)}</code> stays here; nothing goes on to anybody. ${counted(messagesTaken(emulator), 'email')} taken.</p>`,
+    `<p>What was sent to <code>${escape(smtp_url)}</code> stays here; nothing goes on to anybody. ${pluralize(acceptedMessageCount(emulator), 'email')} taken.</p>`,
     `<p>An email ${triggers}.</p>`,
     `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
     section(
@@ -50,7 +50,7 @@ export function inboxPage(emulator: SmtpEmulator, query: string): string {
         : '',
     ),
     faultSection(faults, PHASES),
-    section('Refusals and faults met', REFUSED_HEADS, refused.map(refusalRow)),
+    section('Refusals and faults met', REFUSAL_COLUMNS, refused.map(refusalRow)),
     section(
       'Commands',
       ['at', 'command', 'answer', 'Message-ID', 'conversation'],

@@ -5,15 +5,15 @@
 type SmtpRefusal = Error & { responseCode: number }
 
 /** With its line end (RFC 5321, 4.5.3.1.4). */
-export const LONGEST_COMMAND = 512
+export const MAX_COMMAND_LENGTH = 512
 /** Without its line end (RFC 5322, 2.1.1). */
-const LONGEST_LINE = 998
+const MAX_LINE_LENGTH = 998
 /** A server takes at least so many (RFC 5321, 4.5.3.1.8). */
-const MOST_RECIPIENTS = 100
-const LONGEST_LOCAL_PART = 64
-const LONGEST_DOMAIN = 255
+const MAX_RECIPIENTS = 100
+const MAX_LOCAL_PART_LENGTH = 64
+const MAX_DOMAIN_LENGTH = 255
 /** With its angle brackets. */
-const LONGEST_PATH = 256
+const MAX_PATH_LENGTH = 256
 
 /** Headers of which an email has exactly one, and those of which it has one at most (RFC 5322, 3.6). */
 const ONCE = ['date', 'from']
@@ -36,16 +36,16 @@ export function problemOfMailbox(address: string, utf8: boolean): SmtpRefusal | 
   if (!utf8 && /[^\x20-\x7e]/.test(address))
     return refusal(553, 'An address that is not ASCII needs SMTPUTF8')
   const bytes = (text: string) => Buffer.byteLength(text)
-  if (bytes(local) > LONGEST_LOCAL_PART)
-    return refusal(501, `A local part has at most ${LONGEST_LOCAL_PART} octets`)
-  if (bytes(domain) > LONGEST_DOMAIN || bytes(address) > LONGEST_PATH - 2)
-    return refusal(501, `A path has at most ${LONGEST_PATH} octets`)
+  if (bytes(local) > MAX_LOCAL_PART_LENGTH)
+    return refusal(501, `A local part has at most ${MAX_LOCAL_PART_LENGTH} octets`)
+  if (bytes(domain) > MAX_DOMAIN_LENGTH || bytes(address) > MAX_PATH_LENGTH - 2)
+    return refusal(501, `A path has at most ${MAX_PATH_LENGTH} octets`)
   return null
 }
 
 /** Why one more recipient is refused, or null. */
-export function problemOfRecipients(there: number): SmtpRefusal | null {
-  return there < MOST_RECIPIENTS ? null : refusal(452, 'Too many recipients')
+export function problemOfRecipients(accepted: number): SmtpRefusal | null {
+  return accepted < MAX_RECIPIENTS ? null : refusal(452, 'Too many recipients')
 }
 
 /** Why a text is refused, or null. */
@@ -55,8 +55,8 @@ export function problemOfText(
 ): SmtpRefusal | null {
   const text = raw.toString('latin1')
   const lines = text.split('\r\n')
-  if (lines.some((line) => line.length > LONGEST_LINE))
-    return refusal(554, `A line is longer than ${LONGEST_LINE} octets`)
+  if (lines.some((line) => line.length > MAX_LINE_LENGTH))
+    return refusal(554, `A line is longer than ${MAX_LINE_LENGTH} octets`)
   if (/\r(?!\n)|(?<!\r)\n/.test(text)) return refusal(554, 'A bare CR or LF')
   if (text.includes('\0')) return refusal(554, 'A NUL')
   const end = text.indexOf('\r\n\r\n')
@@ -70,8 +70,8 @@ export function problemOfText(
 
 function problemOfHead(head: string): SmtpRefusal | null {
   const fields = head.replaceAll(/\r\n[ \t]+/g, ' ').split('\r\n')
-  const wrong = fields.find((field) => !/^[\x21-\x39\x3b-\x7e]+[ \t]*:/.test(field))
-  if (wrong !== undefined) return refusal(554, 'A line of the headers is no header')
+  const invalid = fields.find((field) => !/^[\x21-\x39\x3b-\x7e]+[ \t]*:/.test(field))
+  if (invalid !== undefined) return refusal(554, 'A line of the headers is no header')
   const names = fields.map((field) => field.slice(0, field.indexOf(':')).trim().toLowerCase())
   const count = (name: string) => names.filter((each) => each === name).length
   const missing = ONCE.find((name) => count(name) === 0)

@@ -1,13 +1,13 @@
 // The SMTP side: takes every email except where a fault or the recipient says otherwise.
 import { SMTPServer, type SMTPServerDataStream, type SMTPServerSession } from 'smtp-server'
 import type { AddressInfo } from 'node:net'
-import { takeFault, type Fault } from '../shared/faults.ts'
+import { nextFault, type Fault } from '../shared/faults.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
-import { keepMessage, PHASES, type Phase, type SmtpEmulator } from './emulator.ts'
-import { misbehave } from './misbehave.ts'
-import { LONGEST_COMMAND, problemOfMailbox, problemOfRecipients, problemOfText } from './rules.ts'
+import { storeMessage, PHASES, type Phase, type SmtpEmulator } from './emulator.ts'
+import { applySmtpFault } from './misbehave.ts'
+import { MAX_COMMAND_LENGTH, problemOfMailbox, problemOfRecipients, problemOfText } from './rules.ts'
 
-const LONGEST_BYTES = 64 * 1024 * 1024
+const MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 /** Replies by the domain of a recipient. */
 const REFUSED_AT_RCPT: Record<string, { responseCode: number; text: string }> = {
   'bounce.example': { responseCode: 550, text: 'No such mailbox' },
@@ -29,7 +29,7 @@ export async function startSmtpServer(
   const server = new SMTPServer({
     name: 'smtp-emulator',
     logger: false,
-    size: LONGEST_BYTES,
+    size: MAX_MESSAGE_BYTES,
     rejectOversized: true,
     hideENHANCEDSTATUSCODES: false,
     disableReverseLookup: true,
@@ -42,14 +42,14 @@ export async function startSmtpServer(
       if (connection === undefined) return callback()
       const client: Client = { connection, log: null, reply: null, is_cut: false }
       clients.set(session.id, client)
-      listenTo(emulator, client)
-      disturbed(emulator, client, 'GREETING', '', callback)
+      interceptCommands(emulator, client)
+      withFault(emulator, client, 'GREETING', '', callback)
     },
     onClose: ({ id }) => void clients.delete(id),
     onAuth({ username, password }, _session, callback) {
-      const is_right =
+      const is_valid =
         emulator.password === null || (username === emulator.user && password === emulator.password)
-      callback(null, is_right ? { user: username } : { message: 'Authentication credentials invalid' })
+      callback(null, is_valid ? { user: username } : { message: 'Authentication credentials invalid' })
     },
     onMailFrom({ address }, { envelope }, callback) {
       // An empty one is that of a bounce.
@@ -87,14 +87,14 @@ export async function startSmtpServer(
 }
 
 /** Notes each command and its reply, and lets faults come before the server's own answer. */
-function listenTo(emulator: SmtpEmulator, client: Client): void {
+function interceptCommands(emulator: SmtpEmulator, client: Client): void {
   const { connection } = client
   const perform = connection._onCommand.bind(connection)
   connection._onCommand = (command, callback) => {
     const line = command.toString()
     const phase = connection._nextHandler ? null : phaseOf(line)
     // That of AUTH may be longer (RFC 4954).
-    if (!connection._nextHandler && phase !== 'AUTH' && command.length + '\r\n'.length > LONGEST_COMMAND) {
+    if (!connection._nextHandler && phase !== 'AUTH' && command.length + '\r\n'.length > MAX_COMMAND_LENGTH) {
       connection.send(500, 'Line too long')
       return callback?.()
     }
@@ -103,8 +103,8 @@ function listenTo(emulator: SmtpEmulator, client: Client): void {
       if (!connection._nextHandler) client.log = null
       return perform(command, callback)
     }
-    note(emulator, client, phase, null)
-    disturbed(
+    logCommand(emulator, client, phase, null)
+    withFault(
       emulator,
       client,
       phase,
@@ -119,9 +119,9 @@ function listenTo(emulator: SmtpEmulator, client: Client): void {
     if (is_cut) return
     if (reply !== null) {
       client.reply = null
-      return say(client, reply)
+      return sendReply(client, reply)
     }
-    noteReply(client, code, typeof data === 'string' ? data : '')
+    logReply(client, code, typeof data === 'string' ? data : '')
     send(code, data, context)
   }
 }
@@ -132,31 +132,31 @@ function phaseOf(line: string): Phase | null {
 }
 
 /** Goes on at once where no fault wants this; `instead` after a reply that was the fault's. */
-function disturbed(
+function withFault(
   emulator: SmtpEmulator,
   client: Client,
   phase: Phase,
   text: string,
-  goOn: () => void,
+  proceed: () => void,
   instead: () => void = () => {},
 ): void {
   const fault = faultAt(emulator, client, phase, text)
-  if (fault === null) goOn()
-  else void disturb(emulator, client, phase, fault, goOn, instead)
+  if (fault === null) proceed()
+  else void runFault(emulator, client, phase, fault, proceed, instead)
 }
 
-async function disturb(
+async function runFault(
   { faults }: SmtpEmulator,
   client: Client,
   phase: Phase,
   fault: Fault,
-  goOn: () => void,
+  proceed: () => void,
   instead: () => void,
 ): Promise<void> {
-  const outcome = await misbehave(faults, fault, '250 2.0.0 OK')
-  if (outcome.kind === 'go_on') return goOn()
+  const outcome = await applySmtpFault(faults, fault, '250 2.0.0 OK')
+  if (outcome.kind === 'go_on') return proceed()
   if (outcome.kind === 'cut') return cut(client, outcome.half)
-  say(client, outcome.line)
+  sendReply(client, outcome.line)
   if (phase === 'GREETING') client.connection.close()
   instead()
 }
@@ -169,7 +169,7 @@ async function receive(
   answer: (refused: Error | null) => void,
 ): Promise<void> {
   try {
-    answer(await take(emulator, client, stream, session))
+    answer(await acceptMessage(emulator, client, stream, session))
   } catch {
     // The client went away in the middle.
     answer(new Error('The text did not arrive'))
@@ -177,18 +177,18 @@ async function receive(
 }
 
 /** Takes the text; what comes back is a refusal. */
-async function take(
+async function acceptMessage(
   emulator: SmtpEmulator,
   client: Client,
   stream: SMTPServerDataStream,
   { envelope }: SMTPServerSession,
 ): Promise<Error | null> {
-  const of_body = faultAt(emulator, client, 'BODY', '')
+  const body_fault = faultAt(emulator, client, 'BODY', '')
   const chunks: Buffer[] = []
   for await (const chunk of stream) {
     chunks.push(chunk as Buffer)
-    if (of_body !== null && chunks.length === 1) {
-      const outcome = await misbehave(emulator.faults, of_body, '')
+    if (body_fault !== null && chunks.length === 1) {
+      const outcome = await applySmtpFault(emulator.faults, body_fault, '')
       if (outcome.kind === 'cut') cut(client, '')
       if (outcome.kind === 'reply') client.reply = outcome.line
     }
@@ -198,32 +198,32 @@ async function take(
   const sender = envelope.mailFrom === false ? '' : envelope.mailFrom.address
   const to = envelope.rcptTo.map(({ address }) => address)
   const domains = to.map(domainOf)
-  note(emulator, client, 'DOT', raw)
+  logCommand(emulator, client, 'DOT', raw)
   if (client.reply !== null) return null
   const problem = problemOfText(raw, envelope)
   if (problem !== null) return problem
   if (domains.includes(REFUSED_AT_DOT))
     return Object.assign(new Error('Refused for its content'), { responseCode: 554 })
-  const keep = () => void keepMessage(emulator, sender, to, raw)
+  const store = () => void storeMessage(emulator, sender, to, raw)
   const fault =
     emulator.faults.list.length === 0 ? null : faultAt(emulator, client, 'DOT', raw.toString('latin1'))
-  if (fault?.when === 'after') keep()
+  if (fault?.when === 'after') store()
   const outcome =
-    fault === null ? null : await misbehave(emulator.faults, fault, '250 2.6.0 OK: message queued')
+    fault === null ? null : await applySmtpFault(emulator.faults, fault, '250 2.6.0 OK: message queued')
   if (outcome?.kind === 'reply') client.reply = outcome.line
   else if (outcome?.kind === 'cut') cut(client, outcome.half)
-  else if (fault?.when !== 'after') keep()
+  else if (fault?.when !== 'after') store()
   if (domains.includes(LOST)) cut(client, '')
   return null
 }
 
 function faultAt({ faults }: SmtpEmulator, { log }: Client, phase: Phase, text: string): Fault | null {
-  const fault = takeFault(faults, phase, '/', text)
+  const fault = nextFault(faults, phase, '/', text)
   if (fault !== null && log !== null) log.fault = fault.id
   return fault
 }
 
-function note({ requests }: SmtpEmulator, client: Client, phase: Phase, raw: Buffer | null): void {
+function logCommand({ requests }: SmtpEmulator, client: Client, phase: Phase, raw: Buffer | null): void {
   const { connection } = client
   const message_id = raw === null ? null : (/^message-id:\s*(<[^>]*>)/im.exec(headOf(raw))?.[1] ?? null)
   client.log = logRequest(requests, {
@@ -239,16 +239,16 @@ function headOf(raw: Buffer): string {
   return raw.toString('latin1', 0, end < 0 ? raw.length : end)
 }
 
-function noteReply({ log }: Client, code: number, text: string): void {
+function logReply({ log }: Client, code: number, text: string): void {
   if (log === null) return
   log.status = code
   if (code >= 400) log.refusal = text
 }
 
 /** Says a whole reply of its own. */
-function say(client: Client, line: string): void {
+function sendReply(client: Client, line: string): void {
   const code = Number.parseInt(line, 10)
-  noteReply(client, Number.isNaN(code) ? 0 : code, line)
+  logReply(client, Number.isNaN(code) ? 0 : code, line)
   client.connection._socket.write(`${line}\r\n`)
   if (code === 421) client.connection.close()
 }

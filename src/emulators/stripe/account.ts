@@ -25,7 +25,7 @@ function renderAccount({ account }: Emulator): Rendered {
 }
 
 export const ACCOUNT_ROUTES: Routes = {
-  'GET account': { object: null, known: parameters('expand'), rendered: renderAccount },
+  'GET account': { object: null, accepts: parameters('expand'), rendered: renderAccount },
 }
 
 export const ACCOUNT_CONTROLS: Record<string, StripeControl> = {

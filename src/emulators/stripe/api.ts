@@ -7,14 +7,14 @@ import {
   parameterRefused,
   rateLimited,
   Refusal,
-  refusedAs,
+  requestRefused,
   serverError,
   unknownUrl,
-  wrongKey,
+  invalidApiKey,
   type StripeError,
 } from './errors.ts'
-import { checkExpand, expandList, renderShown, show } from './expand.ts'
-import { countHit, hold, takeFault, type Fault } from '../shared/faults.ts'
+import { checkExpand, expandList, renderSnapshot, snapshotOf } from './expand.ts'
+import { countHit, hold, nextFault, type Fault } from '../shared/faults.ts'
 import { header, send, sendHalf, type Exchange } from '../shared/http.ts'
 import { findAnswer, fingerprintOf, storeAnswer, type Answer, type StoredAnswer } from './idempotency.ts'
 import { stripeId } from './ids.ts'
@@ -27,10 +27,10 @@ import type { PathIds, Route } from './route.ts'
 import { checkParams } from './rules.ts'
 import { findRoute } from './routes.ts'
 
-const LONGEST_KEY = 255
+const MAX_KEY_LENGTH = 255
 
 /** A request on its way to its answer. */
-type Ask = {
+type ApiRequest = {
   exchange: Exchange
   request_id: string
   /** Null for what is no POST. */
@@ -47,7 +47,7 @@ export function answerApi(emulator: Emulator, exchange: Exchange): void {
   const request_id = stripeId('req_', 14)
   const key = method === 'POST' ? header(request, 'idempotency-key') : null
   const log = logRequest(emulator.requests, { method, path, idempotency_key: key, request_id })
-  const ask: Ask = {
+  const ask: ApiRequest = {
     exchange,
     request_id,
     key,
@@ -62,35 +62,35 @@ export function answerApi(emulator: Emulator, exchange: Exchange): void {
     found = findRoute(method, path)
     if (!found) throw unknownUrl(method, path)
     if (key !== null) {
-      if (key.length > LONGEST_KEY)
-        throw parameterRefused(`Idempotency keys can be up to ${LONGEST_KEY} characters`, undefined)
+      if (key.length > MAX_KEY_LENGTH)
+        throw parameterRefused(`Idempotency keys can be up to ${MAX_KEY_LENGTH} characters`, undefined)
       ask.stored = findAnswer(emulator.idempotency, key, ask.fingerprint, nowMs(emulator))
     }
     if (emulator.faults.list.length > 0)
-      fault = takeFault(emulator.faults, method, path, `${path}?${exchange.query}\n${body}`)
+      fault = nextFault(emulator.faults, method, path, `${path}?${exchange.query}\n${body}`)
   } catch (error) {
     return reply(emulator, ask, refused(error, request_id))
   }
   if (!fault) return reply(emulator, ask, ask.stored ?? perform(emulator, ask, found.route, found.ids))
-  misbehave(emulator, ask, found.route, found.ids, fault).catch((error: unknown) => {
+  performWithFault(emulator, ask, found.route, found.ids, fault).catch((error: unknown) => {
     console.error(error)
     exchange.response.destroy()
   })
 }
 
 function checkKey(emulator: Emulator, { request }: Exchange): void {
-  const given = header(request, 'authorization')
-  const [scheme, credentials = ''] = given?.split(' ') ?? []
+  const authorization = header(request, 'authorization')
+  const [scheme, credentials = ''] = authorization?.split(' ') ?? []
   const key =
     scheme?.toLowerCase() === 'basic'
       ? Buffer.from(credentials, 'base64').toString('utf8').split(':')[0]!
       : credentials
-  if (key === '') throw wrongKey(null)
-  if (emulator.api_key !== null && key !== emulator.api_key) throw wrongKey(key)
+  if (key === '') throw invalidApiKey(null)
+  if (emulator.api_key !== null && key !== emulator.api_key) throw invalidApiKey(key)
 }
 
 /** Does what is asked and remembers the answer under the key. */
-function perform(emulator: Emulator, ask: Ask, route: Route, ids: PathIds): Answer {
+function perform(emulator: Emulator, ask: ApiRequest, route: Route, ids: PathIds): Answer {
   let answer: Answer
   try {
     answer = execute(emulator, ask, route, ids)
@@ -98,23 +98,28 @@ function perform(emulator: Emulator, ask: Ask, route: Route, ids: PathIds): Answ
     answer = refused(error, ask.request_id)
     if (!(error instanceof Refusal) || !error.executed) return answer
   }
-  keep(emulator, ask, answer)
+  storeUnderKey(emulator, ask, answer)
   return answer
 }
 
-function execute(emulator: Emulator, { exchange, request_id, key }: Ask, route: Route, ids: PathIds): Answer {
+function execute(
+  emulator: Emulator,
+  { exchange, request_id, key }: ApiRequest,
+  route: Route,
+  ids: PathIds,
+): Answer {
   checkHeaders(exchange)
   const params = parseForm(exchange.method === 'GET' ? exchange.query : exchange.body)
-  checkParams(params, route.known)
+  checkParams(params, route.accepts)
   const expand = params['expand'] === undefined ? [] : stringsOf(params, 'expand')
-  if (route.object !== null) checkExpand(route.object, expand, 'many' in route)
+  if (route.object !== null) checkExpand(route.object, expand, 'list' in route)
   expireDue(emulator)
   if ('one' in route) {
     const object = route.one(emulator, { source: 'api', request_id, idempotency_key: key }, ids, params)
-    return { status: 200, content: show(emulator.store, object, expand) }
+    return { status: 200, content: snapshotOf(emulator.store, object, expand) }
   }
   if ('rendered' in route) return { status: 200, content: JSON.stringify(route.rendered(emulator, ids)) }
-  const list = route.many(emulator, params, ids)
+  const list = route.list(emulator, params, ids)
   expandList(list.data, expand, emulator.store, emulator.url)
   return { status: 200, content: JSON.stringify(list) }
 }
@@ -132,7 +137,11 @@ function checkHeaders({ request, method, body }: Exchange): void {
     )
 }
 
-function keep(emulator: Emulator, { key, fingerprint, request_id }: Ask, answer: Answer): void {
+function storeUnderKey(
+  emulator: Emulator,
+  { key, fingerprint, request_id }: ApiRequest,
+  answer: Answer,
+): void {
   if (key !== null)
     storeAnswer(emulator.idempotency, key, { ...answer, fingerprint, request_id, at_ms: nowMs(emulator) })
 }
@@ -145,13 +154,13 @@ function refused(error: unknown, request_id: string): Answer {
 
 function reply(
   emulator: Emulator,
-  ask: Ask,
+  ask: ApiRequest,
   answer: Answer,
   how = send,
   more: Record<string, string> = {},
 ): void {
   const { content } = answer
-  const body = typeof content === 'string' ? content : JSON.stringify(renderShown(content, emulator.url))
+  const body = typeof content === 'string' ? content : JSON.stringify(renderSnapshot(content, emulator.url))
   if (ask.log) {
     ask.log.status = answer.status
     if (answer.status >= 400) ask.log.refusal = reasonOf(body)
@@ -165,7 +174,7 @@ function reasonOf(body: string): string {
   return error.decline_code ?? error.code ?? error.message
 }
 
-function headersOf(ask: Ask, answer: Answer): Record<string, string> {
+function headersOf(ask: ApiRequest, answer: Answer): Record<string, string> {
   const headers: Record<string, string> = { 'request-id': ask.request_id, 'stripe-version': API_VERSION }
   if (ask.key === null) return headers
   headers['idempotency-key'] = ask.key
@@ -178,9 +187,9 @@ function headersOf(ask: Ask, answer: Answer): Record<string, string> {
 }
 
 /** Does to the request what the fault says; its key stays in use meanwhile. */
-async function misbehave(
+async function performWithFault(
   emulator: Emulator,
-  ask: Ask,
+  ask: ApiRequest,
   route: Route,
   ids: PathIds,
   fault: Fault,
@@ -195,14 +204,14 @@ async function misbehave(
     if (emulator.closed) return
     let done = fault.when === 'after' ? (stored ?? perform(emulator, ask, route, ids)) : null
     const refusal = refusalOfFault(fault)
-    if (refusal && !stored) keep(emulator, ask, (done = refused(refusal, ask.request_id)))
+    if (refusal && !stored) storeUnderKey(emulator, ask, (done = refused(refusal, ask.request_id)))
     if (fault.action !== null && fault.action !== 'hold') countHit(emulator.faults, fault)
     if (fault.action === 'hold') {
       const released = hold(fault)
       countHit(emulator.faults, fault)
       await released
     }
-    misanswer(emulator, ask, fault, () => (done ??= stored ?? perform(emulator, ask, route, ids)))
+    sendFaultyAnswer(emulator, ask, fault, () => (done ??= stored ?? perform(emulator, ask, route, ids)))
   } finally {
     if (key !== null) inFlight.delete(key)
     if (exchange.response.destroyed && ask.log) ask.log.status = 0
@@ -211,12 +220,12 @@ async function misbehave(
 
 /** A refusal that the key remembers. */
 function refusalOfFault({ action, code }: Fault): Refusal | null {
-  if (action === 'refuse_400') return refusedAs(code ?? 'balance_insufficient', undefined)
+  if (action === 'refuse_400') return requestRefused(code ?? 'balance_insufficient', undefined)
   return action === 'error_500' ? serverError() : null
 }
 
 /** `answer` does it first, if it is not done. */
-function misanswer(emulator: Emulator, ask: Ask, fault: Fault, answer: () => Answer): void {
+function sendFaultyAnswer(emulator: Emulator, ask: ApiRequest, fault: Fault, answer: () => Answer): void {
   const { response } = ask.exchange
   const ids = { 'request-id': ask.request_id }
   switch (fault.action) {
@@ -233,12 +242,12 @@ function misanswer(emulator: Emulator, ask: Ask, fault: Fault, answer: () => Ans
     case 'conflict_409':
       return reply(emulator, ask, refused(keyInUse(ask.key ?? 'none'), ask.request_id))
     case 'rate_limited_429': {
-      const patience: Record<string, string> =
+      const retry_header: Record<string, string> =
         fault.retry_after_s === null ? {} : { 'retry-after': String(fault.retry_after_s) }
-      return reply(emulator, ask, refused(rateLimited(), ask.request_id), send, patience)
+      return reply(emulator, ask, refused(rateLimited(), ask.request_id), send, retry_header)
     }
     case 'refuse_401':
-      return reply(emulator, ask, refused(wrongKey('sk_test_refused'), ask.request_id))
+      return reply(emulator, ask, refused(invalidApiKey('sk_test_refused'), ask.request_id))
     case 'cut_body':
       return reply(
         emulator,

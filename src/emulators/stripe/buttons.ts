@@ -1,56 +1,71 @@
 // The buttons of the page: each is a form of its own, and leads back to the page.
-import { BANK, BROWSER, DASHBOARD } from '../shared/call.ts'
+import { BANK_CALL, BROWSER_CALL, DASHBOARD_CALL } from '../shared/call.ts'
 import { statusOf } from './control-parts.ts'
-import { closeDispute, DISPUTE_ENDS, findDispute } from './disputes.ts'
+import { closeDispute, DISPUTE_FINAL_STATUSES, findDispute } from './disputes.ts'
 import type { Emulator } from './emulator.ts'
 import { parameterRefused, Refusal } from './errors.ts'
-import { addFault, PLACES } from './faults.ts'
+import { addFault, STRIPE_FAULT_TARGETS } from './faults.ts'
 import { buttonFields, faultButtons, problemPage, type ButtonFields } from '../shared/fault-page.ts'
 import { sendPage } from '../shared/html.ts'
 import { send, type Exchange } from '../shared/http.ts'
 import { findSession, SESSION_STATUSES, settleSession } from './identity.ts'
 import type { Params } from './parse.ts'
 import { cancelIntent, captureIntent, confirmIntent, expireIntent, findIntent } from './payment-intents.ts'
-import { findPayout, PAYOUT_ENDS, settlePayout } from './payouts.ts'
+import { findPayout, PAYOUT_FINAL_STATUSES, settlePayout } from './payouts.ts'
 import { createRefund, findRefund, settleRefund } from './refunds.ts'
-import { findTopup, settleTopup, TOPUP_ENDS } from './topups.ts'
+import { findTopup, settleTopup, TOPUP_FINAL_STATUSES } from './topups.ts'
 import { findTransfer, reverseTransfer } from './transfers.ts'
 
-const REFUND_ENDS = ['succeeded', 'failed'] as const
+const REFUND_FINAL_STATUSES = ['succeeded', 'failed'] as const
 
 const BUTTONS: Record<string, (emulator: Emulator, fields: ButtonFields) => unknown> = {
   confirm: (emulator, { id, value }) =>
     declinedIsDone(() =>
-      confirmIntent(emulator, BROWSER, findIntent(emulator, id), { payment_method: value }),
+      confirmIntent(emulator, BROWSER_CALL, findIntent(emulator, id), { payment_method: value }),
     ),
-  capture: (emulator, { id }) => captureIntent(emulator, DASHBOARD, findIntent(emulator, id), {}),
-  cancel: (emulator, { id }) => cancelIntent(emulator, DASHBOARD, findIntent(emulator, id), {}),
+  capture: (emulator, { id }) => captureIntent(emulator, DASHBOARD_CALL, findIntent(emulator, id), {}),
+  cancel: (emulator, { id }) => cancelIntent(emulator, DASHBOARD_CALL, findIntent(emulator, id), {}),
   expire: (emulator, { id }) => expireIntent(emulator, findIntent(emulator, id)),
-  refund: (emulator, { id }) => createRefund(emulator, DASHBOARD, { payment_intent: id }),
+  refund: (emulator, { id }) => createRefund(emulator, DASHBOARD_CALL, { payment_intent: id }),
   settle: (emulator, { id, value }) =>
     settleRefund(
       emulator,
-      DASHBOARD,
+      DASHBOARD_CALL,
       findRefund(emulator, id),
-      statusOf({ status: value }, REFUND_ENDS),
+      statusOf({ status: value }, REFUND_FINAL_STATUSES),
       null,
     ),
   close_dispute: (emulator, { id, value }) =>
-    closeDispute(emulator, BANK, findDispute(emulator, id), statusOf({ status: value }, DISPUTE_ENDS)),
+    closeDispute(
+      emulator,
+      BANK_CALL,
+      findDispute(emulator, id),
+      statusOf({ status: value }, DISPUTE_FINAL_STATUSES),
+    ),
   settle_payout: (emulator, { id, value }) =>
-    settlePayout(emulator, BANK, findPayout(emulator, id), statusOf({ status: value }, PAYOUT_ENDS)),
+    settlePayout(
+      emulator,
+      BANK_CALL,
+      findPayout(emulator, id),
+      statusOf({ status: value }, PAYOUT_FINAL_STATUSES),
+    ),
   settle_topup: (emulator, { id, value }) =>
-    settleTopup(emulator, BANK, findTopup(emulator, id), statusOf({ status: value }, TOPUP_ENDS)),
+    settleTopup(
+      emulator,
+      BANK_CALL,
+      findTopup(emulator, id),
+      statusOf({ status: value }, TOPUP_FINAL_STATUSES),
+    ),
   settle_session: (emulator, { id, value }) =>
     settleSession(
       emulator,
-      DASHBOARD,
+      DASHBOARD_CALL,
       findSession(emulator, id),
       statusOf({ status: value }, SESSION_STATUSES),
     ),
   reverse: (emulator, { id, amount }) =>
-    reverseTransfer(emulator, DASHBOARD, findTransfer(emulator, id), { amount }),
-  ...faultButtons(addFault, PLACES),
+    reverseTransfer(emulator, DASHBOARD_CALL, findTransfer(emulator, id), { amount }),
+  ...faultButtons(addFault, STRIPE_FAULT_TARGETS),
   webhooks: (emulator, { value }) => emulator.webhooks?.change({ paused: value === 'pause' }),
 }
 

@@ -1,5 +1,5 @@
 // Confirms payment intents: the result is an authorization, a decline or a challenge to the buyer.
-import { awaitDispute } from './disputes.ts'
+import { scheduleDispute } from './disputes.ts'
 import { recordEffect } from '../shared/effects.ts'
 import { nowMs, nowS, type Emulator } from './emulator.ts'
 import type { Call } from '../shared/call.ts'
@@ -59,24 +59,35 @@ export function authorize(
 export function settleCharge(emulator: Emulator, call: Call, charge: Charge): void {
   const settled = save(emulator.store, { ...charge, balance_transaction: stripeId('txn_3') })
   emit(emulator, call, 'charge.updated', settled, charge)
-  awaitDispute(emulator, settled)
+  scheduleDispute(emulator, settled)
 }
 
 /** Always throws the 402. */
-export function decline(emulator: Emulator, call: Call, intent: Intent, method: Method, why: Decline): never {
+export function decline(
+  emulator: Emulator,
+  call: Call,
+  intent: Intent,
+  method: Method,
+  reason: Decline,
+): never {
   const charge = save(emulator.store, {
     ...newCharge(emulator, intent, method),
     status: 'failed',
-    failure: why,
+    failure: reason,
   })
-  const failed = fail(emulator, intent, { type: 'card_error', ...why, charge: charge.id, method }, charge.id)
+  const failed = fail(
+    emulator,
+    intent,
+    { type: 'card_error', ...reason, charge: charge.id, method },
+    charge.id,
+  )
   emit(emulator, call, 'charge.failed', charge)
   emit(emulator, call, 'payment_intent.payment_failed', failed)
   const payment_method = renderMethod(method, intent.created, intent.customer)
   const payment_intent = render(failed, emulator.url)
   throw new Refusal(
     402,
-    { type: 'card_error', ...why, charge: charge.id, payment_intent, payment_method },
+    { type: 'card_error', ...reason, charge: charge.id, payment_intent, payment_method },
     { executed: true },
   )
 }

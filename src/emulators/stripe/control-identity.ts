@@ -1,30 +1,33 @@
 // The controls of identity: the person's visit to the hosted page, and what the check comes to.
-import { BROWSER, DASHBOARD } from '../shared/call.ts'
+import { BROWSER_CALL, DASHBOARD_CALL } from '../shared/call.ts'
 import { textOf } from '../shared/controls.ts'
 import { sendPage } from '../shared/html.ts'
 import { send } from '../shared/http.ts'
 import { statusOf, type StripeControl } from './control-parts.ts'
-import { findSession, SESSION_STATUSES, settleSession, visit } from './identity.ts'
+import { findSession, SESSION_STATUSES, settleSession, useLink } from './identity.ts'
 import { verificationPage, verificationText } from './page-identity.ts'
 import { render } from './render.ts'
 
 export const IDENTITY_CONTROLS: Record<string, StripeControl> = {
   'GET identity/:id/start': (emulator, id, _body, query, { response }) => {
     const session = findSession(emulator, id)
-    if (visit(emulator, session, textOf(query, 'link') ?? ''))
+    if (useLink(emulator, session, textOf(query, 'link') ?? ''))
       sendPage(response, 200, verificationPage(session), session.return_url)
     else sendPage(response, 410, verificationText('This link has been used, or has expired.'))
   },
   'POST identity/:id/submit': (emulator, id, body, _query, { response }) => {
     const status = statusOf(body, SESSION_STATUSES)
     const session = findSession(emulator, id)
-    const { return_url } = settleSession(emulator, BROWSER, session, status, textOf(body, 'reason'))
+    const { return_url } = settleSession(emulator, BROWSER_CALL, session, status, textOf(body, 'reason'))
     if (return_url === null) sendPage(response, 200, verificationText('Thank you. You can close this page.'))
     else send(response, 303, { location: return_url }, '')
   },
   'POST identity/:id/settle': (emulator, id, body) => {
     const status = statusOf(body, SESSION_STATUSES)
     const session = findSession(emulator, id)
-    return render(settleSession(emulator, DASHBOARD, session, status, textOf(body, 'reason')), emulator.url)
+    return render(
+      settleSession(emulator, DASHBOARD_CALL, session, status, textOf(body, 'reason')),
+      emulator.url,
+    )
   },
 }

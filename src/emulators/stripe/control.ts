@@ -5,12 +5,12 @@ import { EFFECT_FILTERS, findEffects } from '../shared/effects.ts'
 import { BALANCE_CONTROLS } from './control-balance.ts'
 import { IDENTITY_CONTROLS } from './control-identity.ts'
 import { asParams, statusOf, type StripeControl } from './control-parts.ts'
-import { BROWSER, DASHBOARD } from '../shared/call.ts'
+import { BROWSER_CALL, DASHBOARD_CALL } from '../shared/call.ts'
 import { nowMs, type Emulator } from './emulator.ts'
 import { errorBody, parameterRefused, Refusal, unknownUrl } from './errors.ts'
 import { findEvent } from './events.ts'
 import { addFault } from './faults.ts'
-import { answerControls, faultControls, textOf, type Refusing } from '../shared/controls.ts'
+import { answerControls, faultControls, textOf, type EmulatorErrors } from '../shared/controls.ts'
 import { document, sendPage } from '../shared/html.ts'
 import { header, send, type Exchange } from '../shared/http.ts'
 import { pressButton } from './buttons.ts'
@@ -29,7 +29,7 @@ import { render } from './render.ts'
 
 const SETTLED = ['succeeded', 'failed', 'canceled', 'requires_action', 'pending'] as const
 
-const REFUSING: Refusing = {
+const STRIPE_ERRORS: EmulatorErrors = {
   parameter: parameterRefused,
   unknownUrl,
   of: (status, message) =>
@@ -47,7 +47,7 @@ const CONTROLS = new Map<string, StripeControl>([
   [
     'POST payment_intents/:id/confirm',
     (emulator, id, body) =>
-      render(confirmIntent(emulator, BROWSER, findIntent(emulator, id), asParams(body)), emulator.url),
+      render(confirmIntent(emulator, BROWSER_CALL, findIntent(emulator, id), asParams(body)), emulator.url),
   ],
   [
     'GET payment_intents/:id/authenticate',
@@ -62,16 +62,16 @@ const CONTROLS = new Map<string, StripeControl>([
   [
     'POST payment_intents/:id/capture',
     (emulator, id, body) =>
-      render(captureIntent(emulator, DASHBOARD, findIntent(emulator, id), asParams(body)), emulator.url),
+      render(captureIntent(emulator, DASHBOARD_CALL, findIntent(emulator, id), asParams(body)), emulator.url),
   ],
   [
     'POST payment_intents/:id/cancel',
     (emulator, id, body) =>
-      render(cancelIntent(emulator, DASHBOARD, findIntent(emulator, id), asParams(body)), emulator.url),
+      render(cancelIntent(emulator, DASHBOARD_CALL, findIntent(emulator, id), asParams(body)), emulator.url),
   ],
   [
     'POST refunds',
-    (emulator, _id, body) => render(createRefund(emulator, DASHBOARD, asParams(body)), emulator.url),
+    (emulator, _id, body) => render(createRefund(emulator, DASHBOARD_CALL, asParams(body)), emulator.url),
   ],
 
   // Time.
@@ -79,8 +79,8 @@ const CONTROLS = new Map<string, StripeControl>([
     'POST payment_intents/:id/expire',
     (emulator, id) => render(expireIntent(emulator, findIntent(emulator, id)), emulator.url),
   ],
-  ['POST refunds/:id/settle', settle],
-  ['POST clock', advance],
+  ['POST refunds/:id/settle', settleRefundControl],
+  ['POST clock', advanceClock],
   ['GET clock', (emulator) => ({ now_ms: nowMs(emulator), offset_ms: emulator.clock.offset_ms })],
 
   // Notifications.
@@ -89,7 +89,7 @@ const CONTROLS = new Map<string, StripeControl>([
   ['POST events/:id/send', sendEvent],
 
   // Faults, and the requests.
-  ...faultControls(addFault, REFUSING),
+  ...faultControls(addFault, STRIPE_ERRORS),
 
   ...Object.entries(BALANCE_CONTROLS),
   ...Object.entries(IDENTITY_CONTROLS),
@@ -104,7 +104,7 @@ const CONTROLS = new Map<string, StripeControl>([
 
 /** Answers everything under `/_emulator/`. */
 export async function answerControl(emulator: Emulator, exchange: Exchange): Promise<void> {
-  await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, refusing: REFUSING })
+  await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, errors: STRIPE_ERRORS })
 }
 
 /** JSON or a form; a form goes back to where the buyer came from, if that is known. */
@@ -118,7 +118,7 @@ function answerChallenge(
   const outcome = body['outcome'] ?? 'succeed'
   if (outcome !== 'succeed' && outcome !== 'fail')
     throw parameterRefused('Invalid outcome: must be one of succeed, fail', 'outcome')
-  const intent = authenticate(emulator, BROWSER, findIntent(emulator, id), outcome)
+  const intent = authenticate(emulator, BROWSER_CALL, findIntent(emulator, id), outcome)
   const isForm = header(request, 'content-type')?.startsWith('application/x-www-form-urlencoded')
   if (!isForm) return render(intent, emulator.url)
   if (intent.return_url === null) {
@@ -133,13 +133,16 @@ function answerChallenge(
   return null
 }
 
-function settle(emulator: Emulator, id: string, body: Record<string, unknown>): unknown {
+function settleRefundControl(emulator: Emulator, id: string, body: Record<string, unknown>): unknown {
   const status = statusOf(body, SETTLED)
   const reason = textOf(body, 'failure_reason') ?? null
-  return render(settleRefund(emulator, DASHBOARD, findRefund(emulator, id), status, reason), emulator.url)
+  return render(
+    settleRefund(emulator, DASHBOARD_CALL, findRefund(emulator, id), status, reason),
+    emulator.url,
+  )
 }
 
-function advance(emulator: Emulator, _id: string, body: Record<string, unknown>): unknown {
+function advanceClock(emulator: Emulator, _id: string, body: Record<string, unknown>): unknown {
   const by_ms = body['advance_ms']
   if (typeof by_ms !== 'number' || !Number.isFinite(by_ms))
     throw parameterRefused('Invalid advance_ms: must be a number', 'advance_ms')

@@ -1,10 +1,16 @@
 // The currencies Stripe takes (docs: "Supported currencies"; the table is in core/money.ts), their least amounts and how its messages write money.
-import { decimalsOf, isTaken, settlementStep, TAKEN_CURRENCIES, type AmountUse } from '#core/money.ts'
+import {
+  decimalsOf,
+  isSupportedCurrency,
+  settlementStep,
+  SUPPORTED_CURRENCIES,
+  type AmountUse,
+} from '#core/money.ts'
 import { parameterRefused } from './errors.ts'
 
 // Beside ours it still lists codes that ISO has withdrawn.
 const WITHDRAWN = ['ang', 'mro', 'sll', 'std']
-const LEAST: Record<string, number> = {
+const MIN_AMOUNTS: Record<string, number> = {
   usd: 50,
   eur: 50,
   gbp: 30,
@@ -33,20 +39,20 @@ const LEAST: Record<string, number> = {
 const SIGNS: Record<string, string> = { usd: '$', eur: '€', gbp: '£', jpy: '¥' }
 
 export function isCurrency(code: string): boolean {
-  return code === code.toLowerCase() && (isTaken(code) || WITHDRAWN.includes(code))
+  return code === code.toLowerCase() && (isSupportedCurrency(code) || WITHDRAWN.includes(code))
 }
 
 export function supportedCurrencies(): string {
-  return [...TAKEN_CURRENCIES.map((code) => code.toLowerCase()), ...WITHDRAWN].join(', ')
+  return [...SUPPORTED_CURRENCIES.map((code) => code.toLowerCase()), ...WITHDRAWN].join(', ')
 }
 
 /** In the smallest unit. */
-export function leastAmount(currency: string): number {
-  return LEAST[currency] ?? 50
+export function minAmountOf(currency: string): number {
+  return MIN_AMOUNTS[currency] ?? 50
 }
 
 /** 2500, usd -> `$25.00`. */
-export function inWords(amount: number, currency: string): string {
+export function formatMoney(amount: number, currency: string): string {
   const decimals = decimalsOf(currency)
   const number = (amount / 10 ** decimals).toLocaleString('en-US', {
     minimumFractionDigits: decimals,

@@ -1,12 +1,12 @@
 // Disputes: a buyer's bank takes captured money back, and gives it back when we win; an inquiry takes none.
-import { BANK, type Call } from '../shared/call.ts'
+import { BANK_CALL, type Call } from '../shared/call.ts'
 import { recordEffect } from '../shared/effects.ts'
 import { nowS, type Emulator } from './emulator.ts'
-import { parameterRefused, refusedAs } from './errors.ts'
+import { parameterRefused, requestRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
-import { later, SOON_MS } from './later.ts'
-import { knownIn, listOf } from './lists.ts'
+import { schedule, SETTLE_DELAY_MS } from './later.ts'
+import { requireObject, listOf } from './lists.ts'
 import { methodOf } from './methods.ts'
 import { booleanOf, metadataOf } from './params.ts'
 import { isParams, type Params } from './parse.ts'
@@ -19,16 +19,16 @@ const DAY_S = 86_400
 const DAYS_TO_RESPOND = 9
 /** What Stripe takes for a dispute, in the smallest unit. */
 const FEE = 1500
-export const DISPUTE_ENDS = ['won', 'lost', 'warning_closed'] as const
-type DisputeEnd = (typeof DISPUTE_ENDS)[number]
+export const DISPUTE_FINAL_STATUSES = ['won', 'lost', 'warning_closed'] as const
+type DisputeFinalStatus = (typeof DISPUTE_FINAL_STATUSES)[number]
 
 /** What the card of a captured charge brings, soon after. */
-export function awaitDispute(emulator: Emulator, charge: Charge): void {
+export function scheduleDispute(emulator: Emulator, charge: Charge): void {
   const { dispute } = methodOf(charge.method.token)
   if (dispute === undefined) return
-  later(emulator, SOON_MS, () => {
+  schedule(emulator, SETTLE_DELAY_MS, () => {
     const current = emulator.store.charges.byId.get(charge.id)!
-    const isOpen = emulator.store.partsOf.has(charge.id)
+    const isOpen = emulator.store.childIdsOf.has(charge.id)
     if (!isOpen && current.amount_refunded < current.amount) openDispute(emulator, current, dispute)
   })
 }
@@ -36,24 +36,29 @@ export function awaitDispute(emulator: Emulator, charge: Charge): void {
 /** Goes on with what was on its way when the emulator stopped. */
 export function resumeDisputes(emulator: Emulator): void {
   for (const charge of emulator.store.charges.byId.values())
-    if (charge.captured && !emulator.store.partsOf.has(charge.id)) awaitDispute(emulator, charge)
+    if (charge.captured && !emulator.store.childIdsOf.has(charge.id)) scheduleDispute(emulator, charge)
 }
 
 export function findDispute(emulator: Emulator, id: string): Dispute {
-  return knownIn(emulator.store.disputes, 'dispute', id)
+  return requireObject(emulator.store.disputes, 'dispute', id)
 }
 
 /** The latest, if the charge has one. */
-export function disputeOf({ store }: Emulator, charge: string): Dispute | null {
-  const id = store.partsOf.get(charge)?.at(-1)
+export function latestDisputeOf({ store }: Emulator, charge: string): Dispute | null {
+  const id = store.childIdsOf.get(charge)?.at(-1)
   return id === undefined ? null : store.disputes.byId.get(id)!
 }
 
 /** The bank decides. A dispute that is lost may still be won, by an appeal. */
-export function closeDispute(emulator: Emulator, call: Call, dispute: Dispute, status: DisputeEnd): Dispute {
+export function closeDispute(
+  emulator: Emulator,
+  call: Call,
+  dispute: Dispute,
+  status: DisputeFinalStatus,
+): Dispute {
   const isInquiry = dispute.status.startsWith('warning_')
-  const isOver = dispute.status === 'won' || dispute.status === 'warning_closed'
-  if (isOver || dispute.status === status || isInquiry !== (status === 'warning_closed'))
+  const isFinal = dispute.status === 'won' || dispute.status === 'warning_closed'
+  if (isFinal || dispute.status === status || isInquiry !== (status === 'warning_closed'))
     throw parameterRefused(`This dispute has a status of ${dispute.status}.`, 'status')
   const closed = save(emulator.store, {
     ...dispute,
@@ -92,10 +97,10 @@ function openDispute(emulator: Emulator, charge: Charge, kind: 'chargeback' | 'i
     metadata: {},
   })
   const disputed = save(emulator.store, { ...charge, disputed: true })
-  if (takesMoney) record(emulator, BANK, 'dispute_withdrawn', opened)
-  emit(emulator, BANK, 'charge.dispute.created', opened)
-  emit(emulator, BANK, 'charge.updated', disputed, charge)
-  if (takesMoney) emit(emulator, BANK, 'charge.dispute.funds_withdrawn', opened)
+  if (takesMoney) record(emulator, BANK_CALL, 'dispute_withdrawn', opened)
+  emit(emulator, BANK_CALL, 'charge.dispute.created', opened)
+  emit(emulator, BANK_CALL, 'charge.updated', disputed, charge)
+  if (takesMoney) emit(emulator, BANK_CALL, 'charge.dispute.funds_withdrawn', opened)
 }
 
 /** Evidence goes to the bank at once, unless `submit` says otherwise. */
@@ -105,7 +110,11 @@ function updateDispute(emulator: Emulator, call: Call, dispute: Dispute, params:
   const submits = evidence !== undefined && (params['submit'] === undefined || booleanOf(params, 'submit'))
   const status = dispute.status === 'warning_needs_response' ? 'warning_under_review' : 'under_review'
   if (submits && !dispute.status.endsWith('needs_response'))
-    throw refusedAs(null, 'evidence', `This dispute has a status of ${dispute.status}: it takes no evidence.`)
+    throw requestRefused(
+      null,
+      'evidence',
+      `This dispute has a status of ${dispute.status}: it takes no evidence.`,
+    )
   const updated = save(emulator.store, {
     ...dispute,
     metadata: metadataOf(params, dispute.metadata),
@@ -119,7 +128,11 @@ function updateDispute(emulator: Emulator, call: Call, dispute: Dispute, params:
 /** We do not defend ourselves. */
 function acceptDispute(emulator: Emulator, call: Call, dispute: Dispute): Dispute {
   if (dispute.status !== 'needs_response')
-    throw refusedAs(null, undefined, `This dispute cannot be closed: it has a status of ${dispute.status}.`)
+    throw requestRefused(
+      null,
+      undefined,
+      `This dispute cannot be closed: it has a status of ${dispute.status}.`,
+    )
   return closeDispute(emulator, call, dispute, 'lost')
 }
 
@@ -141,25 +154,25 @@ function record(
 export const DISPUTE_ROUTES: Routes = {
   'GET disputes': {
     object: 'dispute',
-    known: parameters(`${PAGING} charge created payment_intent`),
-    many: (emulator, params) =>
+    accepts: parameters(`${PAGING} charge created payment_intent`),
+    list: (emulator, params) =>
       listOf(emulator, params, '/v1/disputes', emulator.store.disputes, {
         equal: ['charge', 'payment_intent'],
       }),
   },
   'GET disputes/:id': {
     object: 'dispute',
-    known: parameters('expand'),
+    accepts: parameters('expand'),
     one: (emulator, _call, { id }) => findDispute(emulator, id),
   },
   'POST disputes/:id': {
     object: 'dispute',
-    known: parameters('evidence expand intended_submission_method metadata submit'),
+    accepts: parameters('evidence expand intended_submission_method metadata submit'),
     one: (emulator, call, { id }, params) => updateDispute(emulator, call, findDispute(emulator, id), params),
   },
   'POST disputes/:id/close': {
     object: 'dispute',
-    known: parameters('expand'),
+    accepts: parameters('expand'),
     one: (emulator, call, { id }) => acceptDispute(emulator, call, findDispute(emulator, id)),
   },
 }

@@ -53,8 +53,8 @@ export function parameterRefused(message: string, param: string | undefined, cod
 }
 
 /** 404 for what the path names, 400 for what a parameter names. */
-export function missing(status: 400 | 404, noun: string, id: string, param: string): Refusal {
-  const message = `No such ${noun}: '${id}'`
+export function resourceMissing(status: 400 | 404, resource: string, id: string, param: string): Refusal {
+  const message = `No such ${resource}: '${id}'`
   return new Refusal(
     status,
     { type: 'invalid_request_error', code: 'resource_missing', message, param },
@@ -73,7 +73,7 @@ const MESSAGES: Record<string, string> = {
 }
 
 /** 400: the endpoint has begun, and will not do this. */
-export function refusedAs(
+export function requestRefused(
   code: string | null,
   param: string | undefined,
   message = MESSAGES[code ?? ''] ?? 'This request was refused.',
@@ -101,7 +101,7 @@ export function unknownUrl(method: string, path: string): Refusal {
 }
 
 /** `given` null: no key at all. Only the end of a wrong key is repeated. */
-export function wrongKey(given: string | null): Refusal {
+export function invalidApiKey(given: string | null): Refusal {
   const message =
     given === null
       ? "You did not provide an API key. You need to provide your API key in the Authorization header, using Bearer auth (e.g. 'Authorization: Bearer YOUR_SECRET_KEY')."
@@ -118,7 +118,7 @@ export function keyInUse(key: string): Refusal {
   )
 }
 
-export function otherParameters(key: string): Refusal {
+export function keyReused(key: string): Refusal {
   const message = `Keys for idempotent requests can only be used with the same parameters they were first used with. Try using a key other than '${key}' if you meant to execute a different request.`
   return new Refusal(400, { type: 'idempotency_error', message }, { executed: false })
 }

@@ -1,7 +1,7 @@
 // Events: what Stripe tells about every change.
 import { nowS, type Emulator } from './emulator.ts'
 import type { Call } from '../shared/call.ts'
-import { missing, parameterRefused } from './errors.ts'
+import { resourceMissing, parameterRefused } from './errors.ts'
 import { stripeId } from './ids.ts'
 import { page, rangeOf, type Page } from './lists.ts'
 import { stringOf, stringsOf } from './params.ts'
@@ -28,7 +28,7 @@ export function emit(
     previous,
     request_id: call.request_id,
     idempotency_key: call.idempotency_key,
-    pending: emulator.webhooks?.wants(type) ?? false,
+    pending: emulator.webhooks?.isSubscribed(type) ?? false,
   }
   appendEvent(emulator.events, event)
   emulator.journal?.append({
@@ -47,7 +47,7 @@ export function renderEvent(emulator: Emulator, event: StoredEvent): Rendered {
     data: {
       object,
       ...(event.previous && {
-        previous_attributes: whatChanged(render(event.previous, emulator.url), object),
+        previous_attributes: previousAttributes(render(event.previous, emulator.url), object),
       }),
     },
     livemode: false,
@@ -59,20 +59,20 @@ export function renderEvent(emulator: Emulator, event: StoredEvent): Rendered {
 
 export function findEvent(emulator: Emulator, id: string): StoredEvent {
   const index = emulator.events.indexOf.get(id)
-  if (index === undefined) throw missing(404, 'event', id, 'id')
+  if (index === undefined) throw resourceMissing(404, 'event', id, 'id')
   return emulator.events.list[index]!
 }
 
 /** At most so many `types`, and only without `type` (stripe-node, `EventListParams`). */
-const MOST_TYPES = 20
+const MAX_TYPES = 20
 
 /** Newest first; `type` (perhaps with `*`) or `types[]`, `created[gte]` and paging. */
 export function listEvents(emulator: Emulator, params: Params): Page {
   const type = stringOf(params, 'type')
   const types = stringsOf(params, 'types')
   exclusive(params, 'type', 'types')
-  if (types.length > MOST_TYPES)
-    throw parameterRefused(`Array must contain at most ${MOST_TYPES} elements.`, 'types')
+  if (types.length > MAX_TYPES)
+    throw parameterRefused(`Array must contain at most ${MAX_TYPES} elements.`, 'types')
   const wanted = type === null ? (types.length > 0 ? new Set(types) : null) : new Set([type])
   const created = rangeOf(params, 'created')
   return page(params, {
@@ -91,7 +91,7 @@ function isWanted(wanted: Set<string>, type: string): boolean {
   return false
 }
 
-function whatChanged(before: Rendered, after: Rendered): Rendered {
+function previousAttributes(before: Rendered, after: Rendered): Rendered {
   const changed: Rendered = {}
   for (const key in after) {
     const old = before[key] ?? null

@@ -18,19 +18,19 @@ const EXPANDABLE: Record<Version['object'], string[]> = {
 }
 
 /** An answer to be: rendering it again, years later, gives the same bytes. */
-export type Shown = { object: Version; related: Version[]; expand: string[] }
+export type ResponseSnapshot = { object: Version; related: Version[]; expand: string[] }
 
 /** Takes along what `expand` will show, as it is now. */
-export function show(store: Store, object: Version, expand: string[]): Shown {
+export function snapshotOf(store: Store, object: Version, expand: string[]): ResponseSnapshot {
   if (expand.length === 0) return { object, related: [], expand }
-  const related = namedBy(object)
+  const related = relatedIdsOf(object)
     .map((id) => (id === null ? undefined : findObject(store, id)))
     .filter((each) => each !== undefined)
   return { object, related, expand }
 }
 
 /** The ids of what may be shown inside. */
-function namedBy(object: Version): (string | null)[] {
+function relatedIdsOf(object: Version): (string | null)[] {
   switch (object.object) {
     case 'payment_intent':
       return [object.id, object.latest_charge]
@@ -48,10 +48,10 @@ function namedBy(object: Version): (string | null)[] {
   }
 }
 
-export function renderShown(shown: Shown, base_url: string): Rendered {
-  const rendered = render(shown.object, base_url)
-  const find = (id: string) => shown.related.find((each) => each.id === id)
-  for (const path of shown.expand) expandPath(rendered, shown.object, path.split('.'), find, base_url)
+export function renderSnapshot(snapshot: ResponseSnapshot, base_url: string): Rendered {
+  const rendered = render(snapshot.object, base_url)
+  const find = (id: string) => snapshot.related.find((each) => each.id === id)
+  for (const path of snapshot.expand) expandPath(rendered, snapshot.object, path.split('.'), find, base_url)
   return rendered
 }
 
@@ -67,15 +67,15 @@ export function expandList(data: Rendered[], expand: string[], store: Store, bas
 }
 
 /** How deep a path may go (docs: "Expanding Responses"). */
-const DEEPEST = 4
+const MAX_DEPTH = 4
 
 /** Before anything is done: 400 for what cannot be expanded. */
 export function checkExpand(object: Version['object'], expand: string[], inList: boolean): void {
   for (const path of expand) {
     const [first, ...rest] = path.split('.')
-    if (rest.length >= DEEPEST)
+    if (rest.length >= MAX_DEPTH)
       throw parameterRefused(
-        `You cannot expand more than ${DEEPEST} levels of a property (${path}).`,
+        `You cannot expand more than ${MAX_DEPTH} levels of a property (${path}).`,
         'expand',
       )
     const field = inList ? rest[0] : first

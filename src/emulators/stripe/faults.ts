@@ -4,7 +4,7 @@ import { parameterRefused } from './errors.ts'
 import { stripeId } from './ids.ts'
 
 /** What a fault of the page meets, in words. */
-export const PLACES: Record<string, { method?: string; path?: string }> = {
+export const STRIPE_FAULT_TARGETS: Record<string, { method?: string; path?: string }> = {
   'any request': {},
   authorization: { method: 'POST', path: '/payment_intents$' },
   capture: { method: 'POST', path: '/capture$' },

@@ -1,13 +1,13 @@
 // Idempotency keys: the first answer under a key is the answer, for 24 hours.
 import { hash } from 'node:crypto'
 import type { AppendFile } from '../shared/append-file.ts'
-import { keyInUse, otherParameters } from './errors.ts'
-import type { Shown } from './expand.ts'
+import { keyInUse, keyReused } from './errors.ts'
+import type { ResponseSnapshot } from './expand.ts'
 
-const KEPT_MS = 24 * 60 * 60 * 1000
+const RETENTION_MS = 24 * 60 * 60 * 1000
 
 /** What was answered: an object as it was then, or the text of an error. */
-export type Answer = { status: number; content: Shown | string }
+export type Answer = { status: number; content: ResponseSnapshot | string }
 
 export type StoredAnswer = Answer & { fingerprint: string; at_ms: number; request_id: string }
 
@@ -35,10 +35,10 @@ export function findAnswer(
   now_ms: number,
 ): StoredAnswer | null {
   const waiting = idempotency.inFlight.get(key)
-  if (waiting !== undefined) throw waiting === fingerprint ? keyInUse(key) : otherParameters(key)
+  if (waiting !== undefined) throw waiting === fingerprint ? keyInUse(key) : keyReused(key)
   const stored = idempotency.answers.get(key)
-  if (!stored || stored.at_ms + KEPT_MS <= now_ms) return null
-  if (stored.fingerprint !== fingerprint) throw otherParameters(key)
+  if (!stored || stored.at_ms + RETENTION_MS <= now_ms) return null
+  if (stored.fingerprint !== fingerprint) throw keyReused(key)
   return stored
 }
 
@@ -48,7 +48,7 @@ export function storeAnswer(idempotency: Idempotency, key: string, answer: Store
   answers.delete(key)
   answers.set(key, answer)
   for (const [old, { at_ms }] of answers) {
-    if (at_ms + KEPT_MS > answer.at_ms) break
+    if (at_ms + RETENTION_MS > answer.at_ms) break
     answers.delete(old)
   }
   if (!idempotency.journal) return

@@ -1,11 +1,11 @@
 // Identity: sessions in which a person shows a document on a hosted page, and what came of it.
-import { type Call, DASHBOARD } from '../shared/call.ts'
+import { type Call, DASHBOARD_CALL } from '../shared/call.ts'
 import { nowS, type Emulator } from './emulator.ts'
-import { parameterRefused, refusedAs } from './errors.ts'
+import { parameterRefused, requestRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
-import { later, SOON_MS } from './later.ts'
-import { knownIn, listOf } from './lists.ts'
+import { schedule, SETTLE_DELAY_MS } from './later.ts'
+import { requireObject, listOf } from './lists.ts'
 import { booleanOf, metadataOf, oneOf, required, stringOf, stringsOf } from './params.ts'
 import { isParams, type Params } from './parse.ts'
 import { PAGING, type Routes } from './route.ts'
@@ -14,9 +14,9 @@ import { save } from './store.ts'
 import type { VerificationSession } from './versions.ts'
 
 const TYPES = ['document', 'id_number'] as const
-const LINK_LIVES_S = 48 * 3600
+const LINK_LIFETIME_S = 48 * 3600
 /** Of one session at a time; each look at it makes one. */
-const MOST_LINKS = 100
+const MAX_LINKS = 100
 export const SESSION_STATUSES = ['verified', 'requires_input', 'processing', 'canceled'] as const
 type Status = VerificationSession['status']
 
@@ -32,7 +32,7 @@ export const CHECK_FAILURES: Record<string, string> = {
 }
 
 export function findSession(emulator: Emulator, id: string): VerificationSession {
-  return knownIn(emulator.store.sessions, 'verification_session', id)
+  return requireObject(emulator.store.sessions, 'verification_session', id)
 }
 
 function createSession(emulator: Emulator, call: Call, params: Params): VerificationSession {
@@ -57,11 +57,11 @@ function createSession(emulator: Emulator, call: Call, params: Params): Verifica
     metadata: metadataOf(params, {}),
   })
   emit(emulator, call, 'identity.verification_session.created', session)
-  return withLink(emulator, session)
+  return withNewLink(emulator, session)
 }
 
 /** Where there is something to do, each answer has a link of its own: it is good for one visit. */
-function withLink(emulator: Emulator, session: VerificationSession): VerificationSession {
+function withNewLink(emulator: Emulator, session: VerificationSession): VerificationSession {
   if (session.status !== 'requires_input' || session.redaction !== null) return session
   const now = nowS(emulator)
   const token = stripeId('', 40)
@@ -69,25 +69,25 @@ function withLink(emulator: Emulator, session: VerificationSession): Verificatio
   return save(emulator.store, {
     ...session,
     link: { token, secret: stripeId(`${session.id}_secret_test_`) },
-    unused: [...alive.slice(1 - MOST_LINKS), { token, until: now + LINK_LIVES_S }],
+    unused: [...alive.slice(1 - MAX_LINKS), { token, until: now + LINK_LIFETIME_S }],
   })
 }
 
 /** The link is used up by it. False for one that was used, has lapsed or never was. */
-export function visit(emulator: Emulator, session: VerificationSession, token: string): boolean {
+export function useLink(emulator: Emulator, session: VerificationSession, token: string): boolean {
   const now = nowS(emulator)
-  const isGood = session.unused.some((each) => each.token === token && each.until > now)
-  if (isGood) {
+  const isValid = session.unused.some((each) => each.token === token && each.until > now)
+  if (isValid) {
     const unused = session.unused.filter((each) => each.token !== token)
     save(emulator.store, { ...session, link: null, unused })
   }
-  return isGood
+  return isValid
 }
 
 /** Only what still waits for the person, as Stripe says. */
 function cancelSession(emulator: Emulator, call: Call, session: VerificationSession): VerificationSession {
   if (session.status !== 'requires_input' || session.redaction !== null)
-    throw refusedAs(
+    throw requestRefused(
       null,
       undefined,
       `You cannot cancel this verification session because it has a status of ${session.status}. Only a session with a status of requires_input may be canceled.`,
@@ -103,8 +103,8 @@ export function settleSession(
   status: Status,
   reason = 'document_unverified_other',
 ): VerificationSession {
-  const isOver = session.status === 'verified' || session.status === 'canceled'
-  if (isOver || (status === 'processing' && session.status === status))
+  const isFinal = session.status === 'verified' || session.status === 'canceled'
+  if (isFinal || (status === 'processing' && session.status === status))
     throw parameterRefused(`This verification session has a status of ${session.status}.`, 'status')
   const failed = Object.hasOwn(CHECK_FAILURES, reason)
     ? { code: reason, reason: CHECK_FAILURES[reason]! }
@@ -124,7 +124,7 @@ export function settleSession(
 /** What was told is forgotten a little later; what still waits is canceled. */
 function redactSession(emulator: Emulator, call: Call, session: VerificationSession): VerificationSession {
   if (session.status === 'processing' || session.redaction !== null)
-    throw refusedAs(
+    throw requestRefused(
       null,
       undefined,
       `You cannot redact this verification session because ${session.redaction === null ? 'it is being processed' : 'it is redacted already'}.`,
@@ -138,18 +138,18 @@ function redactSession(emulator: Emulator, call: Call, session: VerificationSess
     unused: [],
   })
   if (waits) emit(emulator, call, 'identity.verification_session.canceled', redacting)
-  awaitRedaction(emulator, redacting)
+  scheduleRedaction(emulator, redacting)
   return redacting
 }
 
 /** Goes on with what was on its way when the emulator stopped. */
 export function resumeRedactions(emulator: Emulator): void {
   for (const session of emulator.store.sessions.byId.values())
-    if (session.redaction === 'processing') awaitRedaction(emulator, session)
+    if (session.redaction === 'processing') scheduleRedaction(emulator, session)
 }
 
-function awaitRedaction(emulator: Emulator, { id }: VerificationSession): void {
-  later(emulator, SOON_MS, () => {
+function scheduleRedaction(emulator: Emulator, { id }: VerificationSession): void {
+  schedule(emulator, SETTLE_DELAY_MS, () => {
     const redacted = save(emulator.store, {
       ...findSession(emulator, id),
       redaction: 'redacted',
@@ -157,7 +157,7 @@ function awaitRedaction(emulator: Emulator, { id }: VerificationSession): void {
       provided_details: null,
       metadata: {},
     })
-    emit(emulator, DASHBOARD, 'identity.verification_session.redacted', redacted)
+    emit(emulator, DASHBOARD_CALL, 'identity.verification_session.redacted', redacted)
   })
 }
 
@@ -167,9 +167,9 @@ function updateSession(
   params: Params,
 ): VerificationSession {
   if (session.redaction !== null)
-    throw refusedAs(null, undefined, 'You cannot update a verification session that is redacted.')
+    throw requestRefused(null, undefined, 'You cannot update a verification session that is redacted.')
   const updated = save(emulator.store, { ...session, metadata: metadataOf(params, session.metadata) })
-  return withLink(emulator, updated)
+  return withNewLink(emulator, updated)
 }
 
 function documentOf(params: Params): Record<string, unknown> {
@@ -198,52 +198,52 @@ function urlOf(params: Params, name: string): string | null {
   return url
 }
 
-const NOUN = 'identity/verification_sessions'
+const RESOURCE = 'identity/verification_sessions'
 const object = 'identity.verification_session'
 
 export const IDENTITY_ROUTES: Routes = {
-  [`POST ${NOUN}`]: {
+  [`POST ${RESOURCE}`]: {
     object,
-    known: parameters(
+    accepts: parameters(
       'client_reference_id expand metadata options provided_details related_customer related_customer_account related_person return_url type verification_flow',
       { type: enumeration(...TYPES) },
     ),
     one: (emulator, call, _ids, params) => createSession(emulator, call, params),
   },
-  [`GET ${NOUN}`]: {
+  [`GET ${RESOURCE}`]: {
     object,
-    known: parameters(
+    accepts: parameters(
       `${PAGING} client_reference_id created related_customer related_customer_account status`,
       {
         status: enumeration('canceled', 'processing', 'requires_input', 'verified'),
       },
     ),
-    many(emulator, params) {
-      const page = listOf(emulator, params, `/v1/${NOUN}`, emulator.store.sessions, {
+    list(emulator, params) {
+      const page = listOf(emulator, params, `/v1/${RESOURCE}`, emulator.store.sessions, {
         equal: ['client_reference_id', 'related_customer', 'status'],
       })
       // Only who asks for one of them gets in.
       return { ...page, data: page.data.map((each) => ({ ...each, client_secret: null, url: null })) }
     },
   },
-  [`GET ${NOUN}/:id`]: {
+  [`GET ${RESOURCE}/:id`]: {
     object,
-    known: parameters('expand'),
-    one: (emulator, _call, { id }) => withLink(emulator, findSession(emulator, id)),
+    accepts: parameters('expand'),
+    one: (emulator, _call, { id }) => withNewLink(emulator, findSession(emulator, id)),
   },
-  [`POST ${NOUN}/:id`]: {
+  [`POST ${RESOURCE}/:id`]: {
     object,
-    known: parameters('expand metadata options provided_details type', { type: enumeration(...TYPES) }),
+    accepts: parameters('expand metadata options provided_details type', { type: enumeration(...TYPES) }),
     one: (emulator, _call, { id }, params) => updateSession(emulator, findSession(emulator, id), params),
   },
-  [`POST ${NOUN}/:id/cancel`]: {
+  [`POST ${RESOURCE}/:id/cancel`]: {
     object,
-    known: parameters('expand'),
+    accepts: parameters('expand'),
     one: (emulator, call, { id }) => cancelSession(emulator, call, findSession(emulator, id)),
   },
-  [`POST ${NOUN}/:id/redact`]: {
+  [`POST ${RESOURCE}/:id/redact`]: {
     object,
-    known: parameters('expand'),
+    accepts: parameters('expand'),
     one: (emulator, call, { id }) => redactSession(emulator, call, findSession(emulator, id)),
   },
 }

@@ -1,7 +1,7 @@
 // What is asked of a payment intent: its parameters, read and refused together.
-import { largestPayment } from '#core/money.ts'
-import { inWords, leastAmount, refuseFraction } from './currencies.ts'
-import { missing, parameterRefused } from './errors.ts'
+import { maxPaymentMinor } from '#core/money.ts'
+import { formatMoney, minAmountOf, refuseFraction } from './currencies.ts'
+import { resourceMissing, parameterRefused } from './errors.ts'
 import { stripeId } from './ids.ts'
 import { findMethod } from './methods.ts'
 import { booleanOf, oneOf, required, stringOf } from './params.ts'
@@ -12,13 +12,13 @@ import type { Intent, Method } from './versions.ts'
 /** `PaymentIntentCreateParams`: "can only be used with confirm=true". */
 const ONLY_WITH_CONFIRM = ['error_on_requires_action', 'mandate', 'mandate_data', 'off_session', 'return_url']
 
-const AUTOMATIC = parameters('allow_redirects enabled', {
+const AUTOMATIC_METHODS = parameters('allow_redirects enabled', {
   allow_redirects: enumeration('always', 'never'),
   enabled: boolean,
 })
 
 /** Refuses parameters that exclude each other. */
-export function checkTogether(params: Params): void {
+export function checkExclusiveParams(params: Params): void {
   exclusive(params, 'customer', 'customer_account')
   if (booleanOf(params, 'confirm')) {
     // All methods of this emulator are cards.
@@ -35,16 +35,16 @@ export function checkTogether(params: Params): void {
 }
 
 export function checkedAmount(amount: number, currency: string): number {
-  const least = leastAmount(currency)
-  if (amount < least)
+  const min = minAmountOf(currency)
+  if (amount < min)
     throw parameterRefused(
-      `Amount must be at least ${inWords(least, currency)} ${currency}`,
+      `Amount must be at least ${formatMoney(min, currency)} ${currency}`,
       'amount',
       'amount_too_small',
     )
-  if (amount > largestPayment(currency)) {
+  if (amount > maxPaymentMinor(currency)) {
     throw parameterRefused(
-      `Amount must be no more than ${inWords(largestPayment(currency), currency)}`,
+      `Amount must be no more than ${formatMoney(maxPaymentMinor(currency), currency)}`,
       'amount',
       'amount_too_large',
     )
@@ -54,21 +54,21 @@ export function checkedAmount(amount: number, currency: string): number {
 }
 
 /** Each use of a test token is a payment method of its own. */
-export function givenMethod(params: Params): Method | null {
+export function methodOfParams(params: Params): Method | null {
   const token = stringOf(params, 'payment_method')
   if (token === null) return null
-  if (!findMethod(token)) throw missing(400, 'PaymentMethod', token, 'payment_method')
+  if (!findMethod(token)) throw resourceMissing(400, 'PaymentMethod', token, 'payment_method')
   return { id: stripeId('pm_1'), token }
 }
 
 export function automaticOf(params: Params): Intent['automatic'] {
-  const given = params['automatic_payment_methods']
+  const value = params['automatic_payment_methods']
   // The rules take nothing else.
-  if (given === undefined || !isParams(given)) return { enabled: true, allow_redirects: 'always' }
-  checkParams(given, AUTOMATIC)
-  required(stringOf(given, 'enabled'), 'automatic_payment_methods[enabled]')
-  const enabled = booleanOf(given, 'enabled')
-  return { enabled, allow_redirects: oneOf(given, 'allow_redirects', ['always', 'never']) ?? 'always' }
+  if (value === undefined || !isParams(value)) return { enabled: true, allow_redirects: 'always' }
+  checkParams(value, AUTOMATIC_METHODS)
+  required(stringOf(value, 'enabled'), 'automatic_payment_methods[enabled]')
+  const enabled = booleanOf(value, 'enabled')
+  return { enabled, allow_redirects: oneOf(value, 'allow_redirects', ['always', 'never']) ?? 'always' }
 }
 
 /** Methods that may redirect want to know where back to. */

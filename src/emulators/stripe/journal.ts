@@ -1,7 +1,7 @@
 // What survives a restart: versions, events, stored answers and the clock, appended as they happen and read back at start.
 import { appendEvent, type EventLog, type StoredEvent } from './event-log.ts'
 import type { Idempotency, StoredAnswer } from './idempotency.ts'
-import { remember, type Store } from './store.ts'
+import { putVersion, type Store } from './store.ts'
 import type { Version } from './versions.ts'
 
 type Line = {
@@ -30,7 +30,7 @@ export function replayInto(state: {
     const line = value as Line
     if (line.version) {
       versions.set(line.version.revision, line.version)
-      remember(state.store, line.version)
+      putVersion(state.store, line.version)
     } else if (line.event) {
       const { object, previous } = line.event
       appendEvent(state.events, {

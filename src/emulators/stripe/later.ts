@@ -2,9 +2,9 @@
 import type { Emulator } from './emulator.ts'
 
 /** Not sooner than the answer that it follows, and soon enough for somebody who waits. */
-export const SOON_MS = 40
+export const SETTLE_DELAY_MS = 40
 
-export function later(emulator: Emulator, after_ms: number, act: () => void): void {
+export function schedule(emulator: Emulator, after_ms: number, act: () => void): void {
   if (emulator.closed) return
   const timer = setTimeout(() => {
     emulator.timers.delete(timer)
@@ -14,7 +14,7 @@ export function later(emulator: Emulator, after_ms: number, act: () => void): vo
 }
 
 /** `ba_noAccount` -> `noAccount`: what the name says will happen. */
-export function wayOf<T extends string>(ways: Record<T, unknown>, id: string, usual: NoInfer<T>): T {
+export function behaviorOf<T extends string>(ways: Record<T, unknown>, id: string, usual: NoInfer<T>): T {
   const name = id.slice(id.indexOf('_') + 1)
   return Object.hasOwn(ways, name) ? (name as T) : usual
 }

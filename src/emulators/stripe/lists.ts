@@ -1,6 +1,6 @@
 // Looking things up: one by its id, and pages of a list, newest first, `limit`, `starting_after`, `ending_before`, `created`.
 import type { Emulator } from './emulator.ts'
-import { missing, parameterRefused } from './errors.ts'
+import { resourceMissing, parameterRefused } from './errors.ts'
 import { integerOf, stringOf } from './params.ts'
 import { isParams, type Params } from './parse.ts'
 import { render } from './render.ts'
@@ -31,7 +31,12 @@ export function page<T>(params: Params, source: Source<T>): Page {
   const cursor = starting_after ?? ending_before
   const start = cursor === null ? source.size : source.indexOf(cursor)
   if (start === undefined)
-    throw missing(400, 'object', cursor!, starting_after === null ? 'ending_before' : 'starting_after')
+    throw resourceMissing(
+      400,
+      'object',
+      cursor!,
+      starting_after === null ? 'ending_before' : 'starting_after',
+    )
 
   const matching: T[] = []
   for (
@@ -53,9 +58,9 @@ export function page<T>(params: Params, source: Source<T>): Page {
 }
 
 /** 404 for an unknown id. */
-export function knownIn<T>({ byId }: Collection<T>, noun: string, id: string, param = 'id'): T {
+export function requireObject<T>({ byId }: Collection<T>, resource: string, id: string, param = 'id'): T {
   const known = byId.get(id)
-  if (known === undefined) throw missing(404, noun, id, param)
+  if (known === undefined) throw resourceMissing(404, resource, id, param)
   return known
 }
 

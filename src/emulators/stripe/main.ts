@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { list } from '#core/config/list.ts'
-import { runUntilStopped, type Started } from '#core/run.ts'
+import { runUntilStopped, type StartedProcess } from '#core/run.ts'
 import { portError } from '#core/startup.ts'
 import { isSupervised } from '#core/supervised.ts'
 import { ACCOUNT } from './account.ts'
@@ -16,7 +16,7 @@ import type { Emulator } from './emulator.ts'
 import { errorBody } from './errors.ts'
 import { emptyEventLog } from './event-log.ts'
 import { renderEvent } from './events.ts'
-import { noFaults } from '../shared/faults.ts'
+import { emptyFaults } from '../shared/faults.ts'
 import { resumeRedactions } from './identity.ts'
 import { emptyIdempotency } from './idempotency.ts'
 import { replayInto } from './journal.ts'
@@ -80,7 +80,7 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
     events: emptyEventLog(),
     effects: { lines: [], file: null },
     idempotency: emptyIdempotency(),
-    faults: noFaults(),
+    faults: emptyFaults(),
     requests: emptyRequestLog(options.record_requests ?? true),
     webhooks: null,
     journal: null,
@@ -166,7 +166,7 @@ function openHolds({ store }: Emulator): Emulator['holds'] {
 }
 
 /** `--webhook-secret` may also be the variable STRIPE_WEBHOOK_SECRET: everybody can read a command line. */
-async function main(): Promise<Started> {
+async function main(): Promise<StartedProcess> {
   const { values } = parseArgs({
     options: {
       host: { type: 'string' },

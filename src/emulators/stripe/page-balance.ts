@@ -1,7 +1,7 @@
 // The page's sections of payouts, transfers and top-ups.
 import { cell, section, type Cell } from '../shared/html.ts'
-import { inWords } from './currencies.ts'
-import { buttons, latest, named, time, type Move } from './page-parts.ts'
+import { formatMoney } from './currencies.ts'
+import { buttons, latest, metadataText, time, type StatusButton } from './page-parts.ts'
 import type { Store } from './store.ts'
 import type { Payout, Topup, Transfer } from './versions.ts'
 
@@ -25,17 +25,17 @@ export function balanceSections({ payouts, transfers, topups }: Store): string[]
   ]
 }
 
-const ENDS: Move[] = [
+const ENDS: StatusButton[] = [
   ['paid', 'Paid'],
   ['failed', 'Failed'],
   ['canceled', 'Canceled'],
 ]
-const PAYOUT_MOVES: Partial<Record<Payout['status'], Move[]>> = {
+const PAYOUT_MOVES: Partial<Record<Payout['status'], StatusButton[]>> = {
   pending: ENDS,
   in_transit: ENDS,
   paid: [['failed', 'Sent back']],
 }
-const TOPUP_MOVES: Partial<Record<Topup['status'], Move[]>> = {
+const TOPUP_MOVES: Partial<Record<Topup['status'], StatusButton[]>> = {
   pending: [
     ['succeeded', 'Succeeded'],
     ['failed', 'Failed'],
@@ -46,7 +46,15 @@ const TOPUP_MOVES: Partial<Record<Topup['status'], Move[]>> = {
 
 function payoutRow({ id, status, amount, currency, destination, created, metadata }: Payout): Cell[] {
   const moves = buttons('settle_payout', id, PAYOUT_MOVES[status])
-  return [id, status, moves, inWords(amount, currency), destination, time(created), named(metadata)]
+  return [
+    id,
+    status,
+    moves,
+    formatMoney(amount, currency),
+    destination,
+    time(created),
+    metadataText(metadata),
+  ]
 }
 
 function transferRow(transfer: Transfer): Cell[] {
@@ -56,11 +64,11 @@ function transferRow(transfer: Transfer): Cell[] {
   return [
     id,
     cell(left > 0 ? form : ''),
-    inWords(amount, currency),
-    amount_reversed > 0 ? inWords(amount_reversed, currency) : '',
+    formatMoney(amount, currency),
+    amount_reversed > 0 ? formatMoney(amount_reversed, currency) : '',
     destination,
     time(created),
-    named(metadata),
+    metadataText(metadata),
   ]
 }
 
@@ -76,5 +84,5 @@ function topupRow({
 }: Topup): Cell[] {
   const moves = buttons('settle_topup', id, TOPUP_MOVES[status])
   const from = source ?? payment_method ?? ''
-  return [id, status, moves, inWords(amount, currency), from, time(created), named(metadata)]
+  return [id, status, moves, formatMoney(amount, currency), from, time(created), metadataText(metadata)]
 }

@@ -1,7 +1,7 @@
 // The page's section of disputes.
 import { section, type Cell } from '../shared/html.ts'
-import { inWords } from './currencies.ts'
-import { buttons, latest, time, type Move } from './page-parts.ts'
+import { formatMoney } from './currencies.ts'
+import { buttons, latest, time, type StatusButton } from './page-parts.ts'
 import type { Store } from './store.ts'
 import type { Dispute } from './versions.ts'
 
@@ -13,11 +13,11 @@ export function disputeSection({ disputes }: Store): string {
   )
 }
 
-const DECIDED: Move[] = [
+const DECIDED: StatusButton[] = [
   ['won', 'We win'],
   ['lost', 'We lose'],
 ]
-const LEFT: Partial<Record<Dispute['status'], Move[]>> = {
+const NEXT_STATUSES: Partial<Record<Dispute['status'], StatusButton[]>> = {
   needs_response: DECIDED,
   under_review: DECIDED,
   lost: [['won', 'We win after all']],
@@ -26,6 +26,6 @@ const LEFT: Partial<Record<Dispute['status'], Move[]>> = {
 }
 
 function disputeRow({ id, status, amount, currency, reason, payment_intent, created }: Dispute): Cell[] {
-  const decisions = buttons('close_dispute', id, LEFT[status])
-  return [id, status, decisions, inWords(amount, currency), reason, payment_intent, time(created)]
+  const decisions = buttons('close_dispute', id, NEXT_STATUSES[status])
+  return [id, status, decisions, formatMoney(amount, currency), reason, payment_intent, time(created)]
 }

@@ -1,7 +1,7 @@
 // The hosted page on which a person is verified, as it were, and the overview's section of sessions.
 import { choice, document, section, type Cell } from '../shared/html.ts'
 import { CHECK_FAILURES } from './identity.ts'
-import { buttons, latest, named, time, type Move } from './page-parts.ts'
+import { buttons, latest, metadataText, time, type StatusButton } from './page-parts.ts'
 import type { Store } from './store.ts'
 import type { VerificationSession } from './versions.ts'
 
@@ -31,19 +31,19 @@ export function sessionSection({ sessions }: Store): string {
   )
 }
 
-const ENDS: Move[] = [
+const ENDS: StatusButton[] = [
   ['verified', 'Verified'],
   ['requires_input', 'Not verified'],
   ['canceled', 'Canceled'],
 ]
-const LEFT: Partial<Record<VerificationSession['status'], Move[]>> = {
+const NEXT_STATUSES: Partial<Record<VerificationSession['status'], StatusButton[]>> = {
   requires_input: [['processing', 'Being checked'], ...ENDS],
   processing: ENDS,
 }
 
 function sessionRow(session: VerificationSession): Cell[] {
   const { id, status, last_error, type, created, metadata, redaction } = session
-  const moves = buttons('settle_session', id, LEFT[status])
+  const moves = buttons('settle_session', id, NEXT_STATUSES[status])
   const shown = redaction === null ? status : `${status}, redaction ${redaction}`
-  return [id, shown, moves, last_error?.code ?? '', type, time(created), named(metadata)]
+  return [id, shown, moves, last_error?.code ?? '', type, time(created), metadataText(metadata)]
 }

@@ -13,13 +13,13 @@ export function latest<T>({ byId, ids }: Collection<T>): T[] {
 }
 
 /** What a button says, and the word that it sends. */
-export type Move = [value: string, label: string]
+export type StatusButton = [value: string, label: string]
 
-export function buttons(name: string, id: string, moves: Move[] = []): Cell {
+export function buttons(name: string, id: string, moves: StatusButton[] = []): Cell {
   return cell(moves.map(([value, label]) => button(name, label, { id, value })).join(' '))
 }
 
-export function named(metadata: Record<string, string>): string {
+export function metadataText(metadata: Record<string, string>): string {
   return Object.entries(metadata)
     .map(([name, value]) => `${name}: ${value}`)
     .join('\n')

@@ -1,15 +1,15 @@
 // What a person sees: payments, refunds, payouts, requests, refusals, faults and events, with buttons, and where a buyer authenticates.
-import { inWords } from './currencies.ts'
+import { formatMoney } from './currencies.ts'
 import type { Emulator } from './emulator.ts'
 import type { StoredEvent } from './event-log.ts'
-import { answered, counted, faultSection, refusalRow, REFUSED_HEADS } from '../shared/fault-page.ts'
-import { PLACES } from './faults.ts'
+import { answered, pluralize, faultSection, refusalRow, REFUSAL_COLUMNS } from '../shared/fault-page.ts'
+import { STRIPE_FAULT_TARGETS } from './faults.ts'
 import { button, cell, choice, document, escape, section, type Cell } from '../shared/html.ts'
 import { METHOD_TOKENS } from './methods.ts'
 import { balanceSections } from './page-balance.ts'
 import { disputeSection } from './page-disputes.ts'
 import { sessionSection } from './page-identity.ts'
-import { latest, named, SHOWN, time } from './page-parts.ts'
+import { latest, metadataText, SHOWN, time } from './page-parts.ts'
 import { latestRequests, type LoggedRequest } from '../shared/requests.ts'
 import type { Intent, Refund } from './versions.ts'
 
@@ -22,10 +22,10 @@ export function overviewPage(emulator: Emulator, query: string): string {
   const { store, events, faults, requests } = emulator
   const refreshing = query === 'refresh'
   const intents = latest(store.intents)
-  const waiting = intents.filter(waits)
+  const waiting = intents.filter(isAwaitingBuyer)
   const refused = latestRequests(requests, SHOWN, ({ status, fault }) => status >= 400 || fault !== null)
   const body = [
-    `<p>Not Stripe, but a stand-in for it on <code>${escape(emulator.url)}</code>: no money moves. ${[counted(store.intents.ids.length, 'payment intent'), counted(store.refunds.ids.length, 'refund'), counted(store.payouts.ids.length, 'payout'), counted(events.list.length, 'event'), counted(requests.total, 'request')].join(', ')}.</p>`,
+    `<p>Not Stripe, but a stand-in for it on <code>${escape(emulator.url)}</code>: no money moves. ${[pluralize(store.intents.ids.length, 'payment intent'), pluralize(store.refunds.ids.length, 'refund'), pluralize(store.payouts.ids.length, 'payout'), pluralize(events.list.length, 'event'), pluralize(requests.total, 'request')].join(', ')}.</p>`,
     `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
     section(
       'Waiting for the buyer',
@@ -45,13 +45,13 @@ export function overviewPage(emulator: Emulator, query: string): string {
     disputeSection(store),
     ...balanceSections(store),
     sessionSection(store),
-    faultSection(faults, Object.keys(PLACES)),
-    section('Refusals and faults met', REFUSED_HEADS, refused.map(refusalRow)),
+    faultSection(faults, Object.keys(STRIPE_FAULT_TARGETS)),
+    section('Refusals and faults met', REFUSAL_COLUMNS, refused.map(refusalRow)),
     section(
       'Requests',
       ['at', 'request', 'answer', 'idempotency key', 'request id'],
       latestRequests(requests, SHOWN, (request) => !isPoll(request)).map(requestRow),
-      `<p>Without ${counted(requests.counts.get(POLL) ?? 0, 'look')} at the list of events (${POLL}).</p>`,
+      `<p>Without ${pluralize(requests.counts.get(POLL) ?? 0, 'look')} at the list of events (${POLL}).</p>`,
     ),
     section(
       'Events',
@@ -69,7 +69,7 @@ export function overviewPage(emulator: Emulator, query: string): string {
 
 /** The bank's page, as it were. */
 export function authenticationPage(intent: Intent): string {
-  const amount = inWords(intent.amount, intent.currency)
+  const amount = formatMoney(intent.amount, intent.currency)
   const form =
     intent.status === 'requires_action'
       ? `<p>Is it you who pays ${escape(amount)}?</p><form method="post">
@@ -79,7 +79,7 @@ export function authenticationPage(intent: Intent): string {
 }
 
 // A card that was refused ended the payment that it was for.
-function waits({ status, error }: Intent): boolean {
+function isAwaitingBuyer({ status, error }: Intent): boolean {
   return (
     status === 'requires_action' || (status === 'requires_payment_method' && error?.type !== 'card_error')
   )
@@ -92,7 +92,7 @@ function waitingRow({ id, status, amount, currency }: Intent): Cell[] {
       : cell(
           `<form method="post" action="/_emulator/page/confirm"><input type="hidden" name="id" value="${id}">${choice('value', 'Card', METHOD_TOKENS)} <button>Pay</button></form>`,
         )
-  return [inWords(amount, currency), act, id]
+  return [formatMoney(amount, currency), act, id]
 }
 
 function intentRow({ id, status, amount, amount_received, currency, created, metadata }: Intent): Cell[] {
@@ -110,10 +110,10 @@ function intentRow({ id, status, amount, amount_received, currency, created, met
     id,
     status,
     cell(buttons.join(' ')),
-    inWords(amount, currency),
-    inWords(amount_received, currency),
+    formatMoney(amount, currency),
+    formatMoney(amount_received, currency),
     time(created),
-    named(metadata),
+    metadataText(metadata),
   ]
 }
 
@@ -122,7 +122,7 @@ function refundRow({ id, status, amount, currency, payment_intent, created }: Re
   const ends = over ? [] : status === 'succeeded' ? ['failed'] : ['succeeded', 'failed']
   const label = (value: string) => (value === 'failed' ? 'Fail' : 'Succeed')
   const buttons = ends.map((value) => button('settle', label(value), { id, value }))
-  return [id, status, cell(buttons.join(' ')), inWords(amount, currency), payment_intent, time(created)]
+  return [id, status, cell(buttons.join(' ')), formatMoney(amount, currency), payment_intent, time(created)]
 }
 
 function webhooksForm({ webhooks }: Emulator): string {
@@ -156,6 +156,6 @@ function isPoll({ method, path }: LoggedRequest): boolean {
 }
 
 function eventRow({ webhooks }: Emulator, { id, type, object, created, pending }: StoredEvent): Cell[] {
-  const is_sent = webhooks?.wants(type) ?? false
+  const is_sent = webhooks?.isSubscribed(type) ?? false
   return [id, type, object.id, time(created), pending ? 'not yet' : is_sent ? 'yes' : 'not sent']
 }

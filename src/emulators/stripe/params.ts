@@ -4,9 +4,9 @@ import { parameterRefused } from './errors.ts'
 import { isParams, type Params, type Value } from './parse.ts'
 
 /** Docs: "Metadata". Keys hold no square brackets. */
-const MOST_METADATA = 50
-const LONGEST_METADATA_KEY = 40
-const LONGEST_METADATA_VALUE = 500
+const MAX_METADATA_KEYS = 50
+const MAX_METADATA_KEY_LENGTH = 40
+const MAX_METADATA_VALUE_LENGTH = 500
 
 /** Null when absent or empty. */
 export function stringOf(params: Params, name: string): string | null {
@@ -79,18 +79,18 @@ export function metadataOf(params: Params, before: Record<string, string>): Reco
     if (typeof value !== 'string')
       throw parameterRefused('Metadata values must be strings', `metadata[${key}]`)
     if (/[[\]]/.test(key)) throw parameterRefused('Metadata keys cannot contain square brackets', 'metadata')
-    if (key.length > LONGEST_METADATA_KEY)
-      throw parameterRefused(`Metadata keys can be up to ${LONGEST_METADATA_KEY} characters`, 'metadata')
-    if (value.length > LONGEST_METADATA_VALUE) {
+    if (key.length > MAX_METADATA_KEY_LENGTH)
+      throw parameterRefused(`Metadata keys can be up to ${MAX_METADATA_KEY_LENGTH} characters`, 'metadata')
+    if (value.length > MAX_METADATA_VALUE_LENGTH) {
       throw parameterRefused(
-        `Metadata values can be up to ${LONGEST_METADATA_VALUE} characters`,
+        `Metadata values can be up to ${MAX_METADATA_VALUE_LENGTH} characters`,
         `metadata[${key}]`,
       )
     }
     if (value === '') delete metadata[key]
     else metadata[key] = value
   }
-  if (Object.keys(metadata).length > MOST_METADATA)
-    throw parameterRefused(`You can only have ${MOST_METADATA} metadata keys`, 'metadata')
+  if (Object.keys(metadata).length > MAX_METADATA_KEYS)
+    throw parameterRefused(`You can only have ${MAX_METADATA_KEYS} metadata keys`, 'metadata')
   return metadata
 }

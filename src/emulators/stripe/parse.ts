@@ -4,7 +4,7 @@ import { parameterRefused } from './errors.ts'
 export type Value = string | Value[] | Params
 export type Params = { [name: string]: Value }
 
-const DEEPEST = 8
+const MAX_DEPTH = 8
 
 /** `a[b][c]=1&d[0]=2` -> `{ a: { b: { c: '1' } }, d: ['2'] }`. Without a prototype, so that no name means anything. */
 export function parseForm(text: string): Params {
@@ -26,7 +26,7 @@ export function parseForm(text: string): Params {
 function keysOf(name: string, bracket: number): string[] {
   if (!name.endsWith(']')) throw parameterRefused(`Invalid parameter name: ${name}`, name)
   const keys = name.slice(bracket + 1, -1).split('][')
-  if (keys.length > DEEPEST) throw parameterRefused(`Parameters are nested too deeply: ${name}`, name)
+  if (keys.length > MAX_DEPTH) throw parameterRefused(`Parameters are nested too deeply: ${name}`, name)
   return keys
 }
 

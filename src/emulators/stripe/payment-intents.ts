@@ -7,8 +7,14 @@ import type { Call } from '../shared/call.ts'
 import { invalidState, parameterRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
-import { knownIn } from './lists.ts'
-import { automaticOf, checkedAmount, checkReturnUrl, checkTogether, givenMethod } from './intent-params.ts'
+import { requireObject } from './lists.ts'
+import {
+  automaticOf,
+  checkedAmount,
+  checkReturnUrl,
+  checkExclusiveParams,
+  methodOfParams,
+} from './intent-params.ts'
 import { AUTHENTICATION_REQUIRED, findMethod } from './methods.ts'
 import { amountOf, booleanOf, metadataOf, oneOf, required, stringOf, stringsOf } from './params.ts'
 import type { Params } from './parse.ts'
@@ -28,11 +34,11 @@ const CANCELABLE: Intent['status'][] = [...CONFIRMABLE, 'requires_capture']
 
 /** 404 for an unknown id. */
 export function findIntent(emulator: Emulator, id: string): Intent {
-  return knownIn(emulator.store.intents, 'payment_intent', id, 'intent')
+  return requireObject(emulator.store.intents, 'payment_intent', id, 'intent')
 }
 
 export function createIntent(emulator: Emulator, call: Call, params: Params): Intent {
-  checkTogether(params)
+  checkExclusiveParams(params)
   const currency = required(stringOf(params, 'currency'), 'currency')
   const amount = checkedAmount(required(amountOf(params, 'amount'), 'amount'), currency)
   const confirm = booleanOf(params, 'confirm')
@@ -59,7 +65,7 @@ export function createIntent(emulator: Emulator, call: Call, params: Params): In
     setup_future_usage: stringOf(params, 'setup_future_usage'),
     automatic: types.length > 0 ? null : automaticOf(params),
     method_types: types.length > 0 ? types : ['card', 'link'],
-    method: givenMethod(params),
+    method: methodOfParams(params),
     return_url: stringOf(params, 'return_url'),
     latest_charge: null,
     error: null,
@@ -83,7 +89,7 @@ export function updateIntent(emulator: Emulator, intent: Intent, params: Params)
       throw stateRefused(emulator, intent, 'updated', CONFIRMABLE)
   }
   const currency = stringOf(params, 'currency') ?? intent.currency
-  const method = givenMethod(params) ?? intent.method
+  const method = methodOfParams(params) ?? intent.method
   return save(emulator.store, {
     ...intent,
     currency,
@@ -100,13 +106,16 @@ export function updateIntent(emulator: Emulator, intent: Intent, params: Params)
 /** Ends in `requires_capture`, `succeeded` or `requires_action`; a decline is a 402 and leaves `requires_payment_method`. */
 export function confirmIntent(emulator: Emulator, call: Call, intent: Intent, params: Params): Intent {
   if (!CONFIRMABLE.includes(intent.status)) {
-    const why =
+    const reason =
       intent.status === 'succeeded'
         ? 'it has already succeeded after being previously confirmed'
         : `it has a status of ${intent.status}`
-    throw invalidState(`You cannot confirm this PaymentIntent because ${why}.`, render(intent, emulator.url))
+    throw invalidState(
+      `You cannot confirm this PaymentIntent because ${reason}.`,
+      render(intent, emulator.url),
+    )
   }
-  const method = givenMethod(params) ?? intent.method
+  const method = methodOfParams(params) ?? intent.method
   if (!method) {
     const message = `You cannot confirm this PaymentIntent because it's missing a payment method. Update the PaymentIntent with a payment method and then confirm it again.`
     throw invalidState(message, render(intent, emulator.url))
@@ -133,11 +142,11 @@ export function confirmIntent(emulator: Emulator, call: Call, intent: Intent, pa
 
 /** What is not captured is released. */
 export function captureIntent(emulator: Emulator, call: Call, intent: Intent, params: Params): Intent {
-  const asked = amountOf(params, 'amount_to_capture')
+  const requested = amountOf(params, 'amount_to_capture')
   if (intent.status !== 'requires_capture')
     throw stateRefused(emulator, intent, 'captured', ['requires_capture'])
-  const amount = asked ?? intent.amount_capturable
-  if (asked !== null) refuseFraction(asked, intent.currency, 'amount_to_capture')
+  const amount = requested ?? intent.amount_capturable
+  if (requested !== null) refuseFraction(requested, intent.currency, 'amount_to_capture')
   if (amount > intent.amount_capturable) {
     throw parameterRefused(
       'The requested capture amount is greater than the authorized amount.',
@@ -145,13 +154,13 @@ export function captureIntent(emulator: Emulator, call: Call, intent: Intent, pa
       'amount_too_large',
     )
   }
-  const held = emulator.store.charges.byId.get(intent.latest_charge!)!
+  const charge = emulator.store.charges.byId.get(intent.latest_charge!)!
   const captured = save(emulator.store, {
-    ...held,
+    ...charge,
     captured: true,
     capture_before: null,
     amount_captured: amount,
-    amount_refunded: held.amount - amount,
+    amount_refunded: charge.amount - amount,
   })
   const metadata = metadataOf(params, intent.metadata)
   const succeeded = save(emulator.store, {
@@ -167,8 +176,8 @@ export function captureIntent(emulator: Emulator, call: Call, intent: Intent, pa
     currency: intent.currency,
     metadata,
   })
-  if (amount < held.amount) releaseAsRefund(emulator, call, captured, held.amount - amount, null)
-  emit(emulator, call, 'charge.captured', captured, held)
+  if (amount < charge.amount) releaseAsRefund(emulator, call, captured, charge.amount - amount, null)
+  emit(emulator, call, 'charge.captured', captured, charge)
   emit(emulator, call, 'payment_intent.succeeded', succeeded)
   settleCharge(emulator, call, captured)
   return succeeded
@@ -205,7 +214,7 @@ function release(
   intent: Intent,
   reason: Intent['cancellation_reason'],
 ): Intent {
-  const held =
+  const charge =
     intent.status === 'requires_capture' ? emulator.store.charges.byId.get(intent.latest_charge!)! : null
   const canceled = save(emulator.store, {
     ...intent,
@@ -214,12 +223,12 @@ function release(
     canceled_at: nowS(emulator),
     cancellation_reason: reason,
   })
-  if (held) {
+  if (charge) {
     const { currency, metadata } = intent
-    const released = save(emulator.store, { ...held, capture_before: null, amount_refunded: held.amount })
+    const released = save(emulator.store, { ...charge, capture_before: null, amount_refunded: charge.amount })
     recordEffect(emulator.effects, call, 'cancel', {
       payment_intent: intent.id,
-      amount: held.amount,
+      amount: charge.amount,
       currency,
       metadata,
     })
@@ -227,11 +236,11 @@ function release(
       emulator,
       call,
       released,
-      held.amount,
+      charge.amount,
       call.source === 'expiry' ? 'expired_uncaptured_charge' : null,
     )
-    if (call.source === 'expiry') emit(emulator, call, 'charge.expired', released, held)
-    emit(emulator, call, 'charge.refunded', released, held)
+    if (call.source === 'expiry') emit(emulator, call, 'charge.expired', released, charge)
+    emit(emulator, call, 'charge.refunded', released, charge)
   }
   emit(emulator, call, 'payment_intent.canceled', canceled)
   return canceled

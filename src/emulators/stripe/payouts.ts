@@ -1,13 +1,13 @@
 // Payouts: from the balance to a bank account or a debit card, which may take them, refuse them or send them back.
-import { BANK, type Call } from '../shared/call.ts'
+import { BANK_CALL, type Call } from '../shared/call.ts'
 import { recordEffect, type Effect } from '../shared/effects.ts'
 import { refuseFraction } from './currencies.ts'
 import { nowS, type Emulator } from './emulator.ts'
-import { missing, parameterRefused, refusedAs } from './errors.ts'
+import { resourceMissing, parameterRefused, requestRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
-import { later, SOON_MS, wayOf } from './later.ts'
-import { knownIn, listOf } from './lists.ts'
+import { schedule, SETTLE_DELAY_MS, behaviorOf } from './later.ts'
+import { requireObject, listOf } from './lists.ts'
 import { amountOf, metadataOf, oneOf, required, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
 import { PAGING, type Routes } from './route.ts'
@@ -18,14 +18,14 @@ import type { Payout } from './versions.ts'
 const DAY_S = 86_400
 const DAYS_ON_THE_WAY = 2
 const METHODS = ['standard', 'instant'] as const
-export const PAYOUT_ENDS = ['paid', 'failed', 'canceled'] as const
+export const PAYOUT_FINAL_STATUSES = ['paid', 'failed', 'canceled'] as const
 type Next = { status: Payout['status']; failure?: string; isLate?: true }
-type Way = { [status in Payout['status']]?: Next }
+type Behavior = { [status in Payout['status']]?: Next }
 
-const SENT: Way = { pending: { status: 'in_transit' }, in_transit: { status: 'paid' } }
+const SENT: Behavior = { pending: { status: 'in_transit' }, in_transit: { status: 'paid' } }
 
 /** What a payout does by itself, by the name of its destination; each other destination is a `success`. */
-const WAYS = {
+const BEHAVIORS = {
   success: SENT,
   noAccount: { ...SENT, in_transit: { status: 'failed', failure: 'no_account' } },
   lateReturn: { ...SENT, paid: { status: 'failed', failure: 'account_closed', isLate: true } },
@@ -33,7 +33,7 @@ const WAYS = {
   // On its way from the beginning, and then nothing; and never on its way.
   manual: {},
   pending: {},
-} satisfies Record<string, Way>
+} satisfies Record<string, Behavior>
 
 const FAILURES: Record<string, string> = {
   no_account: 'The bank account details on file are probably incorrect. No account was found there.',
@@ -48,9 +48,10 @@ function createPayout(emulator: Emulator, call: Call, params: Params): Payout {
   const destination = stringOf(params, 'destination') ?? 'ba_success'
   const metadata = metadataOf(params, {})
   const method = oneOf(params, 'method', METHODS) ?? 'standard'
-  if (!/^(ba|card)_./.test(destination)) throw missing(400, 'external account', destination, 'destination')
-  const way = wayOf(WAYS, destination, 'success')
-  if (way === 'refused') throw refusedAs('bank_account_unusable', 'destination')
+  if (!/^(ba|card)_./.test(destination))
+    throw resourceMissing(400, 'external account', destination, 'destination')
+  const behavior = behaviorOf(BEHAVIORS, destination, 'success')
+  if (behavior === 'refused') throw requestRefused('bank_account_unusable', 'destination')
   const created = nowS(emulator)
   const payout = save(emulator.store, {
     object: 'payout',
@@ -65,7 +66,7 @@ function createPayout(emulator: Emulator, call: Call, params: Params): Payout {
     source_type: stringOf(params, 'source_type') ?? 'card',
     description: stringOf(params, 'description'),
     statement_descriptor: stringOf(params, 'statement_descriptor'),
-    status: way === 'manual' ? 'in_transit' : 'pending',
+    status: behavior === 'manual' ? 'in_transit' : 'pending',
     failure: null,
     balance_transaction: stripeId('txn_1'),
     failure_balance_transaction: null,
@@ -73,23 +74,23 @@ function createPayout(emulator: Emulator, call: Call, params: Params): Payout {
   })
   record(emulator, call, 'payout', payout)
   emit(emulator, call, 'payout.created', payout)
-  awaitNext(emulator, payout)
+  scheduleNextStatus(emulator, payout)
   return payout
 }
 
 export function findPayout(emulator: Emulator, id: string): Payout {
-  return knownIn(emulator.store.payouts, 'payout', id)
+  return requireObject(emulator.store.payouts, 'payout', id)
 }
 
 /** Only what is still pending, as Stripe says. */
 function cancelPayout(emulator: Emulator, call: Call, payout: Payout): Payout {
   if (payout.status !== 'pending')
-    throw refusedAs(
+    throw requestRefused(
       null,
       undefined,
       `This payout cannot be canceled because it has a status of ${payout.status}. Only a payout with a status of pending may be canceled.`,
     )
-  return movePayout(emulator, call, payout, { status: 'canceled' })
+  return setPayoutStatus(emulator, call, payout, { status: 'canceled' })
 }
 
 /** The bank decides. What is paid may still come back; what came back or was canceled stays so. */
@@ -97,43 +98,43 @@ export function settlePayout(
   emulator: Emulator,
   call: Call,
   payout: Payout,
-  status: (typeof PAYOUT_ENDS)[number],
+  status: (typeof PAYOUT_FINAL_STATUSES)[number],
   failure?: string,
 ): Payout {
-  const isOver = payout.status === 'failed' || payout.status === 'canceled'
-  if (isOver || payout.status === status || (payout.status === 'paid' && status !== 'failed'))
+  const isFinal = payout.status === 'failed' || payout.status === 'canceled'
+  if (isFinal || payout.status === status || (payout.status === 'paid' && status !== 'failed'))
     throw parameterRefused(`This payout has a status of ${payout.status}.`, 'status')
-  return movePayout(emulator, call, payout, { status, failure: failure ?? 'could_not_process' })
+  return setPayoutStatus(emulator, call, payout, { status, failure: failure ?? 'could_not_process' })
 }
 
 /** Goes on with what was on its way when the emulator stopped. */
 export function resumePayouts(emulator: Emulator): void {
-  for (const payout of emulator.store.payouts.byId.values()) awaitNext(emulator, payout)
+  for (const payout of emulator.store.payouts.byId.values()) scheduleNextStatus(emulator, payout)
 }
 
-function awaitNext(emulator: Emulator, { id, status, destination }: Payout): void {
-  const way: Way = WAYS[wayOf(WAYS, destination, 'success')]
-  const next = way[status]
+function scheduleNextStatus(emulator: Emulator, { id, status, destination }: Payout): void {
+  const behavior: Behavior = BEHAVIORS[behaviorOf(BEHAVIORS, destination, 'success')]
+  const next = behavior[status]
   if (next === undefined) return
-  later(emulator, next.isLate ? emulator.late_return_ms : SOON_MS, () => {
+  schedule(emulator, next.isLate ? emulator.late_return_ms : SETTLE_DELAY_MS, () => {
     const payout = findPayout(emulator, id)
-    if (payout.status === status) movePayout(emulator, BANK, payout, next)
+    if (payout.status === status) setPayoutStatus(emulator, BANK_CALL, payout, next)
   })
 }
 
-function movePayout(emulator: Emulator, call: Call, payout: Payout, { status, failure }: Next): Payout {
+function setPayoutStatus(emulator: Emulator, call: Call, payout: Payout, { status, failure }: Next): Payout {
   const code = status === 'failed' ? (failure ?? 'could_not_process') : null
-  const comesBack = status === 'failed' || status === 'canceled'
+  const isReturned = status === 'failed' || status === 'canceled'
   const moved = save(emulator.store, {
     ...payout,
     status,
     failure: code === null ? null : { code, message: FAILURES[code] ?? `The bank says: ${code}.` },
-    failure_balance_transaction: comesBack ? stripeId('txn_1') : null,
+    failure_balance_transaction: isReturned ? stripeId('txn_1') : null,
   })
-  if (comesBack) record(emulator, call, status === 'failed' ? 'payout_failed' : 'payout_canceled', moved)
+  if (isReturned) record(emulator, call, status === 'failed' ? 'payout_failed' : 'payout_canceled', moved)
   if (status === 'in_transit') emit(emulator, call, 'payout.updated', moved, payout)
   else emit(emulator, call, `payout.${status}`, moved)
-  awaitNext(emulator, moved)
+  scheduleNextStatus(emulator, moved)
   return moved
 }
 
@@ -151,7 +152,7 @@ function record(emulator: Emulator, call: Call, effect: Effect['effect'], payout
 export const PAYOUT_ROUTES: Routes = {
   'POST payouts': {
     object: 'payout',
-    known: parameters(
+    accepts: parameters(
       'amount currency description destination expand metadata method payout_method source_type statement_descriptor',
       { statement_descriptor: text(22) },
     ),
@@ -159,8 +160,8 @@ export const PAYOUT_ROUTES: Routes = {
   },
   'GET payouts': {
     object: 'payout',
-    known: parameters(`${PAGING} arrival_date created destination status`),
-    many: (emulator, params) =>
+    accepts: parameters(`${PAGING} arrival_date created destination status`),
+    list: (emulator, params) =>
       listOf(emulator, params, '/v1/payouts', emulator.store.payouts, {
         equal: ['destination', 'status'],
         ranges: ['arrival_date', 'created'],
@@ -168,17 +169,17 @@ export const PAYOUT_ROUTES: Routes = {
   },
   'GET payouts/:id': {
     object: 'payout',
-    known: parameters('expand'),
+    accepts: parameters('expand'),
     one: (emulator, _call, { id }) => findPayout(emulator, id),
   },
   'POST payouts/:id': {
     object: 'payout',
-    known: parameters('metadata expand'),
+    accepts: parameters('metadata expand'),
     one: (emulator, call, { id }, params) => updatePayout(emulator, call, findPayout(emulator, id), params),
   },
   'POST payouts/:id/cancel': {
     object: 'payout',
-    known: parameters('expand'),
+    accepts: parameters('expand'),
     one: (emulator, call, { id }) => cancelPayout(emulator, call, findPayout(emulator, id)),
   },
 }

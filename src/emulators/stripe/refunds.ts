@@ -1,13 +1,13 @@
 // Refunds: asked for, settled later, failed after all.
-import { inWords, refuseFraction } from './currencies.ts'
+import { formatMoney, refuseFraction } from './currencies.ts'
 import { recordEffect } from '../shared/effects.ts'
-import { disputeOf } from './disputes.ts'
+import { latestDisputeOf } from './disputes.ts'
 import { nowS, type Emulator } from './emulator.ts'
 import type { Call } from '../shared/call.ts'
-import { invalidState, missing, parameterRefused, refusedAs } from './errors.ts'
+import { invalidState, resourceMissing, parameterRefused, requestRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
-import { knownIn, listOf, type Page } from './lists.ts'
+import { requireObject, listOf, type Page } from './lists.ts'
 import { methodOf } from './methods.ts'
 import { amountOf, metadataOf, oneOf, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
@@ -20,38 +20,38 @@ const FAILURE_REASON = 'expired_or_canceled_card'
 
 /** 404 for an unknown id. */
 export function findRefund(emulator: Emulator, id: string): Refund {
-  return knownIn(emulator.store.refunds, 'refund', id)
+  return requireObject(emulator.store.refunds, 'refund', id)
 }
 
 /** Of a payment intent or a charge; all that is left unless an `amount` says how much. */
 export function createRefund(emulator: Emulator, call: Call, params: Params): Refund {
   const reason = oneOf(params, 'reason', REASONS)
   const metadata = metadataOf(params, {})
-  const asked = amountOf(params, 'amount')
+  const requested = amountOf(params, 'amount')
   const charge = chargeToRefund(emulator, params)
   const { currency } = charge
   const left = charge.amount - charge.amount_refunded
-  const amount = asked ?? left
-  if (asked !== null) refuseFraction(asked, currency, 'amount')
+  const amount = requested ?? left
+  if (requested !== null) refuseFraction(requested, currency, 'amount')
   if (left === 0) {
     const message = `Charge ${charge.id} has already been refunded.`
-    throw refusedAs('charge_already_refunded', undefined, message)
+    throw requestRefused('charge_already_refunded', undefined, message)
   }
   if (amount > left) {
     const limit =
       charge.amount_refunded === 0
-        ? `charge amount (${inWords(left, currency)})`
-        : `unrefunded amount on charge (${inWords(left, currency)})`
-    const message = `Refund amount (${inWords(amount, currency)}) is greater than ${limit}`
-    throw refusedAs(null, 'amount', message)
+        ? `charge amount (${formatMoney(left, currency)})`
+        : `unrefunded amount on charge (${formatMoney(left, currency)})`
+    const message = `Refund amount (${formatMoney(amount, currency)}) is greater than ${limit}`
+    throw requestRefused(null, 'amount', message)
   }
 
-  const behaviour = methodOf(charge.method.token).refund
+  const behavior = methodOf(charge.method.token).refund
   const refund = save(emulator.store, {
     ...newRefund(emulator, charge, amount),
     reason,
     metadata,
-    status: behaviour === 'pending' ? 'pending' : 'succeeded',
+    status: behavior === 'pending' ? 'pending' : 'succeeded',
     balance_transaction: stripeId('txn_3'),
   })
   const refunded = save(emulator.store, { ...charge, amount_refunded: charge.amount_refunded + amount })
@@ -78,7 +78,7 @@ export function updateRefund(emulator: Emulator, call: Call, refund: Refund, par
 export function cancelRefund(emulator: Emulator, call: Call, refund: Refund): Refund {
   if (refund.status !== 'requires_action') {
     const message = `This refund cannot be canceled because it has a status of ${refund.status}. Only a refund with a status of requires_action may be canceled.`
-    throw refusedAs(null, undefined, message)
+    throw requestRefused(null, undefined, message)
   }
   return settleRefund(emulator, call, refund, 'canceled', 'merchant_request')
 }
@@ -91,17 +91,17 @@ export function settleRefund(
   status: Refund['status'],
   failure_reason: string | null,
 ): Refund {
-  const isOver = refund.status === 'failed' || refund.status === 'canceled'
-  if (isOver || refund.status === status)
+  const isFinal = refund.status === 'failed' || refund.status === 'canceled'
+  if (isFinal || refund.status === status)
     throw parameterRefused(`This refund has a status of ${refund.status}.`, 'status')
-  const comesBack = status === 'failed' || status === 'canceled'
+  const isReturned = status === 'failed' || status === 'canceled'
   const settled = save(emulator.store, {
     ...refund,
     status,
-    failure_reason: comesBack ? (failure_reason ?? FAILURE_REASON) : null,
-    failure_balance_transaction: comesBack ? stripeId('txn_3') : null,
+    failure_reason: isReturned ? (failure_reason ?? FAILURE_REASON) : null,
+    failure_balance_transaction: isReturned ? stripeId('txn_3') : null,
   })
-  if (comesBack) {
+  if (isReturned) {
     const { payment_intent, amount, currency, metadata } = refund
     const charge = emulator.store.charges.byId.get(refund.charge)!
     save(emulator.store, { ...charge, amount_refunded: charge.amount_refunded - amount })
@@ -121,9 +121,9 @@ export function settleRefund(
 
 /** Newest first; by `payment_intent`, `charge` and `created`. */
 export function listRefunds(emulator: Emulator, params: Params): Page {
-  const { refunds, partsOf } = emulator.store
+  const { refunds, childIdsOf } = emulator.store
   const payment_intent = stringOf(params, 'payment_intent')
-  const ids = payment_intent === null ? refunds.ids : (partsOf.get(payment_intent) ?? [])
+  const ids = payment_intent === null ? refunds.ids : (childIdsOf.get(payment_intent) ?? [])
   return listOf(emulator, params, '/v1/refunds', { ids, byId: refunds.byId }, { equal: ['charge'] })
 }
 
@@ -158,22 +158,22 @@ function chargeToRefund(emulator: Emulator, params: Params): Charge {
   const intent = store.intents.byId.get(intentId ?? store.charges.byId.get(chargeId!)?.payment_intent ?? '')
   if (!intent)
     throw intentId === null
-      ? missing(404, 'charge', chargeId!, 'charge')
-      : missing(404, 'payment_intent', intentId, 'payment_intent')
+      ? resourceMissing(404, 'charge', chargeId!, 'charge')
+      : resourceMissing(404, 'payment_intent', intentId, 'payment_intent')
   const charge = store.charges.byId.get(chargeId ?? intent.latest_charge ?? '')
-  const dispute = charge && disputeOf(emulator, charge.id)
+  const dispute = charge && latestDisputeOf(emulator, charge.id)
   if (dispute && dispute.movements.length > 0 && dispute.status !== 'won')
-    throw refusedAs(
+    throw requestRefused(
       'charge_disputed',
       undefined,
       `Charge ${dispute.charge} has been charged back; cannot issue a refund.`,
     )
   if (charge?.status === 'succeeded' && charge.captured) return charge
-  const why =
+  const reason_text =
     intent.status === 'requires_capture'
       ? `This uncaptured Charge was created by a PaymentIntent (${intent.id}). You must cancel the PaymentIntent to reverse the authorization instead of refunding the Charge directly.`
       : `This PaymentIntent (${intent.id}) does not have a successful charge to refund.`
-  throw invalidState(why, render(intent, emulator.url))
+  throw invalidState(reason_text, render(intent, emulator.url))
 }
 
 function newRefund(emulator: Emulator, charge: Charge, amount: number): Refund {

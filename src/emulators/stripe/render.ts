@@ -15,7 +15,10 @@ export function render(version: Version, base_url: string): Rendered {
 }
 
 const RENDERINGS: {
-  [Noun in Version['object']]: (version: Extract<Version, { object: Noun }>, base_url: string) => Rendered
+  [ResourceName in Version['object']]: (
+    version: Extract<Version, { object: ResourceName }>,
+    base_url: string,
+  ) => Rendered
 } = {
   payment_intent: renderIntent,
   charge: renderCharge,

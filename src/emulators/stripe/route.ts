@@ -4,17 +4,17 @@ import type { Emulator } from './emulator.ts'
 import type { Page } from './lists.ts'
 import type { Params } from './parse.ts'
 import type { Rendered } from './rendered.ts'
-import type { Known } from './rules.ts'
+import type { ParameterRules } from './rules.ts'
 import type { SearchResult } from './search.ts'
 import type { Version } from './versions.ts'
 
 export type Route = {
-  known: Known
+  accepts: ParameterRules
   /** What it answers with, or a list of; null: events and the account, where nothing can be expanded. */
   object: Version['object'] | null
 } & (
   | { one: (emulator: Emulator, call: Call, ids: PathIds, params: Params) => Version }
-  | { many: (emulator: Emulator, params: Params, ids: PathIds) => Page | SearchResult }
+  | { list: (emulator: Emulator, params: Params, ids: PathIds) => Page | SearchResult }
   | { rendered: (emulator: Emulator, ids: PathIds) => Rendered }
 )
 

@@ -3,7 +3,7 @@ import { ACCOUNT_ROUTES } from './account.ts'
 import { DISPUTE_ROUTES } from './disputes.ts'
 import { findEvent, listEvents, renderEvent } from './events.ts'
 import { IDENTITY_ROUTES } from './identity.ts'
-import { knownIn, listOf } from './lists.ts'
+import { requireObject, listOf } from './lists.ts'
 import {
   cancelIntent,
   captureIntent,
@@ -41,91 +41,91 @@ const DESCRIPTION = { description: text(1000) }
 const PAYMENT_ROUTES: Routes = {
   'POST payment_intents': {
     object: 'payment_intent',
-    known: parameters(CREATE, DESCRIPTION),
+    accepts: parameters(CREATE, DESCRIPTION),
     one: (emulator, call, _ids, params) => createIntent(emulator, call, params),
   },
   'GET payment_intents': {
     object: 'payment_intent',
-    known: parameters(`${PAGING} created customer customer_account`),
-    many: (emulator, params) =>
+    accepts: parameters(`${PAGING} created customer customer_account`),
+    list: (emulator, params) =>
       listOf(emulator, params, '/v1/payment_intents', emulator.store.intents, { equal: ['customer'] }),
   },
   'GET payment_intents/search': {
     object: 'payment_intent',
-    known: parameters('query limit page expand'),
-    many: searchIntents,
+    accepts: parameters('query limit page expand'),
+    list: searchIntents,
   },
   'GET payment_intents/:id': {
     object: 'payment_intent',
-    known: parameters('expand client_secret'),
+    accepts: parameters('expand client_secret'),
     one: (emulator, _call, { id }) => findIntent(emulator, id),
   },
   'POST payment_intents/:id': {
     object: 'payment_intent',
-    known: parameters(UPDATE, DESCRIPTION),
+    accepts: parameters(UPDATE, DESCRIPTION),
     one: (emulator, _call, { id }, params) => updateIntent(emulator, findIntent(emulator, id), params),
   },
   'POST payment_intents/:id/confirm': {
     object: 'payment_intent',
-    known: parameters(CONFIRM),
+    accepts: parameters(CONFIRM),
     one: (emulator, call, { id }, params) => confirmIntent(emulator, call, findIntent(emulator, id), params),
   },
   'POST payment_intents/:id/capture': {
     object: 'payment_intent',
-    known: parameters(CAPTURE),
+    accepts: parameters(CAPTURE),
     one: (emulator, call, { id }, params) => captureIntent(emulator, call, findIntent(emulator, id), params),
   },
   'POST payment_intents/:id/cancel': {
     object: 'payment_intent',
-    known: parameters('cancellation_reason expand'),
+    accepts: parameters('cancellation_reason expand'),
     one: (emulator, call, { id }, params) => cancelIntent(emulator, call, findIntent(emulator, id), params),
   },
   'GET charges': {
     object: 'charge',
-    known: parameters(`${PAGING} created payment_intent customer transfer_group`),
-    many: (emulator, params) =>
+    accepts: parameters(`${PAGING} created payment_intent customer transfer_group`),
+    list: (emulator, params) =>
       listOf(emulator, params, '/v1/charges', emulator.store.charges, {
         equal: ['payment_intent', 'customer'],
       }),
   },
   'GET charges/:id': {
     object: 'charge',
-    known: parameters('expand'),
-    one: (emulator, _call, { id }) => knownIn(emulator.store.charges, 'charge', id),
+    accepts: parameters('expand'),
+    one: (emulator, _call, { id }) => requireObject(emulator.store.charges, 'charge', id),
   },
   'POST refunds': {
     object: 'refund',
-    known: parameters(REFUND),
+    accepts: parameters(REFUND),
     one: (emulator, call, _ids, params) => createRefund(emulator, call, params),
   },
   'GET refunds': {
     object: 'refund',
-    known: parameters(`${PAGING} created payment_intent charge`),
-    many: listRefunds,
+    accepts: parameters(`${PAGING} created payment_intent charge`),
+    list: listRefunds,
   },
   'GET refunds/:id': {
     object: 'refund',
-    known: parameters('expand'),
+    accepts: parameters('expand'),
     one: (emulator, _call, { id }) => findRefund(emulator, id),
   },
   'POST refunds/:id': {
     object: 'refund',
-    known: parameters('metadata expand'),
+    accepts: parameters('metadata expand'),
     one: (emulator, call, { id }, params) => updateRefund(emulator, call, findRefund(emulator, id), params),
   },
   'POST refunds/:id/cancel': {
     object: 'refund',
-    known: parameters('expand'),
+    accepts: parameters('expand'),
     one: (emulator, call, { id }) => cancelRefund(emulator, call, findRefund(emulator, id)),
   },
   'GET events': {
     object: null,
-    known: parameters(`${PAGING} created type types delivery_success`),
-    many: listEvents,
+    accepts: parameters(`${PAGING} created type types delivery_success`),
+    list: listEvents,
   },
   'GET events/:id': {
     object: null,
-    known: parameters('expand'),
+    accepts: parameters('expand'),
     rendered: (emulator, { id }) => renderEvent(emulator, findEvent(emulator, id)),
   },
 }
@@ -148,11 +148,11 @@ const NAMESPACES = new Set(['identity'])
 /** `POST`, `/v1/refunds/re_1/cancel` -> the route and the id. */
 export function findRoute(method: string, path: string): { route: Route; ids: PathIds } | null {
   if (!path.startsWith('/v1/')) return null
-  let [noun, id, action, part, ...more] = path.slice('/v1/'.length).split('/')
-  if (NAMESPACES.has(noun!))
-    [noun, id, action, part, more] = [`${noun}/${id}`, action, part, more[0], more.slice(1)]
+  let [resource, id, action, part, ...more] = path.slice('/v1/'.length).split('/')
+  if (NAMESPACES.has(resource!))
+    [resource, id, action, part, more] = [`${resource}/${id}`, action, part, more[0], more.slice(1)]
   if (more.length > 0) return null
-  let name = `${method} ${noun}`
+  let name = `${method} ${resource}`
   if (id !== undefined) name += id === 'search' ? '/search' : '/:id'
   if (action !== undefined) name += `/${action}`
   if (part !== undefined) name += '/:part'

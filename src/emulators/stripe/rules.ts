@@ -8,17 +8,17 @@ import { isParams, type Params, type Value } from './parse.ts'
 export type Rule = (value: Value, name: string) => void
 
 /** OpenAPI: `maxLength` of every text that has no limit of its own. */
-const LONGEST_TEXT = 5000
+const MAX_TEXT_LENGTH = 5000
 
 /** A text, not empty: Stripe takes an empty one for an attempt to unset the parameter. */
 export const text =
-  (longest = LONGEST_TEXT): Rule =>
+  (max_length = MAX_TEXT_LENGTH): Rule =>
   (value, name) => {
     if (typeof value !== 'string') throw parameterRefused('Invalid string', name)
     if (value === '') throw emptyRefused(name)
-    if (value.length > longest)
+    if (value.length > max_length)
       throw parameterRefused(
-        `Invalid string: must be at most ${longest} characters`,
+        `Invalid string: must be at most ${max_length} characters`,
         name,
         'parameter_invalid_string_length',
       )
@@ -90,11 +90,15 @@ const url: Rule = (value, name) => {
 
 /** 5 to 22 Latin characters, a letter among them, and none of `<>\'"*` (docs: "Statement descriptors"). */
 const descriptor =
-  (least: number): Rule =>
+  (min_length: number): Rule =>
   (value, name) => {
     text(22)(value, name)
-    const given = typeof value === 'string' ? value : ''
-    if (given.length < least || !/[A-Za-z]/.test(given) || /[<>\\'"*]|[^\x20-\x7e]/.test(given))
+    const text_value = typeof value === 'string' ? value : ''
+    if (
+      text_value.length < min_length ||
+      !/[A-Za-z]/.test(text_value) ||
+      /[<>\\'"*]|[^\x20-\x7e]/.test(text_value)
+    )
       throw parameterRefused(
         'Invalid statement descriptor: it must have 5 to 22 Latin characters, a letter among them, and none of <>\\\'"*',
         name,
@@ -190,10 +194,10 @@ const RULES: Readonly<Record<string, Rule>> = {
 }
 
 /** What an operation knows: the names, each with its rule. */
-export type Known = ReadonlyMap<string, Rule>
+export type ParameterRules = ReadonlyMap<string, Rule>
 
 /** `amount currency` and the rules that are this operation's own. */
-export function parameters(names: string, own: Readonly<Record<string, Rule>> = {}): Known {
+export function parameters(names: string, own: Readonly<Record<string, Rule>> = {}): ParameterRules {
   return new Map(
     names.split(' ').map((name) => {
       const rule = own[name] ?? RULES[name]
@@ -204,9 +208,9 @@ export function parameters(names: string, own: Readonly<Record<string, Rule>> = 
 }
 
 /** Refuses what the operation does not know, and each value that its rule refuses. */
-export function checkParams(params: Params, known: Known): void {
+export function checkParams(params: Params, accepts: ParameterRules): void {
   for (const name in params) {
-    const rule = known.get(name)
+    const rule = accepts.get(name)
     if (rule === undefined)
       throw parameterRefused(`Received unknown parameter: ${name}`, name, 'parameter_unknown')
     rule(params[name]!, name)

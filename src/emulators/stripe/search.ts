@@ -39,7 +39,7 @@ export function searchIntents(emulator: Emulator, params: Params): SearchResult 
 }
 
 /** Docs: "Search query language". */
-const MOST_CLAUSES = 10
+const MAX_CLAUSES = 10
 
 const CLAUSE =
   /^\s*(-?)(?:metadata\[(["'])(.+?)\2\]|(status|currency|customer|amount))\s*:\s*(?:(["'])((?:\\.|(?!\5).)*)\5|(null|\d+))/
@@ -59,8 +59,8 @@ function parseQuery(query: string): (intent: Intent) => boolean {
     if (rest === '') break
     const joint = /^(AND\s|OR\s)?/i.exec(rest)![0]
     joints.add(joint.trim().toUpperCase() || 'AND')
-    if (clauses.length === MOST_CLAUSES)
-      throw parameterRefused(`A search query can have up to ${MOST_CLAUSES} clauses.`, 'query')
+    if (clauses.length === MAX_CLAUSES)
+      throw parameterRefused(`A search query can have up to ${MAX_CLAUSES} clauses.`, 'query')
     rest = rest.slice(joint.length)
   }
   if (joints.size > 1) throw parameterRefused('You cannot combine AND and OR in one search query.', 'query')

@@ -31,23 +31,23 @@ export type Store = {
   topups: Collection<Topup>
   sessions: Collection<VerificationSession>
   /** Ids of the refunds of a payment intent, the disputes of a charge and the reversals of a transfer, oldest first. */
-  partsOf: Map<string, string[]>
+  childIdsOf: Map<string, string[]>
   journal: AppendFile | null
 }
 
 export function emptyStore(): Store {
   return {
     revision: 0,
-    intents: nothing(),
-    charges: nothing(),
-    refunds: nothing(),
-    disputes: nothing(),
-    payouts: nothing(),
-    transfers: nothing(),
-    reversals: nothing(),
-    topups: nothing(),
-    sessions: nothing(),
-    partsOf: new Map(),
+    intents: emptyCollection(),
+    charges: emptyCollection(),
+    refunds: emptyCollection(),
+    disputes: emptyCollection(),
+    payouts: emptyCollection(),
+    transfers: emptyCollection(),
+    reversals: emptyCollection(),
+    topups: emptyCollection(),
+    sessions: emptyCollection(),
+    childIdsOf: new Map(),
     journal: null,
   }
 }
@@ -55,19 +55,19 @@ export function emptyStore(): Store {
 /** Makes `next` the current version of its object and hands it back. */
 export function save<T extends Version>(store: Store, next: T): T {
   next.revision = ++store.revision
-  remember(store, next)
+  putVersion(store, next)
   store.journal?.append({ version: next })
   return next
 }
 
 /** The same for a version read from the journal. */
-export function remember(store: Store, version: Version): void {
-  const isNew = keep(collectionOf(store, version.object), version)
-  const whole = wholeOf(version)
-  if (isNew && whole !== null) {
-    const others = store.partsOf.get(whole)
-    if (others) others.push(version.id)
-    else store.partsOf.set(whole, [version.id])
+export function putVersion(store: Store, version: Version): void {
+  const isNew = put(collectionOf(store, version.object), version)
+  const parent_id = parentIdOf(version)
+  if (isNew && parent_id !== null) {
+    const siblings = store.childIdsOf.get(parent_id)
+    if (siblings) siblings.push(version.id)
+    else store.childIdsOf.set(parent_id, [version.id])
   }
   if (version.revision > store.revision) store.revision = version.revision
 }
@@ -107,17 +107,17 @@ function collectionOf(store: Store, object: Version['object']): Collection<Versi
 }
 
 /** What it is listed as a part of. */
-function wholeOf(version: Version): string | null {
+function parentIdOf(version: Version): string | null {
   if (version.object === 'refund') return version.payment_intent
   if (version.object === 'dispute') return version.charge
   return version.object === 'transfer_reversal' ? version.transfer : null
 }
 
-function nothing<T>(): Collection<T> {
+function emptyCollection<T>(): Collection<T> {
   return { byId: new Map(), ids: [] }
 }
 
-function keep<T extends Version>(collection: Collection<T>, version: T): boolean {
+function put<T extends Version>(collection: Collection<T>, version: T): boolean {
   const isNew = !collection.byId.has(version.id)
   collection.byId.set(version.id, version)
   if (isNew) collection.ids.push(version.id)

@@ -1,13 +1,13 @@
 // Top-ups: money from our own bank account to the balance, which the bank may refuse or take back.
-import { BANK, type Call } from '../shared/call.ts'
+import { BANK_CALL, type Call } from '../shared/call.ts'
 import { recordEffect } from '../shared/effects.ts'
 import { refuseFraction } from './currencies.ts'
 import { nowS, type Emulator } from './emulator.ts'
-import { parameterRefused, refusedAs } from './errors.ts'
+import { parameterRefused, requestRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
-import { later, SOON_MS, wayOf } from './later.ts'
-import { knownIn, listOf } from './lists.ts'
+import { schedule, SETTLE_DELAY_MS, behaviorOf } from './later.ts'
+import { requireObject, listOf } from './lists.ts'
 import { amountOf, metadataOf, required, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
 import { PAGING, type Routes } from './route.ts'
@@ -20,11 +20,11 @@ const FAILURE = {
   code: 'insufficient_funds',
   message: 'The bank account has insufficient funds to complete this top-up.',
 }
-export const TOPUP_ENDS = ['succeeded', 'failed', 'canceled', 'reversed'] as const
-type TopupEnd = (typeof TOPUP_ENDS)[number]
+export const TOPUP_FINAL_STATUSES = ['succeeded', 'failed', 'canceled', 'reversed'] as const
+type TopupFinalStatus = (typeof TOPUP_FINAL_STATUSES)[number]
 
 /** What a pending top-up does by itself, by the name of its source; each other source is a `success`. */
-const WAYS: Record<'success' | 'fails' | 'manual', TopupEnd | null> = {
+const BEHAVIORS: Record<'success' | 'fails' | 'manual', TopupFinalStatus | null> = {
   success: 'succeeded',
   fails: 'failed',
   manual: null,
@@ -57,18 +57,18 @@ function createTopup(emulator: Emulator, call: Call, params: Params): Topup {
     metadata: metadataOf(params, {}),
   })
   emit(emulator, call, 'topup.created', topup)
-  awaitEnd(emulator, topup)
+  scheduleFinalStatus(emulator, topup)
   return topup
 }
 
 export function findTopup(emulator: Emulator, id: string): Topup {
-  return knownIn(emulator.store.topups, 'topup', id)
+  return requireObject(emulator.store.topups, 'topup', id)
 }
 
 /** Only what is still pending, as Stripe says. */
 function cancelTopup(emulator: Emulator, call: Call, topup: Topup): Topup {
   if (topup.status !== 'pending')
-    throw refusedAs(
+    throw requestRefused(
       null,
       undefined,
       `This top-up cannot be canceled because it has a status of ${topup.status}. Only pending top-ups can be canceled.`,
@@ -77,7 +77,7 @@ function cancelTopup(emulator: Emulator, call: Call, topup: Topup): Topup {
 }
 
 /** The bank decides. What has succeeded may still be reversed; everything else stays as it is. */
-export function settleTopup(emulator: Emulator, call: Call, topup: Topup, status: TopupEnd): Topup {
+export function settleTopup(emulator: Emulator, call: Call, topup: Topup, status: TopupFinalStatus): Topup {
   if (topup.status !== (status === 'reversed' ? 'succeeded' : 'pending'))
     throw parameterRefused(`This top-up has a status of ${topup.status}.`, 'status')
   const { id, amount, currency, metadata } = topup
@@ -100,15 +100,15 @@ export function settleTopup(emulator: Emulator, call: Call, topup: Topup, status
 
 /** Goes on with what was on its way when the emulator stopped. */
 export function resumeTopups(emulator: Emulator): void {
-  for (const topup of emulator.store.topups.byId.values()) awaitEnd(emulator, topup)
+  for (const topup of emulator.store.topups.byId.values()) scheduleFinalStatus(emulator, topup)
 }
 
-function awaitEnd(emulator: Emulator, { id, status, source, payment_method }: Topup): void {
-  const end = WAYS[wayOf(WAYS, source ?? payment_method ?? '', 'success')]
+function scheduleFinalStatus(emulator: Emulator, { id, status, source, payment_method }: Topup): void {
+  const end = BEHAVIORS[behaviorOf(BEHAVIORS, source ?? payment_method ?? '', 'success')]
   if (status !== 'pending' || end === null) return
-  later(emulator, SOON_MS, () => {
+  schedule(emulator, SETTLE_DELAY_MS, () => {
     const topup = findTopup(emulator, id)
-    if (topup.status === 'pending') settleTopup(emulator, BANK, topup, end)
+    if (topup.status === 'pending') settleTopup(emulator, BANK_CALL, topup, end)
   })
 }
 
@@ -124,7 +124,7 @@ function updateTopup(emulator: Emulator, topup: Topup, params: Params): Topup {
 export const TOPUP_ROUTES: Routes = {
   'POST topups': {
     object: 'topup',
-    known: parameters(
+    accepts: parameters(
       'amount currency description expand metadata payment_method payment_method_options source statement_descriptor transfer_group',
       { statement_descriptor: text(15) },
     ),
@@ -132,11 +132,11 @@ export const TOPUP_ROUTES: Routes = {
   },
   'GET topups': {
     object: 'topup',
-    known: parameters(`${PAGING} amount created status`, {
+    accepts: parameters(`${PAGING} amount created status`, {
       amount: range,
       status: enumeration('canceled', 'failed', 'pending', 'reversed', 'succeeded'),
     }),
-    many: (emulator, params) =>
+    list: (emulator, params) =>
       listOf(emulator, params, '/v1/topups', emulator.store.topups, {
         equal: ['status'],
         ranges: ['amount', 'created'],
@@ -144,17 +144,17 @@ export const TOPUP_ROUTES: Routes = {
   },
   'GET topups/:id': {
     object: 'topup',
-    known: parameters('expand'),
+    accepts: parameters('expand'),
     one: (emulator, _call, { id }) => findTopup(emulator, id),
   },
   'POST topups/:id': {
     object: 'topup',
-    known: parameters('description metadata expand'),
+    accepts: parameters('description metadata expand'),
     one: (emulator, _call, { id }, params) => updateTopup(emulator, findTopup(emulator, id), params),
   },
   'POST topups/:id/cancel': {
     object: 'topup',
-    known: parameters('expand'),
+    accepts: parameters('expand'),
     one: (emulator, call, { id }) => cancelTopup(emulator, call, findTopup(emulator, id)),
   },
 }

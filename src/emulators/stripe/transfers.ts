@@ -1,13 +1,13 @@
 // Transfers to connected accounts, and their reversals, whole or in part.
 import type { Call } from '../shared/call.ts'
 import { recordEffect } from '../shared/effects.ts'
-import { inWords, refuseFraction } from './currencies.ts'
+import { formatMoney, refuseFraction } from './currencies.ts'
 import { nowS, type Emulator } from './emulator.ts'
-import { missing, refusedAs } from './errors.ts'
+import { resourceMissing, requestRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
-import { wayOf } from './later.ts'
-import { knownIn, listOf } from './lists.ts'
+import { behaviorOf } from './later.ts'
+import { requireObject, listOf } from './lists.ts'
 import { amountOf, metadataOf, required, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
 import { PAGING, type Routes } from './route.ts'
@@ -16,7 +16,7 @@ import { save } from './store.ts'
 import type { Reversal, Transfer } from './versions.ts'
 
 /** Stripe shows so many on the transfer. */
-const SHOWN_REVERSALS = 10
+const MAX_LISTED_REVERSALS = 10
 
 /** It is done when it is accepted. */
 function createTransfer(emulator: Emulator, call: Call, params: Params): Transfer {
@@ -25,9 +25,9 @@ function createTransfer(emulator: Emulator, call: Call, params: Params): Transfe
   refuseFraction(amount, currency, 'amount')
   const destination = required(stringOf(params, 'destination'), 'destination')
   const metadata = metadataOf(params, {})
-  if (!/^acct_./.test(destination)) throw missing(400, 'destination', destination, 'destination')
-  if (wayOf({ success: null, refused: null }, destination, 'success') === 'refused')
-    throw refusedAs('insufficient_capabilities_for_transfer', 'destination')
+  if (!/^acct_./.test(destination)) throw resourceMissing(400, 'destination', destination, 'destination')
+  if (behaviorOf({ success: null, refused: null }, destination, 'success') === 'refused')
+    throw requestRefused('insufficient_capabilities_for_transfer', 'destination')
   const transfer = save(emulator.store, {
     object: 'transfer',
     id: stripeId('tr_1'),
@@ -53,7 +53,7 @@ function createTransfer(emulator: Emulator, call: Call, params: Params): Transfe
 }
 
 export function findTransfer(emulator: Emulator, id: string): Transfer {
-  return knownIn(emulator.store.transfers, 'transfer', id)
+  return requireObject(emulator.store.transfers, 'transfer', id)
 }
 
 /** All that is left, unless an `amount` says how much. */
@@ -67,12 +67,12 @@ export function reverseTransfer(
   const left = transfer.amount - transfer.amount_reversed
   const amount = amountOf(params, 'amount') ?? left
   const metadata = metadataOf(params, {})
-  if (left === 0) throw refusedAs(null, undefined, `Transfer ${id} is already fully reversed.`)
+  if (left === 0) throw requestRefused(null, undefined, `Transfer ${id} is already fully reversed.`)
   if (amount > left)
-    throw refusedAs(
+    throw requestRefused(
       null,
       'amount',
-      `Reversal amount (${inWords(amount, currency)}) is greater than unreversed amount on transfer (${inWords(left, currency)})`,
+      `Reversal amount (${formatMoney(amount, currency)}) is greater than unreversed amount on transfer (${formatMoney(left, currency)})`,
     )
   const reversal = save(emulator.store, {
     object: 'transfer_reversal',
@@ -89,7 +89,7 @@ export function reverseTransfer(
   const reversed = save(emulator.store, {
     ...transfer,
     amount_reversed: transfer.amount_reversed + amount,
-    latest_reversals: [reversal, ...transfer.latest_reversals].slice(0, SHOWN_REVERSALS),
+    latest_reversals: [reversal, ...transfer.latest_reversals].slice(0, MAX_LISTED_REVERSALS),
     reversal_count: transfer.reversal_count + 1,
   })
   recordEffect(emulator.effects, call, 'transfer_reversed', {
@@ -104,8 +104,8 @@ export function reverseTransfer(
 }
 
 function findReversal(emulator: Emulator, id: string, part: string): Reversal {
-  const reversal = knownIn(emulator.store.reversals, 'transfer reversal', part)
-  if (reversal.transfer !== id) throw missing(404, 'transfer reversal', part, 'id')
+  const reversal = requireObject(emulator.store.reversals, 'transfer reversal', part)
+  if (reversal.transfer !== id) throw resourceMissing(404, 'transfer reversal', part, 'id')
   return reversal
 }
 
@@ -122,42 +122,42 @@ function updateTransfer(emulator: Emulator, call: Call, transfer: Transfer, para
 export const TRANSFER_ROUTES: Routes = {
   'POST transfers': {
     object: 'transfer',
-    known: parameters(
+    accepts: parameters(
       'amount currency description destination expand metadata source_transaction source_type transfer_group',
     ),
     one: (emulator, call, _ids, params) => createTransfer(emulator, call, params),
   },
   'GET transfers': {
     object: 'transfer',
-    known: parameters(`${PAGING} created destination transfer_group`),
-    many: (emulator, params) =>
+    accepts: parameters(`${PAGING} created destination transfer_group`),
+    list: (emulator, params) =>
       listOf(emulator, params, '/v1/transfers', emulator.store.transfers, {
         equal: ['destination', 'transfer_group'],
       }),
   },
   'GET transfers/:id': {
     object: 'transfer',
-    known: parameters('expand'),
+    accepts: parameters('expand'),
     one: (emulator, _call, { id }) => findTransfer(emulator, id),
   },
   'POST transfers/:id': {
     object: 'transfer',
-    known: parameters('description metadata expand'),
+    accepts: parameters('description metadata expand'),
     one: (emulator, call, { id }, params) =>
       updateTransfer(emulator, call, findTransfer(emulator, id), params),
   },
   'POST transfers/:id/reversals': {
     object: 'transfer_reversal',
-    known: parameters('amount description expand metadata refund_application_fee'),
+    accepts: parameters('amount description expand metadata refund_application_fee'),
     one: (emulator, call, { id }, params) =>
       reverseTransfer(emulator, call, findTransfer(emulator, id), params),
   },
   'GET transfers/:id/reversals': {
     object: 'transfer_reversal',
-    known: parameters(PAGING),
-    many(emulator, params, { id }) {
-      const { reversals, partsOf } = emulator.store
-      const ids = partsOf.get(findTransfer(emulator, id).id) ?? []
+    accepts: parameters(PAGING),
+    list(emulator, params, { id }) {
+      const { reversals, childIdsOf } = emulator.store
+      const ids = childIdsOf.get(findTransfer(emulator, id).id) ?? []
       return listOf(
         emulator,
         params,
@@ -169,7 +169,7 @@ export const TRANSFER_ROUTES: Routes = {
   },
   'GET transfers/:id/reversals/:part': {
     object: 'transfer_reversal',
-    known: parameters('expand'),
+    accepts: parameters('expand'),
     one: (emulator, _call, { id, part }) => findReversal(emulator, id, part),
   },
 }

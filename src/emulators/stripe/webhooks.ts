@@ -5,14 +5,14 @@ import type { StoredEvent } from './event-log.ts'
 
 const CONCURRENCY = 32
 const DEADLINE_MS = 10_000
-const FIRST_RETRY_MS = 250
-const LONGEST_RETRY_MS = 10_000
+const INITIAL_RETRY_DELAY_MS = 250
+const MAX_RETRY_DELAY_MS = 10_000
 const ATTEMPTS = 40
 /** How far shuffled events stray. */
 const SHUFFLE_MS = 100
 
 export type Webhooks = {
-  wants(type: string): boolean
+  isSubscribed(type: string): boolean
   send(event: StoredEvent): void
   /** Once more and at once, paused or not; resolves to the status, 0 without an answer. */
   sendNow(event: StoredEvent): Promise<number>
@@ -49,7 +49,7 @@ export type WebhookOptions = {
   secret: string
   /** Types to send; null: all. */
   types: string[] | null
-  render(event: StoredEvent): unknown
+  render: (event: StoredEvent) => unknown
   onDelivered(event: StoredEvent): void
 }
 
@@ -84,16 +84,16 @@ export function startWebhookSender(options: WebhookOptions): Webhooks {
     if (status >= 200 && status < 300) {
       delivered(delivery.event)
       if (!delivery.isDuplicate && Math.random() * 100 < settings.duplicate_percent) {
-        backlog.later({ event: delivery.event, attempt: 1, isDuplicate: true }, Math.random() * SHUFFLE_MS)
+        backlog.schedule({ event: delivery.event, attempt: 1, isDuplicate: true }, Math.random() * SHUFFLE_MS)
       }
       return
     }
     counts.failed_attempts++
     if (delivery.attempt >= ATTEMPTS) counts.given_up++
     else
-      backlog.later(
+      backlog.schedule(
         { ...delivery, attempt: delivery.attempt + 1 },
-        Math.min(FIRST_RETRY_MS * 2 ** (delivery.attempt - 1), LONGEST_RETRY_MS),
+        Math.min(INITIAL_RETRY_DELAY_MS * 2 ** (delivery.attempt - 1), MAX_RETRY_DELAY_MS),
       )
   }
 
@@ -105,14 +105,14 @@ export function startWebhookSender(options: WebhookOptions): Webhooks {
   }
 
   return {
-    wants: (type) => options.types === null || options.types.includes(type),
+    isSubscribed: (type) => options.types === null || options.types.includes(type),
     send(event) {
       if (Math.random() * 100 < settings.drop_percent) return void counts.dropped++
       if (Math.random() * 100 < settings.late_percent) {
         counts.delayed++
-        return backlog.later({ event, attempt: 1 }, Math.random() * settings.late_ms)
+        return backlog.schedule({ event, attempt: 1 }, Math.random() * settings.late_ms)
       }
-      if (settings.shuffle) return backlog.later({ event, attempt: 1 }, Math.random() * SHUFFLE_MS)
+      if (settings.shuffle) return backlog.schedule({ event, attempt: 1 }, Math.random() * SHUFFLE_MS)
       backlog.push({ event, attempt: 1 })
       // After the answer to the request that caused it.
       setImmediate(backlog.pump)
@@ -173,7 +173,7 @@ function createBacklog(
     }
   }
 
-  function later(delivery: Delivery, after_ms: number): void {
+  function schedule(delivery: Delivery, after_ms: number): void {
     if (closed) return
     const timer = setTimeout(() => {
       timers.delete(timer)
@@ -185,7 +185,7 @@ function createBacklog(
 
   return {
     pump,
-    later,
+    schedule,
     push: waiting.push,
     describe: () => ({ waiting: waiting.size() + timers.size, sending }),
     close() {

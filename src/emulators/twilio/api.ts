@@ -1,19 +1,12 @@
 // Answers the API: the account and its token, scripted faults, and messages: create, list and fetch.
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { takeFault } from '../shared/faults.ts'
+import { nextFault } from '../shared/faults.ts'
 import { header, send, type Exchange } from '../shared/http.ts'
-import { answerBadly, type EmulatedAnswer } from '../shared/answer-badly.ts'
+import { respondWithFault, type EmulatedResponse } from '../shared/answer-badly.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
 import { createMessage, LOST_NUMBER } from './create.ts'
 import { newSid, type TwilioEmulator } from './emulator.ts'
-import {
-  twilioFailed,
-  twilioBusy,
-  twilioKeyRefused,
-  smsNotFound,
-  SMS_REFUSING,
-  SmsRefusal,
-} from './errors.ts'
+import { twilioFailed, twilioBusy, twilioKeyRefused, smsNotFound, SMS_ERRORS, SmsRefusal } from './errors.ts'
 import { listMessages, messagesPath, renderSms } from './render.ts'
 
 /** Those of other actions make no sense of Twilio. */
@@ -40,23 +33,23 @@ export function answerTwilioApi(emulator: TwilioEmulator, exchange: Exchange): v
   })
 }
 
-async function respond(emulator: TwilioEmulator, ask: SmsRequest): Promise<void> {
-  const { exchange, log } = ask
+async function respond(emulator: TwilioEmulator, sms_request: SmsRequest): Promise<void> {
+  const { exchange, log } = sms_request
   const { method, path, query, body } = exchange
-  if (!isAuthenticated(emulator, exchange)) return reply(ask, refused(twilioKeyRefused()))
-  const perform = () => Promise.resolve(answerTo(emulator, exchange))
+  if (!isAuthenticated(emulator, exchange)) return reply(sms_request, refused(twilioKeyRefused()))
+  const perform = () => Promise.resolve(respondTo(emulator, exchange))
   const text = [path, ...new URLSearchParams(`${query}&${body}`).values()].join('\n')
-  const fault = takeFault(emulator.faults, method, path, text)
-  if (fault === null) return reply(ask, await perform())
+  const fault = nextFault(emulator.faults, method, path, text)
+  if (fault === null) return reply(sms_request, await perform())
   if (log) log.fault = fault.id
   const refusals = {
     ...REFUSALS,
     refuse_400: () => refused(new SmsRefusal(400, Number(fault.code ?? 20001), 'The request was refused')),
   }
-  await answerBadly(emulator.faults, fault, {
+  await respondWithFault(emulator.faults, fault, {
     response: exchange.response,
     perform,
-    reply: (answer, retry_after_s) => reply(ask, answer, retry_after_s),
+    reply: (answer, retry_after_s) => reply(sms_request, answer, retry_after_s),
     refusals,
   })
 }
@@ -70,7 +63,7 @@ function isAuthenticated({ account_sid, auth_token }: TwilioEmulator, { request 
   )
 }
 
-function answerTo(emulator: TwilioEmulator, exchange: Exchange): EmulatedAnswer {
+function respondTo(emulator: TwilioEmulator, exchange: Exchange): EmulatedResponse {
   const { account_sid, messages } = emulator
   const { method, path, query, body, response } = exchange
   const at = messagesPath(account_sid)
@@ -95,7 +88,7 @@ function answerTo(emulator: TwilioEmulator, exchange: Exchange): EmulatedAnswer 
 
 function reply(
   { exchange: { response }, request_id, log }: SmsRequest,
-  { status, body }: EmulatedAnswer,
+  { status, body }: EmulatedResponse,
   retry_after_s: number | null = null,
 ): void {
   if (response.destroyed) return
@@ -114,8 +107,8 @@ function reply(
   )
 }
 
-function refused(error: unknown): EmulatedAnswer {
-  const known = SMS_REFUSING.answerOf(error)
+function refused(error: unknown): EmulatedResponse {
+  const known = SMS_ERRORS.answerOf(error)
   if (known === null) console.error(error)
   return known ?? refused(twilioFailed())
 }

@@ -5,8 +5,8 @@ import { createPoster, NO_ANSWER, type Posted } from '../shared/post.ts'
 
 const CONCURRENCY = 32
 /** Callbacks that wait, to be posted, for their time or for the end of a pause; more are dropped. */
-const MOST_WAITING = 10_000
-const WAIT_MS = 60_000
+const MAX_WAITING = 10_000
+const MAX_WAIT_MS = 60_000
 const DEADLINE_MS = 15_000
 /** How far shuffled callbacks stray. */
 const SHUFFLE_MS = 100
@@ -45,7 +45,7 @@ export type CallbackSender = {
   /** Posts what waits, unless it is still paused. */
   resume(): void
   /** Runs later, unless everything has ended by then. */
-  later(work: () => Promise<void>, after_ms: number): void
+  schedule(work: () => Promise<void>, after_ms: number): void
   close(): void
 }
 
@@ -64,7 +64,7 @@ export function startCallbackSender(auth_token: string): CallbackSender {
   const poster = createPoster({ sockets: CONCURRENCY, deadline_ms: DEADLINE_MS })
   const gate = createGate({
     running: CONCURRENCY,
-    queue: { waiting: MOST_WAITING, wait_ms: WAIT_MS, refuse: () => new Error('too many callbacks wait') },
+    queue: { waiting: MAX_WAITING, wait_ms: MAX_WAIT_MS, refuse: () => new Error('too many callbacks wait') },
   })
   const settings = { ...SETTINGS }
   const counts = { posted: 0, refused: 0, dropped: 0, delayed: 0, duplicates: 0 }
@@ -85,16 +85,16 @@ export function startCallbackSender(auth_token: string): CallbackSender {
   }
 
   async function deliver(url: string, params: Record<string, string>): Promise<void> {
-    if (settings.paused && waiting.length >= MOST_WAITING) return void counts.dropped++
+    if (settings.paused && waiting.length >= MAX_WAITING) return void counts.dropped++
     if (settings.paused) return void waiting.push(() => void deliver(url, params))
     const { status } = await post(url, params)
     if (status >= 200 && status < 300) counts.posted++
     else counts.refused++
   }
 
-  function later(work: () => Promise<void>, after_ms: number): void {
+  function schedule(work: () => Promise<void>, after_ms: number): void {
     if (closed) return
-    if (timers.size >= MOST_WAITING) return void counts.dropped++
+    if (timers.size >= MAX_WAITING) return void counts.dropped++
     const timer = setTimeout(() => {
       timers.delete(timer)
       void work()
@@ -110,20 +110,20 @@ export function startCallbackSender(auth_token: string): CallbackSender {
       if (chance() < settings.drop_percent) return void counts.dropped++
       if (chance() < settings.duplicate_percent) {
         counts.duplicates++
-        later(() => deliver(url, params), Math.random() * SHUFFLE_MS)
+        schedule(() => deliver(url, params), Math.random() * SHUFFLE_MS)
       }
       if (chance() < settings.late_percent) {
         counts.delayed++
-        return later(() => deliver(url, params), Math.random() * settings.late_ms)
+        return schedule(() => deliver(url, params), Math.random() * settings.late_ms)
       }
-      if (settings.shuffle) return later(() => deliver(url, params), Math.random() * SHUFFLE_MS)
+      if (settings.shuffle) return schedule(() => deliver(url, params), Math.random() * SHUFFLE_MS)
       await deliver(url, params)
     },
     post,
     resume() {
-      if (!settings.paused) for (const goOn of waiting.splice(0)) goOn()
+      if (!settings.paused) for (const resumeDelivery of waiting.splice(0)) resumeDelivery()
     },
-    later,
+    schedule,
     close() {
       closed = true
       for (const timer of timers) clearTimeout(timer)

@@ -1,18 +1,18 @@
 // What only an emulator has: faults, its own record, what becomes of messages, and messages from phones, under
 // `/_emulator/`.
 import { answerControls, faultControls, textOf, type Control } from '../shared/controls.ts'
-import { faultButtons, pressing } from '../shared/fault-page.ts'
+import { faultButtons, buttonControl } from '../shared/fault-page.ts'
 import type { Exchange } from '../shared/http.ts'
 import {
   addSmsFault,
   newestMessages,
-  SMS_PLACES,
+  SMS_FAULT_TARGETS,
   type SentSmsStatus,
   type TwilioEmulator,
 } from './emulator.ts'
-import { smsNotFound, SMS_REFUSING } from './errors.ts'
+import { smsNotFound, SMS_ERRORS } from './errors.ts'
 import { receiveSms } from './inbound.ts'
-import { moveSms } from './life.ts'
+import { setSmsStatus } from './life.ts'
 
 const SETTLED: readonly SentSmsStatus[] = [
   'sending',
@@ -25,7 +25,7 @@ const SETTLED: readonly SentSmsStatus[] = [
 ]
 
 const CONTROLS = new Map<string, Control<TwilioEmulator>>([
-  ...faultControls(addSmsFault, SMS_REFUSING),
+  ...faultControls(addSmsFault, SMS_ERRORS),
   ['GET effects', showEffects],
   ['GET messages', showMessages],
   ['POST messages/:id/settle', settleMessage],
@@ -34,12 +34,12 @@ const CONTROLS = new Map<string, Control<TwilioEmulator>>([
   ['POST callbacks', changeCallbacks],
   [
     'POST page/:id',
-    pressing(
+    buttonControl(
       {
-        ...faultButtons(addSmsFault, SMS_PLACES),
+        ...faultButtons(addSmsFault, SMS_FAULT_TARGETS),
         inbound: (emulator: TwilioEmulator, _fields, body) => receive(emulator, body),
       },
-      SMS_REFUSING,
+      SMS_ERRORS,
     ),
   ],
 ])
@@ -47,7 +47,7 @@ const CONTROLS = new Map<string, Control<TwilioEmulator>>([
 /** Answers everything under `/_emulator/`. */
 export async function answerTwilioControl(emulator: TwilioEmulator, exchange: Exchange): Promise<void> {
   const parseForm = (text: string) => Object.fromEntries(new URLSearchParams(text))
-  await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, refusing: SMS_REFUSING })
+  await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, errors: SMS_ERRORS })
 }
 
 async function showEffects(
@@ -100,9 +100,9 @@ async function settleMessage(
   const sms = emulator.messages.get(sid)
   if (sms === undefined) throw smsNotFound(sid)
   const status = SETTLED.find((each) => each === body['status'])
-  if (status === undefined) throw SMS_REFUSING.parameter(`must be one of ${SETTLED.join(', ')}`, 'status')
+  if (status === undefined) throw SMS_ERRORS.parameter(`must be one of ${SETTLED.join(', ')}`, 'status')
   const { error_code } = body
-  await moveSms(emulator, sms, status, error_code === undefined ? null : Number(error_code))
+  await setSmsStatus(emulator, sms, status, error_code === undefined ? null : Number(error_code))
   return { sid, status }
 }
 
@@ -122,7 +122,7 @@ function changeCallbacks({ callbacks }: TwilioEmulator, _id: string, body: Recor
     const known = Object.hasOwn(callbacks.settings, name)
       ? callbacks.settings[name as keyof typeof callbacks.settings]
       : undefined
-    if (typeof value !== typeof known) throw SMS_REFUSING.parameter('is no setting, or no value of it', name)
+    if (typeof value !== typeof known) throw SMS_ERRORS.parameter('is no setting, or no value of it', name)
   }
   Object.assign(callbacks.settings, body)
   callbacks.resume()

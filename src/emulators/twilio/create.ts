@@ -1,20 +1,27 @@
 // Takes a message, or refuses it as Twilio would.
-import { beginSms } from './life.ts'
-import { keepSms, keepSmsEffect, smsTaken, newSid, type SentSms, type TwilioEmulator } from './emulator.ts'
+import { scheduleSmsProgress } from './life.ts'
+import {
+  storeSms,
+  storeSmsEffect,
+  acceptedSmsCount,
+  newSid,
+  type SentSms,
+  type TwilioEmulator,
+} from './emulator.ts'
 import { smsInvalid, twilioFailed } from './errors.ts'
 import { checkMessage } from './parameters.ts'
 
 const NUMBER = /^\+[1-9]\d{6,14}$/
 const SENDER = /^(?:\+[1-9]\d{6,14}|\d{3,6}|(?=.*[A-Za-z])[A-Za-z0-9 &_+-]{1,11})$/
 /** In UTF-16 units (error 21617). */
-const LONGEST_BODY = 1600
-const LONGEST_URL = 4000
+const MAX_BODY_LENGTH = 1600
+const MAX_URL_LENGTH = 4000
 /** In seconds. */
-const LONGEST_VALIDITY = 36_000
+const MAX_VALIDITY_S = 36_000
 
 /** Numbers that refuse: Twilio's own, and one of ours that fails. */
-const MAGIC: Readonly<Record<string, (from: string) => Error>> = {
-  '+15005550001': () => badNumber('+15005550001'),
+const REFUSED_RECIPIENTS: Readonly<Record<string, (from: string) => Error>> = {
+  '+15005550001': () => invalidNumber('+15005550001'),
   '+15005550002': (from) =>
     smsInvalid(
       21612,
@@ -33,7 +40,7 @@ const MAGIC: Readonly<Record<string, (from: string) => Error>> = {
 export const LOST_NUMBER = '+15005550599'
 
 /** The same of senders. */
-const MAGIC_SENDERS: Readonly<Record<string, () => Error>> = {
+const REFUSED_SENDERS: Readonly<Record<string, () => Error>> = {
   '+15005550001': () => smsInvalid(21212, "Invalid 'From' Phone Number: +15005550001"),
   '+15005550007': () =>
     smsInvalid(
@@ -52,21 +59,21 @@ export function createMessage(emulator: TwilioEmulator, form: URLSearchParams): 
   const body = form.get('Body') ?? ''
   const callback_url = form.get('StatusCallback') || null
   if (to === '') throw smsInvalid(21604, "A 'To' phone number is required.")
-  if (!NUMBER.test(to)) throw badNumber(to)
+  if (!NUMBER.test(to)) throw invalidNumber(to)
   const sender = checkSender(from, service)
   if (sender === to) throw smsInvalid(21266, "'To' and 'From' number cannot be the same")
   if (body === '') throw smsInvalid(21602, 'Message body is required.')
-  if (body.length > LONGEST_BODY)
+  if (body.length > MAX_BODY_LENGTH)
     throw smsInvalid(21617, 'The concatenated message body exceeds the 1600 character limit')
   if (callback_url !== null && !isWebAddress(callback_url))
     throw smsInvalid(21609, `The 'StatusCallback' URL ${callback_url} is not a valid URL.`)
   const validity = form.get('ValidityPeriod') ?? '1'
-  if (!/^\d+$/.test(validity) || Number(validity) < 1 || Number(validity) > LONGEST_VALIDITY)
-    throw smsInvalid(20001, `The 'ValidityPeriod' ${validity} is not between 1 and ${LONGEST_VALIDITY}.`)
-  const refusal = MAGIC[to]?.(sender)
+  if (!/^\d+$/.test(validity) || Number(validity) < 1 || Number(validity) > MAX_VALIDITY_S)
+    throw smsInvalid(20001, `The 'ValidityPeriod' ${validity} is not between 1 and ${MAX_VALIDITY_S}.`)
+  const refusal = REFUSED_RECIPIENTS[to]?.(sender)
   if (refusal !== undefined) throw refusal
-  if (emulator.opted_out.has(pairOf(to, sender))) throw unsubscribed()
-  return take(emulator, { to, from, messaging_service_sid: service, body, callback_url })
+  if (emulator.opted_out.has(optOutKeyOf(to, sender))) throw unsubscribed()
+  return acceptSms(emulator, { to, from, messaging_service_sid: service, body, callback_url })
 }
 
 /** The sender, or the messaging service. */
@@ -77,7 +84,7 @@ function checkSender(from: string | null, service: string | null): string {
     return service
   }
   if (from === null) throw smsInvalid(21603, "A 'From' phone number is required.")
-  const refusal = MAGIC_SENDERS[from]?.()
+  const refusal = REFUSED_SENDERS[from]?.()
   if (refusal !== undefined) throw refusal
   if (!SENDER.test(from))
     throw smsInvalid(
@@ -87,26 +94,26 @@ function checkSender(from: string | null, service: string | null): string {
   return from
 }
 
-function take(
+function acceptSms(
   emulator: TwilioEmulator,
-  asked: Pick<SentSms, 'to' | 'from' | 'messaging_service_sid' | 'body' | 'callback_url'>,
+  message: Pick<SentSms, 'to' | 'from' | 'messaging_service_sid' | 'body' | 'callback_url'>,
 ): SentSms {
   const now_ms = Date.now()
   const sms: SentSms = {
-    ...asked,
+    ...message,
     sid: newSid('SM'),
-    segments: segmentsOf(asked.body),
-    status: asked.messaging_service_sid === null ? 'queued' : 'accepted',
+    segments: segmentsOf(message.body),
+    status: message.messaging_service_sid === null ? 'queued' : 'accepted',
     error_code: null,
     created_ms: now_ms,
     updated_ms: now_ms,
     sent_ms: null,
     is_priced: false,
   }
-  keepSms(emulator, sms)
+  storeSms(emulator, sms)
   const message_id = sms.callback_url === null ? null : new URL(sms.callback_url).searchParams.get('m')
   const effect = {
-    seq: smsTaken(emulator) + 1,
+    seq: acceptedSmsCount(emulator) + 1,
     at: new Date(now_ms).toISOString(),
     effect: 'message' as const,
     sid: sms.sid,
@@ -114,18 +121,18 @@ function take(
     segments: sms.segments,
     metadata: message_id === null ? ({} as Record<string, string>) : { message_id },
   }
-  keepSmsEffect(emulator, effect)
+  storeSmsEffect(emulator, effect)
   emulator.file?.append(effect)
-  beginSms(emulator, sms)
+  scheduleSmsProgress(emulator, sms)
   return sms
 }
 
 /** How an opt-out is remembered. `sender`: a number, or a messaging service. */
-export function pairOf(recipient: string, sender: string): string {
+export function optOutKeyOf(recipient: string, sender: string): string {
   return `${recipient} ${sender}`
 }
 
-function badNumber(to: string): Error {
+function invalidNumber(to: string): Error {
   return smsInvalid(21211, `The 'To' number ${to} is not a valid phone number.`)
 }
 
@@ -135,7 +142,7 @@ function unsubscribed(): Error {
 
 /** "URL must contain a valid hostname and underscores are not allowed" (`StatusCallback` in the types of twilio). */
 function isWebAddress(text: string): boolean {
-  const url = text.length <= LONGEST_URL && /^https?:\/\//.test(text) ? URL.parse(text) : null
+  const url = text.length <= MAX_URL_LENGTH && /^https?:\/\//.test(text) ? URL.parse(text) : null
   return url !== null && !url.hostname.includes('_')
 }
 

@@ -3,7 +3,7 @@ import type { AppendFile } from '../shared/append-file.ts'
 import { scriptFault, type Fault, type Faults } from '../shared/faults.ts'
 import type { RequestLog } from '../shared/requests.ts'
 import type { CallbackSender } from './callbacks.ts'
-import { SMS_REFUSING } from './errors.ts'
+import { SMS_ERRORS } from './errors.ts'
 
 export type SentSmsStatus =
   | 'accepted'
@@ -68,22 +68,22 @@ export type TwilioEmulator = {
   callbacks: CallbackSender
 }
 
-const MOST_MESSAGES = 50_000
+const MAX_MESSAGES = 50_000
 /** Of older ones only the file knows. */
-const MOST_EFFECTS = 100_000
+const MAX_EFFECTS = 100_000
 
-export function keepSms({ messages }: TwilioEmulator, sms: SentSms): void {
+export function storeSms({ messages }: TwilioEmulator, sms: SentSms): void {
   messages.set(sms.sid, sms)
-  if (messages.size > MOST_MESSAGES) for (const sid of messages.keys()) return void messages.delete(sid)
+  if (messages.size > MAX_MESSAGES) for (const sid of messages.keys()) return void messages.delete(sid)
 }
 
-export function keepSmsEffect({ effects }: Pick<TwilioEmulator, 'effects'>, line: SmsEffect): void {
+export function storeSmsEffect({ effects }: Pick<TwilioEmulator, 'effects'>, line: SmsEffect): void {
   effects.push(line)
-  if (effects.length > MOST_EFFECTS) effects.shift()
+  if (effects.length > MAX_EFFECTS) effects.shift()
 }
 
 /** How many messages were taken. */
-export function smsTaken({ effects }: Pick<TwilioEmulator, 'effects'>): number {
+export function acceptedSmsCount({ effects }: Pick<TwilioEmulator, 'effects'>): number {
   return effects.at(-1)?.seq ?? 0
 }
 
@@ -93,14 +93,14 @@ export function newestMessages({ messages }: TwilioEmulator, to?: string): SentS
 }
 
 /** What a fault of the page meets, in words. */
-export const SMS_PLACES: Record<string, object> = {
+export const SMS_FAULT_TARGETS: Record<string, object> = {
   'any request': {},
   sending: { method: 'POST', path: '/Messages\\.json$' },
   'looking for messages': { method: 'GET', path: '/Messages' },
 }
 
 export function addSmsFault(faults: Faults, script: unknown): Fault {
-  return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: SMS_REFUSING.parameter })
+  return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: SMS_ERRORS.parameter })
 }
 
 /** An id as Twilio's: two letters and 32 hexadecimal digits. */

@@ -1,5 +1,5 @@
 // How the Twilio emulator refuses: a status and one of Twilio's codes.
-import type { Refusing } from '../shared/controls.ts'
+import type { EmulatorErrors } from '../shared/controls.ts'
 
 /** Thrown by an operation. */
 export class SmsRefusal extends Error {
@@ -23,7 +23,7 @@ export class SmsRefusal extends Error {
   }
 }
 
-export const SMS_REFUSING: Refusing = {
+export const SMS_ERRORS: EmulatorErrors = {
   parameter: (message, param) => new SmsRefusal(400, 20001, `${param}: ${message}`),
   unknownUrl: (_method, path) => smsNotFound(path),
   of: (status, message) => new SmsRefusal(status, 20001, message),

@@ -1,17 +1,17 @@
 // Messages that come from phones: posted to the webhook, and remembered where they say that no more are wanted.
-import { pairOf } from './create.ts'
+import { optOutKeyOf } from './create.ts'
 import { newSid, type TwilioEmulator } from './emulator.ts'
-import { SMS_REFUSING } from './errors.ts'
+import { SMS_ERRORS } from './errors.ts'
 
 const NUMBER = /^\+[1-9]\d{6,14}$/
 
 /** The words of opt-out messages, by what they mean. */
-const WORDS: Readonly<Record<string, readonly string[]>> = {
+const KEYWORDS: Readonly<Record<string, readonly string[]>> = {
   STOP: ['STOP', 'STOPALL', 'UNSUBSCRIBE', 'CANCEL', 'END', 'QUIT', 'REVOKE', 'OPTOUT'],
   START: ['START', 'YES', 'UNSTOP'],
   HELP: ['HELP', 'INFO'],
 }
-const MOST_OPTED_OUT = 100_000
+const MAX_OPTED_OUT = 100_000
 
 export type InboundSms = {
   from: string
@@ -26,7 +26,7 @@ export type InboundSms = {
 function optOut({ opted_out }: TwilioEmulator, pair: string): void {
   opted_out.add(pair)
   const [oldest] = opted_out
-  if (opted_out.size > MOST_OPTED_OUT) opted_out.delete(oldest!)
+  if (opted_out.size > MAX_OPTED_OUT) opted_out.delete(oldest!)
 }
 
 /** Resolves with what the webhook answered; status 0: nothing. */
@@ -34,12 +34,12 @@ export async function receiveSms(
   emulator: TwilioEmulator,
   { from, to, body, opt_out_type, messaging_service_sid }: InboundSms,
 ): Promise<{ sid: string; status: number; body: string }> {
-  if (!NUMBER.test(from)) throw SMS_REFUSING.parameter('must be a number', 'from')
-  if (to === '') throw SMS_REFUSING.parameter('must be one of our numbers', 'to')
-  if (emulator.webhook_url === null) throw SMS_REFUSING.of(400, 'There is no webhook to post it to.')
-  const word = body.trim().toUpperCase()
-  const meaning = opt_out_type ?? Object.keys(WORDS).find((each) => WORDS[each]!.includes(word))
-  const pair = pairOf(from, messaging_service_sid ?? to)
+  if (!NUMBER.test(from)) throw SMS_ERRORS.parameter('must be a number', 'from')
+  if (to === '') throw SMS_ERRORS.parameter('must be one of our numbers', 'to')
+  if (emulator.webhook_url === null) throw SMS_ERRORS.of(400, 'There is no webhook to post it to.')
+  const keyword = body.trim().toUpperCase()
+  const meaning = opt_out_type ?? Object.keys(KEYWORDS).find((each) => KEYWORDS[each]!.includes(keyword))
+  const pair = optOutKeyOf(from, messaging_service_sid ?? to)
   if (meaning === 'STOP') optOut(emulator, pair)
   if (meaning === 'START') emulator.opted_out.delete(pair)
   const sid = newSid('SM')

@@ -4,20 +4,20 @@ import type { SentSms, SentSmsStatus, TwilioEmulator } from './emulator.ts'
 /** The number that a messaging service chooses. */
 const OWN_NUMBER = '+15005550006'
 
-export function beginSms(emulator: TwilioEmulator, sms: SentSms): void {
+export function scheduleSmsProgress(emulator: TwilioEmulator, sms: SentSms): void {
   const { callbacks, pace_ms } = emulator
   if (!callbacks.settings.automatic) return
   const next = (from: SentSmsStatus[], status: SentSmsStatus, then: () => void) =>
-    callbacks.later(async () => {
+    callbacks.schedule(async () => {
       if (!from.includes(sms.status)) return
-      await moveSms(emulator, sms, status)
+      await setSmsStatus(emulator, sms, status)
       then()
     }, pace_ms)
   next(['queued', 'accepted'], 'sent', () => next(['sent'], 'delivered', () => {}))
 }
 
 /** Gives it a status, whatever it had, and tells of it. Resolves when the callback is over. */
-export async function moveSms(
+export async function setSmsStatus(
   { callbacks, account_sid }: TwilioEmulator,
   sms: SentSms,
   status: SentSmsStatus,

@@ -2,17 +2,17 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { runUntilStopped, type Started } from '#core/run.ts'
+import { runUntilStopped, type StartedProcess } from '#core/run.ts'
 import { portError } from '#core/startup.ts'
 import { isSupervised } from '#core/supervised.ts'
 import { openAppendFile } from '../shared/append-file.ts'
-import { noFaults } from '../shared/faults.ts'
+import { emptyFaults } from '../shared/faults.ts'
 import { emptyRequestLog } from '../shared/requests.ts'
 import { startServer } from '../shared/server.ts'
 import { answerTwilioApi } from './api.ts'
 import { startCallbackSender } from './callbacks.ts'
 import { answerTwilioControl } from './control.ts'
-import { keepSmsEffect, type SmsEffect, type TwilioEmulator } from './emulator.ts'
+import { storeSmsEffect, type SmsEffect, type TwilioEmulator } from './emulator.ts'
 import { SmsRefusal } from './errors.ts'
 import { twilioPage } from './page.ts'
 
@@ -49,7 +49,7 @@ export async function startTwilioEmulator(
     auth_token: options.api_key,
     webhook_url: options.webhook_url ?? null,
     pace_ms: options.pace_ms ?? PACE_MS,
-    faults: noFaults(),
+    faults: emptyFaults(),
     requests: emptyRequestLog(options.record_requests ?? true),
     messages: new Map(),
     effects: [],
@@ -60,7 +60,7 @@ export async function startTwilioEmulator(
   if (options.data_dir) {
     await mkdir(options.data_dir, { recursive: true, mode: 0o700 })
     emulator.file = await openAppendFile(join(options.data_dir, 'twilio-effects.jsonl'), (line) =>
-      keepSmsEffect(emulator, line as SmsEffect),
+      storeSmsEffect(emulator, line as SmsEffect),
     )
   }
   const server = await startServer(
@@ -87,7 +87,7 @@ export async function startTwilioEmulator(
 }
 
 /** `--api-key` may also be the variable TWILIO_AUTH_TOKEN: everybody can read a command line. */
-async function main(): Promise<Started> {
+async function main(): Promise<StartedProcess> {
   const { values } = parseArgs({
     options: {
       host: { type: 'string', default: HOST },

@@ -1,8 +1,8 @@
 // What a person sees of the Twilio emulator: messages, a phone that answers, requests, refusals and faults.
-import { answered, counted, faultSection, refusalRow, REFUSED_HEADS } from '../shared/fault-page.ts'
+import { answered, pluralize, faultSection, refusalRow, REFUSAL_COLUMNS } from '../shared/fault-page.ts'
 import { document, escape, section } from '../shared/html.ts'
 import { latestRequests } from '../shared/requests.ts'
-import { smsTaken, newestMessages, SMS_PLACES, type TwilioEmulator } from './emulator.ts'
+import { acceptedSmsCount, newestMessages, SMS_FAULT_TARGETS, type TwilioEmulator } from './emulator.ts'
 
 const SHOWN = 25
 const REFRESH_S = 5
@@ -25,7 +25,7 @@ export function twilioPage(emulator: TwilioEmulator, query: string): string {
   const field = (name: string) =>
     `<label>${name} <input name="${name}" size="${name === 'body' ? 24 : 14}"></label>`
   const body = [
-    `<p>No phones, but a stand-in for Twilio at <code>${escape(url)}</code>, account <code>${escape(account_sid)}</code>: what is sent stays here. ${counted(smsTaken(emulator), 'message')}, ${counted(requests.total, 'request')}.</p>`,
+    `<p>No phones, but a stand-in for Twilio at <code>${escape(url)}</code>, account <code>${escape(account_sid)}</code>: what is sent stays here. ${pluralize(acceptedSmsCount(emulator), 'message')}, ${pluralize(requests.total, 'request')}.</p>`,
     `<p>Numbers that do otherwise: ${numbers}.</p>`,
     `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
     section(
@@ -43,8 +43,8 @@ export function twilioPage(emulator: TwilioEmulator, query: string): string {
         ]),
       `<div class="forms"><form method="post" action="/_emulator/page/inbound">${['from', 'to', 'body'].map(field).join(' ')} <button>Send from a phone</button></form></div>`,
     ),
-    faultSection(faults, Object.keys(SMS_PLACES)),
-    section('Refusals and faults met', REFUSED_HEADS, refused.map(refusalRow)),
+    faultSection(faults, Object.keys(SMS_FAULT_TARGETS)),
+    section('Refusals and faults met', REFUSAL_COLUMNS, refused.map(refusalRow)),
     section(
       'Requests',
       ['at', 'request', 'answer', 'request id'],

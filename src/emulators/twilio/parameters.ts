@@ -38,7 +38,7 @@ const OF_MESSAGES: Readonly<Record<string, RegExp>> = {
   TrafficType: /^free$/,
   ValidityPeriod: NUMBER,
 }
-const OF_LISTS: Readonly<Record<string, RegExp>> = {
+const LIST_ARGUMENT_FILTERS: Readonly<Record<string, RegExp>> = {
   DateSent: DATE,
   'DateSent<': DATE,
   'DateSent>': DATE,
@@ -52,7 +52,7 @@ const OF_LISTS: Readonly<Record<string, RegExp>> = {
 const LISTS = new Set(['MediaUrl', 'PersistentAction'])
 
 export const checkMessage = (form: URLSearchParams) => check(form, OF_MESSAGES)
-export const checkList = (query: URLSearchParams) => check(query, OF_LISTS)
+export const checkList = (query: URLSearchParams) => check(query, LIST_ARGUMENT_FILTERS)
 
 function check(given: URLSearchParams, known: Readonly<Record<string, RegExp>>): void {
   for (const name of new Set(given.keys())) {

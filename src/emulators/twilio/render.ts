@@ -4,8 +4,8 @@ import { smsInvalid } from './errors.ts'
 import { checkList } from './parameters.ts'
 
 const PRICE_OF_SEGMENT = 0.0079
-const USUAL_PAGE = 50
-const LONGEST_PAGE = 1000
+const DEFAULT_PAGE_SIZE = 50
+const MAX_PAGE_SIZE = 1000
 
 /** The path of the messages of an account, without an ending. */
 export function messagesPath(account_sid: string): string {
@@ -44,28 +44,28 @@ export function renderSms(account_sid: string, sms: SentSms): object {
 export function listMessages(emulator: TwilioEmulator, query: URLSearchParams): object {
   const { account_sid } = emulator
   checkList(query)
-  const page_size = Number(query.get('PageSize') ?? USUAL_PAGE)
-  if (page_size < 1 || page_size > LONGEST_PAGE)
-    throw smsInvalid(20001, `The 'PageSize' is not between 1 and ${LONGEST_PAGE}.`)
+  const page_size = Number(query.get('PageSize') ?? DEFAULT_PAGE_SIZE)
+  if (page_size < 1 || page_size > MAX_PAGE_SIZE)
+    throw smsInvalid(20001, `The 'PageSize' is not between 1 and ${MAX_PAGE_SIZE}.`)
   const wanted = newestMessages(emulator, query.get('To') ?? undefined).filter((sms) => isWanted(sms, query))
   const token = query.get('PageToken')
   const start = token === null ? 0 : wanted.findIndex(({ sid }) => sid === token.slice(2)) + 1
   const page = Number(query.get('Page') ?? 0)
-  const shown = wanted.slice(start, start + page_size)
+  const listed = wanted.slice(start, start + page_size)
   const uri = (changes: Record<string, string>) => {
     const all = new URLSearchParams({ ...Object.fromEntries(query), PageSize: String(page_size), ...changes })
     return `${messagesPath(account_sid)}.json?${all.toString()}`
   }
-  const has_more = start + shown.length < wanted.length
+  const has_more = start + listed.length < wanted.length
   return {
-    messages: shown.map((sms) => renderSms(account_sid, sms)),
+    messages: listed.map((sms) => renderSms(account_sid, sms)),
     start,
-    end: start + Math.max(shown.length - 1, 0),
+    end: start + Math.max(listed.length - 1, 0),
     page,
     page_size,
     uri: uri({}),
     first_page_uri: uri({ Page: '0' }),
-    next_page_uri: has_more ? uri({ Page: String(page + 1), PageToken: `PA${shown.at(-1)!.sid}` }) : null,
+    next_page_uri: has_more ? uri({ Page: String(page + 1), PageToken: `PA${listed.at(-1)!.sid}` }) : null,
     previous_page_uri: null,
   }
 }

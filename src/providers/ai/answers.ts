@@ -1,12 +1,12 @@
 // What a model answered, checked before it is believed.
 import type { OpenAI } from 'openai'
 import type { Json } from '#core/db.ts'
-import { problemOfNumber, storable } from '#core/json.ts'
+import { problemOfNumber, toStorableJson } from '#core/json.ts'
 import type { AiAnswer, AiCall } from '../ai.ts'
 import { declined } from './classify.ts'
-import { whyInvalid } from './validation.ts'
+import { findSchemaViolation } from './validation.ts'
 
-const LONGEST_OUTPUT_BYTES = 256 * 1024
+const MAX_OUTPUT_BYTES = 256 * 1024
 const NO_SECRETS: ReadonlySet<string> = new Set()
 
 /**
@@ -18,23 +18,23 @@ export async function toAnswer(
   completion: OpenAI.Chat.ChatCompletion,
   signal: AbortSignal,
 ): Promise<AiAnswer> {
-  const told = { model: modelOf(completion), usage: usageOf(completion.usage) }
+  const report = { model: modelOf(completion), usage: usageOf(completion.usage) }
   const [choice] = Array.isArray(completion.choices) ? completion.choices : []
   const message: Partial<OpenAI.Chat.ChatCompletionMessage> | null | undefined = choice?.message
   if (choice == null || message == null)
-    return { outcome: { kind: 'ambiguous', reason: 'the answer has no message', replayed: false }, ...told }
+    return { outcome: { kind: 'ambiguous', reason: 'the answer has no message', replayed: false }, ...report }
   if (choice.finish_reason === 'content_filter' || Boolean(message.refusal))
-    return { outcome: declined('ai_refused', 'The model declined.'), ...told }
+    return { outcome: declined('ai_refused', 'The model declined.'), ...report }
   if (choice.finish_reason === 'length')
-    return { outcome: invalid('The answer was cut off at the limit of output tokens.'), ...told }
+    return { outcome: invalidOutput('The answer was cut off at the limit of output tokens.'), ...report }
   if (typeof message.content !== 'string' || message.content === '')
-    return { outcome: invalid('The model answered no text.'), ...told }
+    return { outcome: invalidOutput('The model answered no text.'), ...report }
   const output = await outputOf(call, message.content, signal)
-  if (typeof output === 'string') return { outcome: invalid(output), ...told }
-  return { outcome: { kind: 'done', value: { output } }, ...told }
+  if (typeof output === 'string') return { outcome: invalidOutput(output), ...report }
+  return { outcome: { kind: 'done', value: { output } }, ...report }
 }
 
-function invalid(message: string) {
+function invalidOutput(message: string) {
   return declined('ai_invalid_output', message)
 }
 
@@ -44,12 +44,12 @@ async function outputOf(
   text: string,
   signal: AbortSignal,
 ): Promise<{ [name: string]: Json } | string> {
-  if (Buffer.byteLength(text) > LONGEST_OUTPUT_BYTES) return 'The answer is longer than 256 KiB.'
+  if (Buffer.byteLength(text) > MAX_OUTPUT_BYTES) return 'The answer is longer than 256 KiB.'
   switch (input.kind) {
     case 'generate':
-      return { text: storable(text, NO_SECRETS) as string }
+      return { text: toStorableJson(text, NO_SECRETS) as string }
     case 'classify': {
-      const { value: answered } = parsed(text)
+      const { value: answered } = parseJson(text)
       const named =
         typeof answered === 'object' && answered !== null ? (answered as { label?: unknown }).label : answered
       // Servers that know no response format answer the bare label.
@@ -57,18 +57,18 @@ async function outputOf(
       return label === undefined ? 'The answer is none of the labels.' : { label }
     }
     default: {
-      const { value, lossy } = parsed(text)
-      if (lossy !== undefined) return `The answer cannot be kept as it is: ${lossy}`
-      const data = storable(value, NO_SECRETS)
+      const { value, number_problem } = parseJson(text)
+      if (number_problem !== undefined) return `The answer cannot be kept as it is: ${number_problem}`
+      const data = toStorableJson(value, NO_SECRETS)
       if (data === undefined) return 'The answer is no JSON, or cannot be stored.'
-      const wrong = await whyInvalid(tenant_id, { schema: input.schema, data }, signal)
-      return wrong ?? { data: data as Json }
+      const violation = await findSchemaViolation(tenant_id, { schema: input.schema, data }, signal)
+      return violation ?? { data: data as Json }
     }
   }
 }
 
 /** No value: it is no JSON. `lossy`: why one of its numbers is not the one that the text says. */
-function parsed(text: string): { value?: unknown; lossy?: string } {
+function parseJson(text: string): { value?: unknown; number_problem?: string } {
   const problems: string[] = []
   try {
     const value: unknown = JSON.parse(text, (_name, each: unknown) => {
@@ -76,8 +76,8 @@ function parsed(text: string): { value?: unknown; lossy?: string } {
       if (problem !== null) problems.push(problem)
       return each
     })
-    const [lossy] = problems
-    return lossy === undefined ? { value } : { lossy }
+    const [number_problem] = problems
+    return number_problem === undefined ? { value } : { number_problem }
   } catch {
     return {}
   }

@@ -1,16 +1,16 @@
 // What a call to the AI provider that brought no answer means. Provider texts are left out: they may repeat what was asked.
 import { APIConnectionError, APIError, APIUserAbortError } from 'openai'
-import type { AiFailure, Undone } from '#core/outcome.ts'
-import { NoAnswer, patience } from '../http.ts'
+import type { AiFailure, UnsuccessfulOutcome } from '#core/outcome.ts'
+import { NoAnswer, parseRetryAfter } from '../http.ts'
 import { NotStarted } from '../permit.ts'
 
 /** Statuses below 500 after which it may go well another time. */
 const TRANSIENT = [408, 409, 429]
 /** The code of a refusal by the content filter of some servers. */
-const FILTERED = 'content_filter'
+const CONTENT_FILTER = 'content_filter'
 
 /** Throws `NotStarted`, and what is no error of a call. */
-export function classifyAiError(error: unknown): Undone<AiFailure> {
+export function classifyAiError(error: unknown): UnsuccessfulOutcome<AiFailure> {
   if (error instanceof APIUserAbortError)
     return { kind: 'ambiguous', reason: 'the call was aborted', replayed: false }
   const cause = error instanceof APIConnectionError ? error.cause : error
@@ -20,12 +20,12 @@ export function classifyAiError(error: unknown): Undone<AiFailure> {
   const { status, code, headers } = error as APIError & { status: number | undefined }
   if (status === undefined || status < 400)
     return { kind: 'ambiguous', reason: 'the answer could not be read', replayed: false }
-  if (code === FILTERED) return declined('ai_refused', "The provider's content filter refused.")
-  if (isFinal(status)) return refused(status, wordOf(code))
+  if (code === CONTENT_FILTER) return declined('ai_refused', "The provider's content filter refused.")
+  if (isFinal(status)) return refused(status, errorCodeOf(code))
   return {
     kind: 'retry',
     reason: `the provider answered ${status}`,
-    ...patience(headers?.get('retry-after')),
+    ...parseRetryAfter(headers?.get('retry-after')),
   }
 }
 
@@ -37,13 +37,13 @@ function isFinal(status: number): boolean {
   return status >= 400 && status < 500 && !TRANSIENT.includes(status)
 }
 
-function refused(status: number, code: string | null): Undone<AiFailure> {
-  const said = `The AI provider refused the request: ${[status, code].filter(Boolean).join(' ')}.`
-  if (status === 401 || status === 403) return { kind: 'misconfigured', reason: said }
-  return declined('ai_error', said)
+function refused(status: number, code: string | null): UnsuccessfulOutcome<AiFailure> {
+  const reported = `The AI provider refused the request: ${[status, code].filter(Boolean).join(' ')}.`
+  if (status === 401 || status === 403) return { kind: 'misconfigured', reason: reported }
+  return declined('ai_error', reported)
 }
 
 /** Only what looks like a code, and not like a text that repeats what was asked. */
-function wordOf(code: unknown): string | null {
+function errorCodeOf(code: unknown): string | null {
   return typeof code === 'string' && /^[a-z0-9_]{1,64}$/i.test(code) ? code : null
 }

@@ -1,7 +1,7 @@
 // OpenAI's official SDK over our guarded HTTP client, for any server that speaks its API.
 import { OpenAI } from 'openai'
 import type { AiAnswer, AiCall, AiProvider } from '../ai.ts'
-import { NoAnswer, openHttp, type EndedCall, type HttpClient } from '../http.ts'
+import { NoAnswer, openHttp, type FinishedCall, type HttpClient } from '../http.ts'
 import { toAnswer } from './answers.ts'
 import { classifyAiError } from './classify.ts'
 import { currentPermit, permits } from '../permit.ts'
@@ -18,31 +18,31 @@ export type AiOptions = {
   /** For a whole call, at most; that of the job unless told. */
   deadline_ms?: number
   /** Without an answer for so long, the server is asked whether it is there. */
-  quiet_ms?: number
-  onCall?: (call: EndedCall) => void
+  server_check_delay_ms?: number
+  onCall?: (call: FinishedCall) => void
 }
 
 /** As much as the longest output can take, with every character escaped. */
-const LONGEST_ANSWER_BYTES = 1.5 * 1024 * 1024
+const MAX_RESPONSE_BYTES = 1.5 * 1024 * 1024
 /** The SDK's own timeout comes after ours, which closes the connection and says what happened. */
-const LATER_MS = 10_000
+const SDK_TIMEOUT_MARGIN_MS = 10_000
 /**
  * An answer may take two minutes, and comes whole: until then a call does not show whether anybody is there. So the
  * list of models is asked for, which takes no time, after this long.
  */
-const QUIET_MS = 30_000
-const LIST_DEADLINE_MS = 10_000
-const NOTHING_REPORTED = { model: null, usage: null }
+const SERVER_CHECK_DELAY_MS = 30_000
+const LIST_TIMEOUT_MS = 10_000
+const NO_USAGE = { model: null, usage: null }
 
 /** The SDK for one server and key. */
 export function openAi(options: AiOptions): AiProvider & { close(): Promise<void> } {
-  const { base_url, deadline_ms = 600_000, quiet_ms = QUIET_MS } = options
-  const http = openHttp(base_url, { longest_bytes: LONGEST_ANSWER_BYTES })
+  const { base_url, deadline_ms = 600_000, server_check_delay_ms = SERVER_CHECK_DELAY_MS } = options
+  const http = openHttp(base_url, { max_response_bytes: MAX_RESPONSE_BYTES })
   const sdk = new OpenAI({
     apiKey: options.api_key,
     baseURL: base_url,
     fetch: fetchThrough(http, base_url, deadline_ms),
-    timeout: deadline_ms + LATER_MS,
+    timeout: deadline_ms + SDK_TIMEOUT_MARGIN_MS,
     maxRetries: 0,
     // What it would log holds what was asked. What it would read from the environment is not ours.
     logLevel: 'off',
@@ -54,9 +54,9 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
 
   const checkServer = createServerCheck(http, options)
 
-  async function ask(call: AiCall, key: string, signal: AbortSignal): Promise<AiAnswer> {
+  async function requestCompletion(call: AiCall, key: string, signal: AbortSignal): Promise<AiAnswer> {
     const { max_output_tokens } = call
-    const ended = AbortSignal.any([signal, currentPermit().signal])
+    const stop_signal = AbortSignal.any([signal, currentPermit().signal])
     try {
       const completion = await sdk.chat.completions.create(
         {
@@ -67,14 +67,14 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
         },
         { signal, headers: { 'Idempotency-Key': key } },
       )
-      return await toAnswer(call, completion, ended)
+      return await toAnswer(call, completion, stop_signal)
     } catch (error) {
-      if (ended.aborted && error === ended.reason)
+      if (stop_signal.aborted && error === stop_signal.reason)
         return {
           outcome: { kind: 'ambiguous', reason: 'the answer was not checked', replayed: false },
-          ...NOTHING_REPORTED,
+          ...NO_USAGE,
         }
-      return { outcome: classifyAiError(error), ...NOTHING_REPORTED }
+      return { outcome: classifyAiError(error), ...NO_USAGE }
     }
   }
 
@@ -83,8 +83,8 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
     async complete(call, key, signal) {
       const started = performance.now()
       // It is no call of a job: it has no effect.
-      const quiet = permits.exit(() => setTimeout(() => void checkServer(), quiet_ms))
-      const answer = await ask(call, key, signal).finally(() => clearTimeout(quiet))
+      const check_timer = permits.exit(() => setTimeout(() => void checkServer(), server_check_delay_ms))
+      const answer = await requestCompletion(call, key, signal).finally(() => clearTimeout(check_timer))
       options.onCall?.({
         operation: 'complete',
         outcome: answer.outcome.kind,
@@ -115,7 +115,7 @@ function createServerCheck(http: HttpClient, { api_key, onCall }: AiOptions): ()
       headers: { authorization: `Bearer ${api_key}` },
     }
     try {
-      await http.send(request, LIST_DEADLINE_MS)
+      await http.send(request, LIST_TIMEOUT_MS)
     } catch (error) {
       // Whatever was answered, somebody is there.
       if (!(error instanceof NoAnswer) || error.status !== null) return

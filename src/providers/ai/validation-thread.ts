@@ -1,17 +1,17 @@
 // The thread of `validation.ts`: one schema, one answer, and it ends.
 import { parentPort, workerData } from 'node:worker_threads'
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import { threadBegan } from '#core/thread-work.ts'
-import type { ThreadGiven, ThreadTold } from './validation.ts'
+import { threadStart } from '#core/thread-work.ts'
+import type { ValidationInput, ValidationMessage } from './validation.ts'
 
 // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
-const tell = (told: ThreadTold): void => parentPort?.postMessage(told)
+const post = (message: ValidationMessage): void => parentPort?.postMessage(message)
 
-tell(threadBegan())
-const { schema, data } = workerData as ThreadGiven
-tell({ wrong: wrongWith(schema, data) })
+post(threadStart())
+const { schema, data } = workerData as ValidationInput
+post({ violation: violationOf(schema, data) })
 
-function wrongWith(schema_text: string, data_text: string): string | null {
+function violationOf(schema_text: string, data_text: string): string | null {
   // Every schema is taken for one of draft 2020-12.
   const { $schema: _dialect, ...schema } = JSON.parse(schema_text) as Record<string, unknown>
   const ajv = new Ajv2020({ strict: false, validateFormats: false, ownProperties: true, logger: false })

@@ -4,11 +4,11 @@ import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { createFairGate } from '#core/gate.ts'
 import { NotStarted } from '../permit.ts'
-import { limitWork, type ThreadBegan } from '#core/thread-work.ts'
-import { createUsedUp } from '#core/used-up.ts'
+import { limitCpuTime, type ThreadStart } from '#core/thread-work.ts'
+import { createExhaustedList } from '#core/used-up.ts'
 
 /** Two at once, so that hostile schemas cannot take every processor. Those that wait are the jobs of this worker. */
-const LIMITS_OF_ALL = {
+const GATE_OPTIONS = {
   running: 2,
   queue: {
     waiting: 5_000,
@@ -17,55 +17,60 @@ const LIMITS_OF_ALL = {
   },
 }
 /** Of a processor, for compiling the schema and validating with it. */
-const LIMIT_MS = 1_000
+const CPU_LIMIT_MS = 1_000
 /** For a thread to begin; on a busy machine that can take long, and is no fault of the schema. */
-const BEGIN_MS = 15_000
-const LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 }
+const START_TIMEOUT_MS = 15_000
+const THREAD_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 }
 const THREAD = new URL('./validation-thread.ts', import.meta.url)
-const UNCHECKED = 'It takes too much work to check the answer against the schema.'
+const TOO_EXPENSIVE = 'It takes too much work to check the answer against the schema.'
 
 /** What the thread is given, as JSON, and what it tells. */
-export type ThreadGiven = { schema: string; data: string }
-export type ThreadTold = ThreadBegan | { wrong: string | null }
+export type ValidationInput = { schema: string; data: string }
+export type ValidationMessage = ThreadStart | { violation: string | null }
 
 /** `used_up`: its time or memory. `starved`: the machine gave it no time. */
-type Checked = Exclude<ThreadTold, ThreadBegan> | 'used_up' | 'starved'
+type ValidationResult = Exclude<ValidationMessage, ThreadStart> | 'used_up' | 'starved'
 
-const gate = createFairGate(LIMITS_OF_ALL)
+const gate = createFairGate(GATE_OPTIONS)
 /** The hashes of schemas that used up their time or memory. */
-const used_up = createUsedUp()
+const used_up = createExhaustedList()
 
 /**
  * Why the data does not validate against the schema, without a word of either; null if it does. Rejects with the reason
  * of `signal` when that aborts.
  */
-export async function whyInvalid(
+export async function findSchemaViolation(
   tenant_id: string,
   { schema, data }: { schema: object; data: unknown },
   signal: AbortSignal,
 ): Promise<string | null> {
-  const given: ThreadGiven = { schema: JSON.stringify(schema), data: JSON.stringify(data) }
-  const hash = createHash('sha256').update(given.schema).digest('base64')
+  const input: ValidationInput = { schema: JSON.stringify(schema), data: JSON.stringify(data) }
+  const hash = createHash('sha256').update(input.schema).digest('base64')
   return await gate(tenant_id, signal, async () => {
-    if (used_up.has(tenant_id, hash)) return UNCHECKED
-    const told = await ask(given, signal)
-    if (told === 'used_up') used_up.add(tenant_id, hash)
-    return typeof told === 'string' ? UNCHECKED : told.wrong
+    if (used_up.has(tenant_id, hash)) return TOO_EXPENSIVE
+    const message = await validateInThread(input, signal)
+    if (message === 'used_up') used_up.add(tenant_id, hash)
+    return typeof message === 'string' ? TOO_EXPENSIVE : message.violation
   })
 }
 
-async function ask(given: ThreadGiven, signal: AbortSignal): Promise<Checked> {
+async function validateInThread(input: ValidationInput, signal: AbortSignal): Promise<ValidationResult> {
   signal.throwIfAborted()
-  const { promise, resolve, reject } = Promise.withResolvers<Checked>()
-  const giveUp = () => reject(signal.reason)
-  signal.addEventListener('abort', giveUp)
-  const thread = new Worker(THREAD, { workerData: given, env: {}, execArgv: [], resourceLimits: LIMITS })
-  const begin = setTimeout(() => resolve('starved'), BEGIN_MS)
-  let stop = () => clearTimeout(begin)
-  thread.on('message', (told: ThreadTold) => {
+  const { promise, resolve, reject } = Promise.withResolvers<ValidationResult>()
+  const onAbort = () => reject(signal.reason)
+  signal.addEventListener('abort', onAbort)
+  const thread = new Worker(THREAD, {
+    workerData: input,
+    env: {},
+    execArgv: [],
+    resourceLimits: THREAD_LIMITS,
+  })
+  const start_timer = setTimeout(() => resolve('starved'), START_TIMEOUT_MS)
+  let stop = () => clearTimeout(start_timer)
+  thread.on('message', (message: ValidationMessage) => {
     stop()
-    if ('wrong' in told) resolve(told)
-    else stop = limitWork(thread, told, LIMIT_MS, resolve)
+    if ('violation' in message) resolve(message)
+    else stop = limitCpuTime(thread, message, CPU_LIMIT_MS, resolve)
   })
   // It used up its memory, or its stack.
   thread.on('error', () => resolve('used_up'))
@@ -74,7 +79,7 @@ async function ask(given: ThreadGiven, signal: AbortSignal): Promise<Checked> {
     return await promise
   } finally {
     stop()
-    signal.removeEventListener('abort', giveUp)
+    signal.removeEventListener('abort', onAbort)
     await thread.terminate()
   }
 }

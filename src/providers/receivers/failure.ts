@@ -2,7 +2,7 @@
 import { AddressRefused, AnswerTooLong } from './connect.ts'
 
 /** What the tenant reads, by the error that is stored. */
-export const TEXTS = {
+export const RECEIVER_ERROR_TEXTS = {
   address_refused: 'the address does not resolve or is not public',
   connect_failed: 'no connection could be made',
   tls_failed: 'the TLS handshake failed, or the certificate is not valid for this name',
@@ -13,7 +13,7 @@ export const TEXTS = {
   abandoned: 'sent, and the answer was not waited for',
 } as const
 
-export type ReceiverError = keyof typeof TEXTS
+export type ReceiverError = keyof typeof RECEIVER_ERROR_TEXTS
 
 /** Of the system, before a byte of TLS was there. */
 const NOT_CONNECTED = /^(?:E[A-Z]+|UND_ERR_CONNECT_TIMEOUT)$/

@@ -8,13 +8,13 @@ type Unsent = Exclude<SendOutcome<never>, { kind: 'done' | 'ambiguous' }>
 type Reply = { code: number; enhanced: string | null; text: string }
 
 /** Matches the names of our login in a text; null: there is none. */
-type Login = RegExp | null
+type LoginPattern = RegExp | null
 /** `given`: the recipients as they were given, by how the server was told them. */
-type OurSide = Pick<Envelope, 'given'> & { login: Login }
+type ReplyContext = Pick<Envelope, 'original_recipients'> & { login: LoginPattern }
 
-const LONGEST_TEXT = 500
+const MAX_TEXT_LENGTH = 500
 /** More of it is not read: the address at its end may be cut. */
-const LONGEST_REPLY = 2_000
+const MAX_REPLY_LENGTH = 2_000
 /** The server wants us to log in, or to log in otherwise. */
 const LOGIN_REPLIES = [530, 534, 535, 538]
 /** The server ends the connection, whatever it answers. */
@@ -24,16 +24,16 @@ const LOGIN_REFUSED = 'The server refused our login.'
 const CONNECTION_REFUSED = 'The server refused the connection.'
 const CONNECTION_FAILED = 'The connection failed.'
 /** What stands before the at sign may be shorter, and then it is no name that anybody would know ours by. */
-const SHORTEST_NAME = 4
+const MIN_NAME_LENGTH = 4
 /** The whole is too large. */
 const TOO_LARGE = 552
 
 /** The names of the login that a URL has, for whatever the server says of them. */
-export function loginIn(url: string): Login {
+export function loginPatternOf(url: string): LoginPattern {
   const user = decodeURIComponent(new URL(url).username)
   if (user === '') return null
   const [local = ''] = user.split('@')
-  const names = [user, local].filter((name) => name === user || name.length >= SHORTEST_NAME)
+  const names = [user, local].filter((name) => name === user || name.length >= MIN_NAME_LENGTH)
   return new RegExp(
     `(?<![\\p{L}\\p{N}])(?:${names.map((name) => RegExp.escape(name)).join('|')})(?![\\p{L}\\p{N}])`,
     'giu',
@@ -41,7 +41,7 @@ export function loginIn(url: string): Login {
 }
 
 /** Why no connection could be had: nothing was sent. */
-export function unconnected(error: SmtpError, login: Login): Unsent {
+export function connectionFailureOf(error: SmtpError, login: LoginPattern): Unsent {
   const reply = replyOf(error, login)
   const is_login = error.code === 'EAUTH'
   const text = is_login ? LOGIN_REFUSED : reply === null ? textOf(error) : CONNECTION_REFUSED
@@ -50,45 +50,53 @@ export function unconnected(error: SmtpError, login: Login): Unsent {
   // A certificate that cannot be verified, or a server that does not encrypt, stays so until somebody looks at it.
   const is_set_up = (is_login || error.code === 'ETLS') && refuses_us
   const kind = is_set_up || isUnverified(error) ? 'misconfigured' : 'retry'
-  return { kind, failure, said: saidBy(error, login) }
+  return { kind, failure, reported: reportedBy(error, login) }
 }
 
 /** Whether a connection was lost, or ended by the server, before it could have accepted anything. */
-export function lostUnsent(end: ConversationEnd): boolean {
-  if (end.kind !== 'failed' || end.text_asked || end.error === null) return false
+export function isLostBeforeSend(end: ConversationEnd): boolean {
+  if (end.kind !== 'failed' || end.data_requested || end.error === null) return false
   const { error } = end
   return (
     error.rejectedErrors === undefined &&
-    (replyOf(error, null) === null ? !isOurs(error) : error.responseCode === CLOSING)
+    (replyOf(error, null) === null ? !isLocalRefusal(error) : error.responseCode === CLOSING)
   )
 }
 
-export function outcomeOf(end: ConversationEnd, told: OurSide): SendOutcome<{ refused: RefusedRecipient[] }> {
+export function outcomeOf(
+  end: ConversationEnd,
+  context: ReplyContext,
+): SendOutcome<{ refused: RefusedRecipient[] }> {
   if (end.kind === 'accepted') {
-    const refused = end.refused.map((error) => refusedRecipient(error, told))
-    const of_us = end.refused.find(isOfUs)
-    return { kind: 'done', value: { refused }, ...(of_us && { said: saidBy(of_us, told.login) }) }
+    const refused = end.refused.map((error) => refusedRecipient(error, context))
+    const connection_error = end.refused.find(isAboutConnection)
+    return {
+      kind: 'done',
+      value: { refused },
+      ...(connection_error && { reported: reportedBy(connection_error, context.login) }),
+    }
   }
-  const { error, text_asked, dot_sent } = end
+  const { error, data_requested, dot_sent } = end
   if (error === null) return lost('no answer was waited for', dot_sent)
   if (error.rejectedErrors !== undefined && error.rejectedErrors.length > 0)
-    return allRefused(error.rejectedErrors, told)
-  const reply = replyOf(error, told.login)
-  const said = saidBy(error, told.login)
-  if (reply === null && text_asked) return lost(textOf(error), dot_sent, said)
-  return { ...refusal(error, reply), ...((reply === null || isOfUs(error)) && { said }) }
+    return allRefused(error.rejectedErrors, context)
+  const reply = replyOf(error, context.login)
+  const reported = reportedBy(error, context.login)
+  if (reply === null && data_requested) return lost(textOf(error), dot_sent, reported)
+  return { ...refusal(error, reply), ...((reply === null || isAboutConnection(error)) && { reported }) }
 }
 
 /** The connection ended after the server had asked for the text, or it was not waited for. */
-function lost(reason: string, dot_sent: boolean, said?: string): SendOutcome<never> {
-  if (dot_sent) return { kind: 'ambiguous', reason: said ?? reason }
-  return { kind: 'retry', failure: failureOf('connection_failed', null, reason), said }
+function lost(reason: string, dot_sent: boolean, reported?: string): SendOutcome<never> {
+  if (dot_sent) return { kind: 'ambiguous', reason: reported ?? reason }
+  return { kind: 'retry', failure: failureOf('connection_failed', null, reason), reported }
 }
 
 /** A definite no, to the whole email. */
 function refusal(error: SmtpError, reply: Reply | null): Unsent {
   if (reply === null) {
-    if (!isOurs(error)) return { kind: 'retry', failure: failureOf('connection_failed', null, textOf(error)) }
+    if (!isLocalRefusal(error))
+      return { kind: 'retry', failure: failureOf('connection_failed', null, textOf(error)) }
     // Nodemailer itself refused: what no server would be told.
     const code = error.code === 'EMESSAGE' ? 'content_refused' : 'provider_error'
     const text =
@@ -107,35 +115,35 @@ function refusal(error: SmtpError, reply: Reply | null): Unsent {
 }
 
 /** Another attempt may succeed where one of them may. */
-function allRefused(errors: SmtpError[], told: OurSide): Unsent {
-  const refused = errors.map((error) => refusedRecipient(error, told))
+function allRefused(errors: SmtpError[], context: ReplyContext): Unsent {
+  const refused = errors.map((error) => refusedRecipient(error, context))
   const permanent = errors.findIndex((error) => (error.responseCode ?? 0) >= 500)
   const { address: _, deferred: __, ...failure } = refused[Math.max(0, permanent)]!
-  const of_us = errors.find(isOfUs)
+  const connection_error = errors.find(isAboutConnection)
   return {
     kind: refused.some(({ deferred }) => deferred) ? 'retry' : 'declined',
     failure,
     refused,
-    ...(of_us && { said: saidBy(of_us, told.login) }),
+    ...(connection_error && { reported: reportedBy(connection_error, context.login) }),
   }
 }
 
-function refusedRecipient(error: SmtpError, { given, login }: OurSide): RefusedRecipient {
-  const told = error.recipient ?? ''
+function refusedRecipient(error: SmtpError, { original_recipients, login }: ReplyContext): RefusedRecipient {
+  const context = error.recipient ?? ''
   const failure = failureOf('recipient_refused', replyOf(error, login), 'The server refused the recipient.')
   const { responseCode = 0 } = error
   const deferred = responseCode >= 400 && responseCode < 500
-  return { address: given.get(told) ?? told, deferred, ...failure }
+  return { address: original_recipients.get(context) ?? context, deferred, ...failure }
 }
 
 /** Null where the error is about no reply that can be read. */
-function replyOf(error: SmtpError, login: Login): Reply | null {
+function replyOf(error: SmtpError, login: LoginPattern): Reply | null {
   const { response, responseCode, code } = error
   if (response === undefined || responseCode === undefined) return null
-  // Said unasked, so it is no reply to what we sent.
+  // ReportedStatus unasked, so it is no reply to what we sent.
   if (code === 'EPROTOCOL' && !/^[45]/.test(response)) return null
   const enhanced = /^\d{3}[ -](\d\.\d{1,3}\.\d{1,3})\b/.exec(response)?.[1] ?? null
-  if (isOfUs(error))
+  if (isAboutConnection(error))
     return {
       code: responseCode,
       enhanced,
@@ -145,17 +153,17 @@ function replyOf(error: SmtpError, login: Login): Reply | null {
     .split(/\r?\n/)
     .map((line) => line.replace(/^\d{3}[ -]?/, '').replace(/^\d\.\d{1,3}\.\d{1,3}\s+/, ''))
     .join(' ')
-  return { code: responseCode, enhanced, text: scrubbed(text, login) }
+  return { code: responseCode, enhanced, text: redacted(text, login) }
 }
 
 /** Whether a reply is about our connection or our login, and not about the email. */
-function isOfUs({ code, responseCode = 0 }: SmtpError): boolean {
+function isAboutConnection({ code, responseCode = 0 }: SmtpError): boolean {
   return responseCode === CLOSING || code === 'EAUTH' || LOGIN_REPLIES.includes(responseCode)
 }
 
 /** What operators are told; undefined for what is answered to a login, which may repeat the password. */
-function saidBy({ code, response, message }: SmtpError, login: Login): string | undefined {
-  return code === 'EAUTH' ? undefined : scrubbed(response ?? message, login)
+function reportedBy({ code, response, message }: SmtpError, login: LoginPattern): string | undefined {
+  return code === 'EAUTH' ? undefined : redacted(response ?? message, login)
 }
 
 function failureOf(code: MessageFailure['code'], reply: Reply | null, otherwise = ''): MessageFailure {
@@ -167,15 +175,15 @@ function failureOf(code: MessageFailure['code'], reply: Reply | null, otherwise 
 }
 
 /** Without addresses, also those written for a link or a forwarding server, without our login, and as it can be stored. */
-function scrubbed(text: string, login: Login): string {
+function redacted(text: string, login: LoginPattern): string {
   const without_addresses = text
-    .slice(0, LONGEST_REPLY)
+    .slice(0, MAX_REPLY_LENGTH)
     .replaceAll(/\p{Cc}+/gu, ' ')
     .replaceAll(/[^\s<>"'(),:;[\]]+(@|=40|%40)[^\s<>"'(),:;]+/gi, '<address>')
     .replaceAll(/<+address>+/g, '<address>')
   return (login === null ? without_addresses : without_addresses.replaceAll(login, '<login>'))
     .trim()
-    .slice(0, LONGEST_TEXT)
+    .slice(0, MAX_TEXT_LENGTH)
     .toWellFormed()
 }
 
@@ -185,7 +193,7 @@ function textOf({ code, originalCode, message, response }: SmtpError): string {
 }
 
 /** Refused by nodemailer before anything was sent. */
-function isOurs({ code }: SmtpError): boolean {
+function isLocalRefusal({ code }: SmtpError): boolean {
   return code === 'EENVELOPE' || code === 'EMESSAGE'
 }
 

@@ -1,9 +1,9 @@
 // Email over SMTP: one conversation for each email, over connections that are kept, with what is known of its end.
 import { createFairGate } from '#core/gate.ts'
 import type { EmailProvider, OutgoingEmail, RefusedRecipient, SendOutcome } from '../email.ts'
-import type { EndedCall } from '../http.ts'
+import type { FinishedCall } from '../http.ts'
 import { currentPermit, NotStarted, type Permit } from '../permit.ts'
-import { loginIn, lostUnsent, outcomeOf, unconnected } from './classify.ts'
+import { loginPatternOf, isLostBeforeSend, outcomeOf, connectionFailureOf } from './classify.ts'
 import { createComposer, type Dkim } from './compose.ts'
 import { openConnections, type Connections } from './connections.ts'
 import { envelopeOf, type Envelope } from './envelope.ts'
@@ -16,16 +16,16 @@ export type SmtpOptions = {
   dkim: Dkim | null
   /** Whether a server elsewhere that does not encrypt gets nothing; true unless told. */
   require_tls?: boolean
-  onCall?: (call: EndedCall) => void
+  onCall?: (call: FinishedCall) => void
 }
 
 type EmailOutcome = SendOutcome<{ refused: RefusedRecipient[] }>
 type Conversation = {
   envelope: Envelope
   message: Buffer
-  login: ReturnType<typeof loginIn>
+  login: ReturnType<typeof loginPatternOf>
   permit: Permit
-  cut: AbortSignal
+  abort: AbortSignal
 }
 
 /** Emails that wait for a connection are given back when too many do, or for too long. */
@@ -42,7 +42,7 @@ const DEADLINE_MS = 10 * 60_000
 export function openSmtp(options: SmtpOptions): EmailProvider {
   const { url, connections: running, dkim, require_tls = true, onCall } = options
   const connections = openConnections(url, { require_tls })
-  const login = loginIn(url)
+  const login = loginPatternOf(url)
   const compose = createComposer(dkim)
   const gate = createFairGate({ running, queue: QUEUE })
 
@@ -50,19 +50,19 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
     const permit = currentPermit()
     const message = await compose(email)
     const envelope = envelopeOf(email, message)
-    const given_up = AbortSignal.any([signal, permit.signal])
-    const { cut, over } = limited(given_up, permit.deadline_ms ?? DEADLINE_MS)
+    const stop_signal = AbortSignal.any([signal, permit.signal])
+    const { abort, dispose } = withDeadline(stop_signal, permit.deadline_ms ?? DEADLINE_MS)
     try {
-      return await deliver(connections, { envelope, message, login, permit, cut })
+      return await deliver(connections, { envelope, message, login, permit, abort })
     } finally {
-      over()
+      dispose()
     }
   }
 
   return {
-    async inTurn(whose, signal, work) {
+    async withConnection(fairness_key, signal, work) {
       try {
-        return await gate(whose, signal, work)
+        return await gate(fairness_key, signal, work)
       } catch (error) {
         // Given up while it waited.
         if (signal.aborted && error === signal.reason) throw new NotStarted()
@@ -76,7 +76,7 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
         operation: 'send_email',
         outcome: outcome.kind,
         duration_ms: performance.now() - started,
-        ...('said' in outcome && { said: outcome.said }),
+        ...('reported' in outcome && { reported: outcome.reported }),
         // It answered: what it refuses for now is this email.
         ...(outcome.kind === 'retry' &&
           outcome.failure.code !== 'connection_failed' && { health: 'answers' as const }),
@@ -89,15 +89,15 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
 }
 
 /** A signal that aborts with the given one and after `deadline_ms`, until it is over. */
-function limited(given: AbortSignal, deadline_ms: number): { cut: AbortSignal; over: () => void } {
+function withDeadline(given: AbortSignal, deadline_ms: number): { abort: AbortSignal; dispose: () => void } {
   const controller = new AbortController()
   const end = () => controller.abort(given.reason)
   const timer = setTimeout(() => controller.abort(), deadline_ms)
   given.addEventListener('abort', end)
   if (given.aborted) end()
   return {
-    cut: controller.signal,
-    over() {
+    abort: controller.signal,
+    dispose() {
       clearTimeout(timer)
       given.removeEventListener('abort', end)
     },
@@ -109,21 +109,22 @@ function limited(given: AbortSignal, deadline_ms: number): { cut: AbortSignal; o
  * text, nothing was sent, and the email goes over a new one.
  */
 async function deliver(connections: Connections, conversation: Conversation): Promise<EmailOutcome> {
-  const { envelope, message, login, permit, cut } = conversation
+  const { envelope, message, login, permit, abort } = conversation
   for (let fresh = false; ; fresh = true) {
-    if (cut.aborted) throw new NotStarted()
-    const taken = await connections.take(cut, fresh)
-    if ('error' in taken) {
-      if (cut.aborted) throw new NotStarted()
-      return unconnected(taken.error, login)
+    if (abort.aborted) throw new NotStarted()
+    const acquired = await connections.acquire(abort, fresh)
+    if ('error' in acquired) {
+      if (abort.aborted) throw new NotStarted()
+      return connectionFailureOf(acquired.error, login)
     }
-    if (!(await isPermitted(permit)) || cut.aborted) {
-      taken.keep()
+    if (!(await isPermitted(permit)) || abort.aborted) {
+      acquired.release()
       throw new NotStarted()
     }
     permit.used()
-    const end = await taken.send(envelope, message, cut)
-    if (!taken.was_kept || !lostUnsent(end) || cut.aborted) return outcomeOf(end, { ...envelope, login })
+    const end = await acquired.send(envelope, message, abort)
+    if (!acquired.was_idle || !isLostBeforeSend(end) || abort.aborted)
+      return outcomeOf(end, { ...envelope, login })
   }
 }
 

@@ -12,10 +12,10 @@ import { inAscii } from './envelope.ts'
 export type Dkim = { domain: string; selector: string; private_key: string }
 
 /** Of a subject: the name of the header stands in the same line, which has at most 998 bytes. */
-const LONGEST_WORD = 899
+const MAX_WORD_LENGTH = 899
 
 /** Whoever may change one of them on the way could make another email of it. */
-const SIGNED = [
+const SIGNED_HEADERS = [
   'From',
   'Reply-To',
   'Subject',
@@ -43,7 +43,7 @@ export function createComposer(dkim: Dkim | null): (email: OutgoingEmail) => Pro
     domainName: dkim.domain,
     keySelector: dkim.selector,
     privateKey: dkim.private_key,
-    headerFieldNames: SIGNED,
+    headerFieldNames: SIGNED_HEADERS,
   })
   return async (email) => await buffer(signer.sign(await compose(email)))
 }
@@ -102,7 +102,7 @@ function mailbox(address: string): { name: string; address: string } {
 
 /** A word that is longer than a line may be is written in parts, as encoded words (RFC 2047), which readers join again. */
 function foldable(subject: string): string {
-  if (!hasLongWord(subject, LONGEST_WORD)) return subject
+  if (!hasLongWord(subject, MAX_WORD_LENGTH)) return subject
   const parts = Array.from(subject.matchAll(/.{1,10}/gsu), ([part]) => Buffer.from(part).toString('base64'))
   return parts.map((part) => `=?UTF-8?B?${part}?=`).join(' ')
 }

@@ -12,7 +12,7 @@ export type ConversationEnd =
       /** Null: we ended it. */
       error: SmtpError | null
       /** Whether the server had asked for the text: before it cannot have accepted anything. */
-      text_asked: boolean
+      data_requested: boolean
       /** Whether the final dot may have been sent: before it the server has not the whole text. */
       dot_sent: boolean
     }
@@ -28,73 +28,83 @@ export type SmtpError = Error & {
   rejectedErrors?: SmtpError[] | undefined
 }
 
-type TakenConnection = {
+type AcquiredConnection = {
   /** Whether it has been idle: then the server may have ended it. */
-  was_kept: boolean
-  send(envelope: Envelope, message: Buffer, cut: AbortSignal): Promise<ConversationEnd>
+  was_idle: boolean
+  send(envelope: Envelope, message: Buffer, abort: AbortSignal): Promise<ConversationEnd>
   /** For the next, where nothing was sent. */
-  keep(): void
+  release(): void
 }
 
 export type Connections = {
   /** One that is idle, or a new one. `cut` ends the attempt to connect. */
-  take(cut: AbortSignal, fresh: boolean): Promise<TakenConnection | { error: SmtpError }>
+  acquire(abort: AbortSignal, fresh: boolean): Promise<AcquiredConnection | { error: SmtpError }>
   /** Ends those that are idle. */
   close(): void
 }
 
 /** One that is kept. `unclean`: the server may still have an envelope that it refused. */
-type Kept = { connection: SMTPConnection; sent: number; unclean: boolean; idle: NodeJS.Timeout | null }
+type PooledConnection = {
+  connection: SMTPConnection
+  sent: number
+  unclean: boolean
+  idle: NodeJS.Timeout | null
+}
 
-const CONNECT_MS = 10_000
-const GREETING_MS = 10_000
-const SILENCE_MS = 60_000
+const CONNECT_TIMEOUT_MS = 10_000
+const GREETING_TIMEOUT_MS = 10_000
+const SOCKET_TIMEOUT_MS = 60_000
 /** Less than any server waits. */
-const IDLE_MS = 30_000
+const IDLE_TIMEOUT_MS = 30_000
 /** Some servers end a connection after so many. */
-const MOST_EMAILS = 1_000
+const MAX_EMAILS_PER_CONNECTION = 1_000
 const CHUNK_BYTES = 64 * 1024
 
 export function openConnections(url: string, { require_tls }: { require_tls: boolean }): Connections {
   const { options, auth } = settingsOf(new URL(url), require_tls)
-  const idle: Kept[] = []
+  const idle: PooledConnection[] = []
   let closed = false
 
-  function keep(kept: Kept): void {
-    const { connection } = kept
+  function release(pooled: PooledConnection): void {
+    const { connection } = pooled
     if (connection.destroyed) return
-    if (closed || kept.sent >= MOST_EMAILS) return leave(connection)
-    kept.idle = setTimeout(() => {
-      drop(kept)
-      leave(connection)
-    }, IDLE_MS).unref()
-    idle.push(kept)
+    if (closed || pooled.sent >= MAX_EMAILS_PER_CONNECTION) return quit(connection)
+    pooled.idle = setTimeout(() => {
+      removeIdle(pooled)
+      quit(connection)
+    }, IDLE_TIMEOUT_MS).unref()
+    idle.push(pooled)
   }
 
-  function drop(kept: Kept): void {
-    clearTimeout(kept.idle ?? undefined)
-    const at = idle.indexOf(kept)
+  function removeIdle(pooled: PooledConnection): void {
+    clearTimeout(pooled.idle ?? undefined)
+    const at = idle.indexOf(pooled)
     if (at >= 0) idle.splice(at, 1)
   }
 
-  async function open(cut: AbortSignal): Promise<Kept> {
-    const kept: Kept = { connection: await connect(options, auth, cut), sent: 0, unclean: false, idle: null }
-    kept.connection.once('end', () => drop(kept))
-    return kept
+  async function open(abort: AbortSignal): Promise<PooledConnection> {
+    const pooled: PooledConnection = {
+      connection: await connect(options, auth, abort),
+      sent: 0,
+      unclean: false,
+      idle: null,
+    }
+    pooled.connection.once('end', () => removeIdle(pooled))
+    return pooled
   }
 
   return {
-    async take(cut, fresh) {
+    async acquire(abort, fresh) {
       const found = fresh ? undefined : idle.pop()
       if (found !== undefined) clearTimeout(found.idle ?? undefined)
       try {
-        const kept = found ?? (await open(cut))
+        const pooled = found ?? (await open(abort))
         return {
-          was_kept: found !== undefined,
-          keep: () => keep(kept),
-          async send(envelope, message, cut_now) {
-            const end = await converse(kept, envelope, message, cut_now)
-            keep(kept)
+          was_idle: found !== undefined,
+          release: () => release(pooled),
+          async send(envelope, message, abort) {
+            const end = await sendOver(pooled, envelope, message, abort)
+            release(pooled)
             return end
           },
         }
@@ -104,9 +114,9 @@ export function openConnections(url: string, { require_tls }: { require_tls: boo
     },
     close() {
       closed = true
-      for (const kept of idle.splice(0)) {
-        drop(kept)
-        leave(kept.connection)
+      for (const pooled of idle.splice(0)) {
+        removeIdle(pooled)
+        quit(pooled.connection)
       }
     },
   }
@@ -125,10 +135,10 @@ function settingsOf(url: URL, require_tls: boolean) {
     secure,
     ignoreTLS: is_here,
     requireTLS: require_tls && !is_here,
-    connectionTimeout: CONNECT_MS,
-    dnsTimeout: CONNECT_MS,
-    greetingTimeout: GREETING_MS,
-    socketTimeout: SILENCE_MS,
+    connectionTimeout: CONNECT_TIMEOUT_MS,
+    dnsTimeout: CONNECT_TIMEOUT_MS,
+    greetingTimeout: GREETING_TIMEOUT_MS,
+    socketTimeout: SOCKET_TIMEOUT_MS,
   }
   const auth =
     username === '' ? null : { user: decodeURIComponent(username), pass: decodeURIComponent(password) }
@@ -139,21 +149,21 @@ function settingsOf(url: URL, require_tls: boolean) {
 function connect(
   options: ConstructorParameters<typeof SMTPConnection>[0],
   auth: { user: string; pass: string } | null,
-  cut: AbortSignal,
+  abort: AbortSignal,
 ): Promise<SMTPConnection> {
   return new Promise((resolve, reject) => {
     const connection = new SMTPConnection(options)
     const fail = (error: Error) => {
-      cut.removeEventListener('abort', giveUp)
+      abort.removeEventListener('abort', giveUp)
       reject(error)
       connection.close()
     }
     const giveUp = () => fail(new Error('given up'))
     const done = () => {
-      cut.removeEventListener('abort', giveUp)
+      abort.removeEventListener('abort', giveUp)
       resolve(connection)
     }
-    cut.addEventListener('abort', giveUp)
+    abort.addEventListener('abort', giveUp)
     // Later errors are those of a conversation, which hears of them itself, or of an idle connection, which ends.
     connection.on('error', fail)
     connection.once('end', () => fail(new Error('the server ended the connection')))
@@ -166,31 +176,31 @@ function connect(
 }
 
 /** Sends one email. The connection is closed unless it can certainly be used again. */
-async function converse(
-  kept: Kept,
+async function sendOver(
+  pooled: PooledConnection,
   { from, to, size, use8BitMime }: Envelope,
   message: Buffer,
-  cut: AbortSignal,
+  abort: AbortSignal,
 ): Promise<ConversationEnd> {
-  const { connection } = kept
+  const { connection } = pooled
   const text = { asked: false, ended: false }
   const body = bodyOf(message, text)
-  const cleaned = kept.unclean
-    ? await untilCut(connection, cut, (end) =>
-        connection.reset((error) => end({ error: error ?? null, refused: [], is_cut: false })),
+  const cleaned = pooled.unclean
+    ? await untilAborted(connection, abort, (end) =>
+        connection.reset((error) => end({ error: error ?? null, refused: [], was_aborted: false })),
       )
-    : CLEAN
-  const { error, refused, is_cut } =
-    cleaned.error !== null || cleaned.is_cut
+    : NO_EXCHANGE
+  const { error, refused, was_aborted } =
+    cleaned.error !== null || cleaned.was_aborted
       ? cleaned
-      : await untilCut(connection, cut, (end) =>
+      : await untilAborted(connection, abort, (end) =>
           connection.send({ from, to, size, use8BitMime }, body, (failed, info) =>
-            end({ error: failed ?? null, refused: info?.rejectedErrors ?? [], is_cut: false }),
+            end({ error: failed ?? null, refused: info?.rejectedErrors ?? [], was_aborted: false }),
           ),
         )
-  kept.sent += 1
-  kept.unclean = error !== null
-  if (error === null && !is_cut) {
+  pooled.sent += 1
+  pooled.unclean = error !== null
+  if (error === null && !was_aborted) {
     // A reply that came before the text had ended leaves unknown what the server reads the rest as.
     if (!body.readableEnded) connection.close()
     return { kind: 'accepted', refused }
@@ -198,28 +208,28 @@ async function converse(
   // So does the refusal of a text.
   const is_usable = error?.responseCode !== undefined && error.responseCode !== 421 && !text.asked
   if (!is_usable) connection.close()
-  return { kind: 'failed', error, text_asked: text.asked, dot_sent: text.ended }
+  return { kind: 'failed', error, data_requested: text.asked, dot_sent: text.ended }
 }
 
-type Talk = { error: SmtpError | null; refused: SmtpError[]; is_cut: boolean }
-const CLEAN: Talk = { error: null, refused: [], is_cut: false }
+type Exchange = { error: SmtpError | null; refused: SmtpError[]; was_aborted: boolean }
+const NO_EXCHANGE: Exchange = { error: null, refused: [], was_aborted: false }
 
 /** What `ask` ends with; when the signal aborts first, the connection is closed and nothing more is waited for. */
-function untilCut(
+function untilAborted(
   connection: SMTPConnection,
-  cut: AbortSignal,
-  ask: (end: (talk: Talk) => void) => void,
-): Promise<Talk> {
+  abort: AbortSignal,
+  ask: (end: (result: Exchange) => void) => void,
+): Promise<Exchange> {
   return new Promise((resolve) => {
-    const end = (talk: Talk) => {
-      cut.removeEventListener('abort', giveUp)
-      resolve(talk)
+    const end = (result: Exchange) => {
+      abort.removeEventListener('abort', giveUp)
+      resolve(result)
     }
     const giveUp = () => {
       connection.close()
-      end({ error: null, refused: [], is_cut: true })
+      end({ error: null, refused: [], was_aborted: true })
     }
-    cut.addEventListener('abort', giveUp)
+    abort.addEventListener('abort', giveUp)
     ask(end)
   })
 }
@@ -241,7 +251,7 @@ function bodyOf(message: Buffer, text: { asked: boolean; ended: boolean }): Read
 }
 
 /** Says goodbye and waits for no answer. */
-function leave(connection: SMTPConnection): void {
+function quit(connection: SMTPConnection): void {
   if (connection.destroyed) return
   connection.quit()
   connection.close()

@@ -11,17 +11,19 @@ export type Envelope = {
   /** A server may refuse bytes above 127 that were not announced (RFC 6152). */
   use8BitMime: boolean
   /** By how the server is told them, the recipients as they were given. */
-  given: Map<string, string>
+  original_recipients: Map<string, string>
 }
 
 export function envelopeOf({ from, recipients }: OutgoingEmail, message: Buffer): Envelope {
-  const given = new Map(recipients.map((recipient) => [inAscii(bareAddress(recipient)), recipient]))
+  const original_recipients = new Map(
+    recipients.map((recipient) => [inAscii(bareAddress(recipient)), recipient]),
+  )
   return {
     from: inAscii(bareAddress(from)),
-    to: [...given.keys()],
+    to: [...original_recipients.keys()],
     size: message.length,
     use8BitMime: !isAscii(message),
-    given,
+    original_recipients,
   }
 }
 

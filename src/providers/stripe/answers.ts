@@ -4,7 +4,7 @@ import { NoAnswer } from '../http.ts'
 import type { ProcessorPayment, ProcessorRefund } from '../payments.ts'
 import { PAYMENT_STATUS, REFUND_STATUS } from './statuses.ts'
 
-export const PROGRESS: ProcessorPayment['status'][] = [
+export const PAYMENT_PROGRESS: ProcessorPayment['status'][] = [
   'failed',
   'canceled',
   'requires_action',
@@ -15,14 +15,14 @@ export const PROGRESS: ProcessorPayment['status'][] = [
 
 export function toPayment(intent: Stripe.PaymentIntent, reference?: string): ProcessorPayment {
   const status = PAYMENT_STATUS.get(intent.status)
-  believe(intent.object === 'payment_intent' && isId(intent.id, 'pi_'), 'not a payment intent')
-  believe(reference === undefined || intent.id === reference, 'another payment intent than asked for')
-  believe(status !== undefined, 'a payment intent in a status that we do not know')
-  believe(
+  assertAnswer(intent.object === 'payment_intent' && isId(intent.id, 'pi_'), 'not a payment intent')
+  assertAnswer(reference === undefined || intent.id === reference, 'another payment intent than asked for')
+  assertAnswer(status !== undefined, 'a payment intent in a status that we do not know')
+  assertAnswer(
     isAmount(intent.amount) && isAmount(intent.amount_capturable) && isAmount(intent.amount_received),
     'a payment intent without amounts',
   )
-  believe(typeof intent.currency === 'string', 'a payment intent without a currency')
+  assertAnswer(typeof intent.currency === 'string', 'a payment intent without a currency')
   const charge = typeof intent.latest_charge === 'object' ? intent.latest_charge : null
   const card = charge?.payment_method_details?.card
   const error = intent.last_payment_error
@@ -58,10 +58,13 @@ function refundedOf({ amount, amount_captured, amount_refunded }: Stripe.Charge)
 export function toRefund(refund: Stripe.Refund, reference?: string): ProcessorRefund {
   const status = REFUND_STATUS.get(refund.status)
   // Refunds of some methods are older than `re_`.
-  believe(refund.object === 'refund' && (isId(refund.id, 're_') || isId(refund.id, 'pyr_')), 'not a refund')
-  believe(reference === undefined || refund.id === reference, 'another refund than asked for')
-  believe(status !== undefined, 'a refund in a status that we do not know')
-  believe(isAmount(refund.amount) && typeof refund.currency === 'string', 'a refund without an amount')
+  assertAnswer(
+    refund.object === 'refund' && (isId(refund.id, 're_') || isId(refund.id, 'pyr_')),
+    'not a refund',
+  )
+  assertAnswer(reference === undefined || refund.id === reference, 'another refund than asked for')
+  assertAnswer(status !== undefined, 'a refund in a status that we do not know')
+  assertAnswer(isAmount(refund.amount) && typeof refund.currency === 'string', 'a refund without an amount')
   const payment = refund.payment_intent
   return {
     reference: refund.id,
@@ -79,7 +82,7 @@ export function toRefund(refund: Stripe.Refund, reference?: string): ProcessorRe
 }
 
 /** The types of the SDK say what Stripe promises; this asks whether it is so. */
-export function believe(belief: boolean, otherwise: string): asserts belief {
+export function assertAnswer(belief: boolean, otherwise: string): asserts belief {
   if (!belief) throw new NoAnswer(`unreadable answer: ${otherwise}`, { sent: true })
 }
 

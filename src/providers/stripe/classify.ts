@@ -1,7 +1,7 @@
 // What an error of Stripe's SDK means for the work that was asked: the one place where that is decided.
 import { Stripe } from 'stripe'
 import type { Failure, Outcome } from '#core/outcome.ts'
-import { isReplayed, NoAnswer, patience } from '../http.ts'
+import { isReplayed, NoAnswer, parseRetryAfter } from '../http.ts'
 
 /** Never `done`, never throws. What is not known to be definitive is ambiguous. */
 export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done' }> {
@@ -19,7 +19,7 @@ export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done'
   const reason = describe(error)
   // The SDK gives 400 `rate_limit` the same class as 429.
   if (error instanceof Stripe.errors.StripeRateLimitError)
-    return { kind: 'retry', reason, ...patience(error.headers?.['retry-after']) }
+    return { kind: 'retry', reason, ...parseRetryAfter(error.headers?.['retry-after']) }
   if (status === 401 || status === 403) return { kind: 'misconfigured', reason }
   if (status === 402) return declined('payment_declined', error)
   if (status === 400 || status === 404) {
@@ -30,7 +30,7 @@ export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done'
   }
   // An earlier request with this key is being answered: that one may have an effect.
   if (status === 409 && code === 'idempotency_key_in_use')
-    return { kind: 'ambiguous', reason, replayed: false, ...patience(error.headers?.['retry-after']) }
+    return { kind: 'ambiguous', reason, replayed: false, ...parseRetryAfter(error.headers?.['retry-after']) }
   return { kind: 'ambiguous', reason, replayed: isReplayed(error.headers) }
 }
 

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { Stripe } from 'stripe'
 import type { Outcome } from '#core/outcome.ts'
-import { believe, isId } from './answers.ts'
+import { assertAnswer, isId } from './answers.ts'
 import { causeOf, classify } from './classify.ts'
 import { guardClient } from './guard.ts'
-import type { EndedCall } from '../http.ts'
+import type { FinishedCall } from '../http.ts'
 import { NotStarted } from '../permit.ts'
 
 export type StripeOptions = {
@@ -15,7 +15,7 @@ export type StripeOptions = {
   api_base?: string | null
   /** For a whole call, pages included; 15,000 unless told. */
   deadline_ms?: number
-  onCall?: (call: EndedCall) => void
+  onCall?: (call: FinishedCall) => void
 }
 
 export type StripeClient = {
@@ -62,7 +62,7 @@ export function openStripe(options: StripeOptions): StripeClient {
       }
     const ask = async () => {
       const account = await stripe.accounts.retrieveCurrent()
-      believe(account.object === 'account' && isId(account.id, 'acct_'), 'not an account')
+      assertAnswer(account.object === 'account' && isId(account.id, 'acct_'), 'not an account')
       return `${account.id} ${mode}`
     }
     return await ask().then((value): Outcome<string> => ({ kind: 'done', value }), classifyStarted)
@@ -89,7 +89,7 @@ function classifyStarted(error: unknown): Exclude<Outcome<never>, { kind: 'done'
 }
 
 /** The SDK makes up a random key where it is given none, and an empty one counts as none. */
-export function keyed(key: string): Stripe.RequestOptions {
+export function idempotencyOptions(key: string): Stripe.RequestOptions {
   assert(key.length > 0 && key.length <= 255, 'a writing call carries its own idempotency key')
   return { idempotencyKey: key }
 }

@@ -1,24 +1,24 @@
 // Stripe's disputes in our words, each answer checked before it is believed.
 import type { Stripe } from 'stripe'
 import type { ProcessorDispute } from '../disputes.ts'
-import { believe, isAmount, isId } from './answers.ts'
+import { assertAnswer, isAmount, isId } from './answers.ts'
 import { DISPUTE_STATUS } from './statuses.ts'
 
 export function toDispute(dispute: Stripe.Dispute, reference: string): ProcessorDispute {
   const stands = DISPUTE_STATUS.get(dispute.status)
   // Disputes of some methods begin with `du_`, those of others with `dp_`.
-  believe(
+  assertAnswer(
     dispute.object === 'dispute' && (isId(dispute.id, 'du_') || isId(dispute.id, 'dp_')),
     'not a dispute',
   )
-  believe(dispute.id === reference, 'another dispute than asked for')
-  believe(stands !== undefined, 'a dispute in a status that we do not know')
-  believe(
+  assertAnswer(dispute.id === reference, 'another dispute than asked for')
+  assertAnswer(stands !== undefined, 'a dispute in a status that we do not know')
+  assertAnswer(
     isAmount(dispute.amount) && dispute.amount > 0 && typeof dispute.currency === 'string',
     'a dispute without an amount',
   )
-  believe(isAmount(dispute.created), 'a dispute that does not say when it was opened')
-  believe(Array.isArray(dispute.balance_transactions), 'a dispute that does not say what moved')
+  assertAnswer(isAmount(dispute.created), 'a dispute that does not say when it was opened')
+  assertAnswer(Array.isArray(dispute.balance_transactions), 'a dispute that does not say what moved')
   const payment = dispute.payment_intent
   const due_by = dispute.evidence_details?.due_by
   return {
@@ -44,8 +44,8 @@ function toMovement(
   { id, object, amount, currency }: Stripe.BalanceTransaction,
   dispute: Stripe.Dispute,
 ): ProcessorDispute['movements'][number] {
-  believe(object === 'balance_transaction' && isId(id, 'txn_'), 'not a balance transaction')
-  believe(Number.isSafeInteger(amount), 'a balance transaction without an amount')
+  assertAnswer(object === 'balance_transaction' && isId(id, 'txn_'), 'not a balance transaction')
+  assertAnswer(Number.isSafeInteger(amount), 'a balance transaction without an amount')
   return {
     reference: id,
     kind: amount < 0 ? 'dispute_withdrawn' : 'dispute_reinstated',

@@ -1,6 +1,6 @@
 // The client under Stripe's SDK: our own, and only answers that the SDK takes for what they are.
 import type { Stripe } from 'stripe'
-import { flat, isObject, isReplayed, NoAnswer, openHttp } from '../http.ts'
+import { stringEntries, isObject, isReplayed, NoAnswer, openHttp } from '../http.ts'
 
 type SdkClient = NonNullable<NonNullable<ConstructorParameters<typeof Stripe>[1]>['httpClient']>
 
@@ -15,7 +15,7 @@ export function guardClient(api_base: string): SdkClient & { close(): Promise<vo
   return {
     getClientName: () => 'undici',
     makeRequest: async (_host, _port, path, method, sent, sent_body, _protocol, timeout) => {
-      const request = { path, method, headers: flat(sent), body: sent_body || null }
+      const request = { path, method, headers: stringEntries(sent), body: sent_body || null }
       const { status, headers, body } = await http.send(request, timeout)
       if ((status >= 300 || body['error']) && !isObject(body['error'])) {
         const reason = `unreadable answer: ${status} without an error object`

@@ -2,10 +2,10 @@
 import type { Stripe } from 'stripe'
 import type { Outcome } from '#core/outcome.ts'
 import type { IdentityProvider, IdentitySession, SessionCall } from '../identity.ts'
-import { believe, isId } from './answers.ts'
+import { assertAnswer, isId } from './answers.ts'
 import { nullIfMissing } from './classify.ts'
-import { keyed, openStripe, type StripeOptions } from './client.ts'
-import { believeClock, pagesOf, type Pages } from './lists.ts'
+import { idempotencyOptions, openStripe, type StripeOptions } from './client.ts'
+import { assertClockInSync, pagesOf, type Pages } from './lists.ts'
 import { SESSION_STATUS } from './statuses.ts'
 
 type Session = Stripe.Identity.VerificationSession
@@ -19,16 +19,18 @@ export function stripeIdentity(options: StripeOptions): IdentityProvider & { clo
     name: 'stripe',
     credentials,
     findAccount,
-    url_lives_ms: 48 * 3_600_000,
+    url_lifetime_ms: 48 * 3_600_000,
 
     openSession: async (request, key) =>
       refusal(
-        await call('verify', async () => toSession(await sessions.create(paramsOf(request), keyed(key)))),
+        await call('verify', async () =>
+          toSession(await sessions.create(paramsOf(request), idempotencyOptions(key))),
+        ),
       ),
 
     cancelSession: (reference, key) =>
       call('cancel_verification', async () =>
-        toSession(await sessions.cancel(reference, {}, keyed(key)), reference),
+        toSession(await sessions.cancel(reference, {}, idempotencyOptions(key)), reference),
       ),
 
     findSession: (reference) =>
@@ -39,18 +41,18 @@ export function stripeIdentity(options: StripeOptions): IdentityProvider & { clo
 
     searchSession: ({ kyc_id, from_s, now_s, except = [] }) =>
       call('search_verification', async () => {
-        const asked = { client_reference_id: kyc_id, created: { gte: from_s } }
+        const filter = { client_reference_id: kyc_id, created: { gte: from_s } }
         const found: IdentitySession[] = []
-        let apart = 0
-        const list: Pages<Session> = (page, within) => sessions.list({ ...asked, ...page }, within)
-        for await (const { data, apart_s } of pagesOf(deadline_ms, list, now_s)) {
+        let skew_s = 0
+        const list: Pages<Session> = (page, within) => sessions.list({ ...filter, ...page }, within)
+        for await (const { data, clock_skew_s } of pagesOf(deadline_ms, list, now_s)) {
           const ours = data.filter(
             ({ id, metadata }) => metadata?.['sluice_kyc_id'] === kyc_id && !except.includes(id),
           )
           found.push(...ours.map((each) => toSession(each)))
-          apart = apart_s
+          skew_s = clock_skew_s
         }
-        if (found.length === 0) believeClock(apart)
+        if (found.length === 0) assertClockInSync(skew_s)
         // A duplicate that was canceled is not the one that counts.
         return found.find(({ status }) => status !== 'canceled') ?? found[0] ?? null
       }),
@@ -77,12 +79,15 @@ function refusal<T>(outcome: Outcome<T>): Outcome<T> {
 
 function toSession(session: Session, reference?: string): IdentitySession {
   const status = SESSION_STATUS.get(session.status)
-  believe(
+  assertAnswer(
     session.object === 'identity.verification_session' && isId(session.id, 'vs_'),
     'not a verification session',
   )
-  believe(reference === undefined || session.id === reference, 'another verification session than asked for')
-  believe(status !== undefined, 'a verification session in a status that we do not know')
+  assertAnswer(
+    reference === undefined || session.id === reference,
+    'another verification session than asked for',
+  )
+  assertAnswer(status !== undefined, 'a verification session in a status that we do not know')
   const error = session.last_error
   return {
     reference: session.id,

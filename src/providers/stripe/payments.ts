@@ -8,15 +8,15 @@ import type {
   ProcessorPayment,
   RefundCall,
 } from '../payments.ts'
-import { believe, isAmount, isId, PROGRESS, toPayment, toRefund } from './answers.ts'
+import { assertAnswer, isAmount, isId, PAYMENT_PROGRESS, toPayment, toRefund } from './answers.ts'
 import { toDispute } from './disputes.ts'
-import { keyed, openStripe, type StripeClient, type StripeOptions } from './client.ts'
-import { believeClock, findInList, pagesOf, type Pages } from './lists.ts'
-import { EVENT_TYPES, readEvent } from './news.ts'
-import { sharing } from './shared.ts'
+import { idempotencyOptions, openStripe, type StripeClient, type StripeOptions } from './client.ts'
+import { assertClockInSync, findInList, pagesOf, type Pages } from './lists.ts'
+import { EVENT_TYPES, readEvent } from './events.ts'
+import { createSharedReads } from './shared.ts'
 
 /** The payments of a time, by our ids, and by how much the clocks differ. */
-type Listed = { ids: Map<string, string[]>; apart_s: number }
+type ListedPayments = { ids: Map<string, string[]>; clock_skew_s: number }
 
 /**
  * The parameters of a writing call are a pure function of its request: under one key Stripe accepts only the same
@@ -29,16 +29,16 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
     name: 'stripe',
     credentials,
     findAccount,
-    events_kept_s: EVENTS_KEPT_S,
-    ...callsThatWrite(client),
-    ...callsThatFind(client),
+    event_retention_s: EVENT_RETENTION_S,
+    ...writeCalls(client),
+    ...findCalls(client),
     listPayment: createPaymentSearch(client),
     listEvents: createEventList(client),
     close,
   }
 }
 
-function callsThatWrite({
+function writeCalls({
   stripe,
   call,
 }: StripeClient): Pick<PaymentProcessor, 'authorize' | 'capture' | 'cancel' | 'refund'> {
@@ -48,30 +48,36 @@ function callsThatWrite({
         request.payment_method,
         'the payment method',
         await call('authorize', async () =>
-          toPayment(await stripe.paymentIntents.create(authorizeParams(request), keyed(key))),
+          toPayment(await stripe.paymentIntents.create(authorizeParams(request), idempotencyOptions(key))),
         ),
       ),
     capture: (request, key) =>
       call('capture', async () => {
         const params = { amount_to_capture: request.amount_minor, expand: ['latest_charge'] }
         return toPayment(
-          await stripe.paymentIntents.capture(request.reference, params, keyed(key)),
+          await stripe.paymentIntents.capture(request.reference, params, idempotencyOptions(key)),
           request.reference,
         )
       }),
     cancel: (request, key) =>
       call('cancel', async () =>
         toPayment(
-          await stripe.paymentIntents.cancel(request.reference, cancelParams(request), keyed(key)),
+          await stripe.paymentIntents.cancel(
+            request.reference,
+            cancelParams(request),
+            idempotencyOptions(key),
+          ),
           request.reference,
         ),
       ),
     refund: (request, key) =>
-      call('refund', async () => toRefund(await stripe.refunds.create(refundParams(request), keyed(key)))),
+      call('refund', async () =>
+        toRefund(await stripe.refunds.create(refundParams(request), idempotencyOptions(key))),
+      ),
   }
 }
 
-function callsThatFind({
+function findCalls({
   stripe,
   deadline_ms,
   call,
@@ -95,9 +101,11 @@ function callsThatFind({
           limit: 100,
           expand: ['data.latest_charge'],
         })
-        believe(found.object === 'search_result' && Array.isArray(found.data), 'not a search result')
-        return furthest(
-          found.data.filter(({ metadata }) => isOf(metadata, payment_id)).map((each) => toPayment(each)),
+        assertAnswer(found.object === 'search_result' && Array.isArray(found.data), 'not a search result')
+        return mostAdvanced(
+          found.data
+            .filter(({ metadata }) => hasPaymentId(metadata, payment_id))
+            .map((each) => toPayment(each)),
         )
       }),
 
@@ -128,41 +136,42 @@ function callsThatFind({
 /** Finds a payment in the list of those that were created at its time. */
 function createPaymentSearch(client: StripeClient): PaymentProcessor['listPayment'] {
   const { stripe, call } = client
-  const shared = sharing<Listed>()
+  const sharedRead = createSharedReads<ListedPayments>()
   return ({ payment_id, from_s, to_s, now_s }) =>
     call('list_payments', async () => {
       const began = performance.now()
       const created = { gte: Math.floor(from_s / 60) * 60, lte: Math.ceil(to_s / 60) * 60 }
       const read = async (wanted: ReadonlySet<string>) =>
-        await readTime(client, created, wanted, now_s + (performance.now() - began) / 1000)
-      const { ids, apart_s } = await shared(`${created.gte}-${created.lte}`, payment_id, read)
-      const ours = ids.get(payment_id) ?? []
-      if (ours.length === 0) believeClock(apart_s)
+        await readListing(client, created, wanted, now_s + (performance.now() - began) / 1000)
+      const { ids, clock_skew_s } = await sharedRead(`${created.gte}-${created.lte}`, payment_id, read)
+      const intent_ids = ids.get(payment_id) ?? []
+      if (intent_ids.length === 0) assertClockInSync(clock_skew_s)
       const expand = { expand: ['latest_charge'] }
-      const found = await Promise.all(ours.map((id) => stripe.paymentIntents.retrieve(id, expand)))
-      return furthest(found.map((each, nth) => toPayment(each, ours[nth])))
+      const found = await Promise.all(intent_ids.map((id) => stripe.paymentIntents.retrieve(id, expand)))
+      return mostAdvanced(found.map((each, nth) => toPayment(each, intent_ids[nth])))
     })
 }
 
 /** Reads which payments of a time are those that are `wanted`, by our ids. */
-async function readTime(
+async function readListing(
   { stripe, deadline_ms }: StripeClient,
   created: { gte: number; lte: number },
   wanted: ReadonlySet<string>,
   now_s: number,
-): Promise<Listed> {
+): Promise<ListedPayments> {
   const list: Pages<Stripe.PaymentIntent> = (page, { timeout }) =>
     stripe.paymentIntents.list({ created, ...page }, { timeout: Math.min(timeout, deadline_ms) })
   const ids = new Map<string, string[]>()
-  let apart = 0
-  for await (const { data, apart_s } of pagesOf(LISTED_WITHIN_MS, list, now_s)) {
+  let skew_s = 0
+  for await (const { data, clock_skew_s } of pagesOf(LIST_TIMEOUT_MS, list, now_s)) {
     for (const { id, metadata } of data) {
-      const ours = metadata?.['sluice_payment_id']
-      if (ours !== undefined && wanted.has(ours)) ids.set(ours, [...(ids.get(ours) ?? []), id])
+      const intent_ids = metadata?.['sluice_payment_id']
+      if (intent_ids !== undefined && wanted.has(intent_ids))
+        ids.set(intent_ids, [...(ids.get(intent_ids) ?? []), id])
     }
-    apart = apart_s
+    skew_s = clock_skew_s
   }
-  return { ids, apart_s: apart }
+  return { ids, clock_skew_s: skew_s }
 }
 
 function createEventList({ stripe, call }: StripeClient): PaymentProcessor['listEvents'] {
@@ -175,12 +184,12 @@ function createEventList({ stripe, call }: StripeClient): PaymentProcessor['list
         limit: 100,
         ...(after !== null && { starting_after: after }),
       })
-      believe(page.object === 'list' && Array.isArray(page.data), 'not a list')
-      believe(
+      assertAnswer(page.object === 'list' && Array.isArray(page.data), 'not a list')
+      assertAnswer(
         page.data.every((each) => each.object === 'event' && isId(each.id, 'evt_') && isAmount(each.created)),
         'not events',
       )
-      believe(!page.has_more || page.data.length > 0, 'more to come after an empty page')
+      assertAnswer(!page.has_more || page.data.length > 0, 'more to come after an empty page')
       return {
         events: page.data
           .filter(({ type }) => EVENT_TYPES.includes(type))
@@ -194,19 +203,22 @@ function createEventList({ stripe, call }: StripeClient): PaymentProcessor['list
 /**
  * For all payments of a time. Two minutes of 100 a second are 120 pages; a day of 600,000 is 6,000, which is too many.
  */
-const LISTED_WITHIN_MS = 60_000
+const LIST_TIMEOUT_MS = 60_000
 
-function isOf(metadata: Stripe.Metadata | null, payment_id: string): boolean {
+function hasPaymentId(metadata: Stripe.Metadata | null, payment_id: string): boolean {
   return metadata?.['sluice_payment_id'] === payment_id
 }
 
 /** A try that was declined leaves a payment of its own behind; the one that got furthest is the one that counts. */
-function furthest(payments: ProcessorPayment[]): ProcessorPayment | null {
-  return payments.sort((a, b) => PROGRESS.indexOf(b.status) - PROGRESS.indexOf(a.status))[0] ?? null
+function mostAdvanced(payments: ProcessorPayment[]): ProcessorPayment | null {
+  return (
+    payments.sort((a, b) => PAYMENT_PROGRESS.indexOf(b.status) - PAYMENT_PROGRESS.indexOf(a.status))[0] ??
+    null
+  )
 }
 
 /** 30 days, and a day less to be sure. */
-const EVENTS_KEPT_S = 29 * 24 * 3600
+const EVENT_RETENTION_S = 29 * 24 * 3600
 
 function authorizeParams(request: AuthorizeCall): Stripe.PaymentIntentCreateParams {
   const params: Stripe.PaymentIntentCreateParams = {

@@ -3,9 +3,9 @@
 import type { Stripe } from 'stripe'
 import type { Outcome } from '#core/outcome.ts'
 import { LACKS_FUNDS, type PayoutCall, type PayoutProcessor, type ProcessorPayout } from '../payouts.ts'
-import { believe, isAmount, isId } from './answers.ts'
+import { assertAnswer, isAmount, isId } from './answers.ts'
 import { nullIfMissing, withoutToken } from './classify.ts'
-import { keyed, openStripe, type StripeOptions } from './client.ts'
+import { idempotencyOptions, openStripe, type StripeOptions } from './client.ts'
 import { findInList } from './lists.ts'
 import { PAYOUT_STATUS } from './statuses.ts'
 
@@ -22,14 +22,14 @@ export function stripePayouts(options: StripeOptions): PayoutProcessor & { close
         request.destination,
         await call('payout', async () =>
           isAccount(request.destination)
-            ? toTransfer(await stripe.transfers.create(transferParams(request), keyed(key)))
-            : toPayout(await stripe.payouts.create(payoutParams(request), keyed(key))),
+            ? toTransfer(await stripe.transfers.create(transferParams(request), idempotencyOptions(key)))
+            : toPayout(await stripe.payouts.create(payoutParams(request), idempotencyOptions(key))),
         ),
       ),
 
     cancelPayout: (reference, key) =>
       call('cancel_payout', async () =>
-        toPayout(await stripe.payouts.cancel(reference, {}, keyed(key)), reference),
+        toPayout(await stripe.payouts.cancel(reference, {}, idempotencyOptions(key)), reference),
       ),
 
     findPayout: (reference) =>
@@ -44,18 +44,18 @@ export function stripePayouts(options: StripeOptions): PayoutProcessor & { close
 
     searchPayout: ({ payout_id, destination, from_s, to_s, now_s }) =>
       call('search_payout', () => {
-        const asked = { destination, created: { gte: from_s, lte: to_s } }
+        const filter = { destination, created: { gte: from_s, lte: to_s } }
         const ours = { name: 'sluice_payout_id', id: payout_id, now_s }
         return isAccount(destination)
           ? findInList(
               deadline_ms,
-              (page, within) => stripe.transfers.list({ ...asked, ...page }, within),
+              (page, within) => stripe.transfers.list({ ...filter, ...page }, within),
               ours,
               (each) => toTransfer(each),
             )
           : findInList(
               deadline_ms,
-              (page, within) => stripe.payouts.list({ ...asked, ...page }, within),
+              (page, within) => stripe.payouts.list({ ...filter, ...page }, within),
               ours,
               (each) => toPayout(each),
             )
@@ -83,21 +83,24 @@ function commonParams({ amount_minor, currency, description, metadata }: Omit<Pa
 
 /** What Stripe refuses it says of a payout, not of a payment, and without the token that it refuses. */
 function refusal<T>(destination: string, outcome: Outcome<T>): Outcome<T> {
-  const told = withoutToken(destination, 'the destination', outcome)
-  if (told.kind !== 'declined') return told
-  const { code, processor_code, ...failure } = told.failure
+  const redacted = withoutToken(destination, 'the destination', outcome)
+  if (redacted.kind !== 'declined') return redacted
+  const { code, processor_code, ...failure } = redacted.failure
   // Other parameters under one key: that is no refusal but a mistake of ours.
   const refused = code === 'processor_error' ? code : 'payout_refused'
-  const lacks = processor_code === 'balance_insufficient' ? LACKS_FUNDS : processor_code
-  return { ...told, failure: { ...failure, code: refused, ...(lacks && { processor_code: lacks }) } }
+  const failure_code = processor_code === 'balance_insufficient' ? LACKS_FUNDS : processor_code
+  return {
+    ...redacted,
+    failure: { ...failure, code: refused, ...(failure_code && { processor_code: failure_code }) },
+  }
 }
 
 function toPayout(payout: Stripe.Payout, reference?: string): ProcessorPayout {
   const status = PAYOUT_STATUS.get(payout.status)
-  believe(payout.object === 'payout' && isId(payout.id, 'po_'), 'not a payout')
-  believe(reference === undefined || payout.id === reference, 'another payout than asked for')
-  believe(status !== undefined, 'a payout in a status that we do not know')
-  believe(isAmount(payout.amount) && typeof payout.currency === 'string', 'a payout without an amount')
+  assertAnswer(payout.object === 'payout' && isId(payout.id, 'po_'), 'not a payout')
+  assertAnswer(reference === undefined || payout.id === reference, 'another payout than asked for')
+  assertAnswer(status !== undefined, 'a payout in a status that we do not know')
+  assertAnswer(isAmount(payout.amount) && typeof payout.currency === 'string', 'a payout without an amount')
   return {
     reference: payout.id,
     status,
@@ -119,13 +122,13 @@ function toPayout(payout: Stripe.Payout, reference?: string): ProcessorPayout {
 
 /** A transfer is paid as soon as it is made; it has failed once all of it was reversed. */
 function toTransfer(transfer: Stripe.Transfer, reference?: string): ProcessorPayout {
-  believe(transfer.object === 'transfer' && isId(transfer.id, 'tr_'), 'not a transfer')
-  believe(reference === undefined || transfer.id === reference, 'another transfer than asked for')
-  believe(
+  assertAnswer(transfer.object === 'transfer' && isId(transfer.id, 'tr_'), 'not a transfer')
+  assertAnswer(reference === undefined || transfer.id === reference, 'another transfer than asked for')
+  assertAnswer(
     isAmount(transfer.amount) && isAmount(transfer.amount_reversed) && typeof transfer.currency === 'string',
     'a transfer without amounts',
   )
-  believe(typeof transfer.reversed === 'boolean', 'a transfer that does not say whether it is reversed')
+  assertAnswer(typeof transfer.reversed === 'boolean', 'a transfer that does not say whether it is reversed')
   return {
     reference: transfer.id,
     status: transfer.reversed ? 'failed' : 'paid',

@@ -1,9 +1,9 @@
 // The top-ups provider: what is asked of Stripe, and its answers in our words.
 import type { Stripe } from 'stripe'
 import type { ProcessorTopUp, TopUpCall, TopUpProcessor } from '../top-ups.ts'
-import { believe, isAmount, isId } from './answers.ts'
+import { assertAnswer, isAmount, isId } from './answers.ts'
 import { nullIfMissing, withoutToken } from './classify.ts'
-import { keyed, openStripe, type StripeOptions } from './client.ts'
+import { idempotencyOptions, openStripe, type StripeOptions } from './client.ts'
 import { findInList } from './lists.ts'
 import { TOP_UP_STATUS } from './statuses.ts'
 
@@ -19,7 +19,9 @@ export function stripeTopUps(options: StripeOptions): TopUpProcessor & { close()
       withoutToken(
         request.source,
         'the source',
-        await call('top_up', async () => toTopUp(await stripe.topups.create(paramsOf(request), keyed(key)))),
+        await call('top_up', async () =>
+          toTopUp(await stripe.topups.create(paramsOf(request), idempotencyOptions(key))),
+        ),
       ),
 
     findTopUp: (reference) =>
@@ -55,10 +57,10 @@ function paramsOf({ amount_minor, currency, description, source, metadata }: Top
 
 function toTopUp(topup: Stripe.Topup, reference?: string): ProcessorTopUp {
   const status = TOP_UP_STATUS.get(topup.status)
-  believe(topup.object === 'topup' && isId(topup.id, 'tu_'), 'not a top-up')
-  believe(reference === undefined || topup.id === reference, 'another top-up than asked for')
-  believe(status !== undefined, 'a top-up in a status that we do not know')
-  believe(isAmount(topup.amount) && typeof topup.currency === 'string', 'a top-up without an amount')
+  assertAnswer(topup.object === 'topup' && isId(topup.id, 'tu_'), 'not a top-up')
+  assertAnswer(reference === undefined || topup.id === reference, 'another top-up than asked for')
+  assertAnswer(status !== undefined, 'a top-up in a status that we do not know')
+  assertAnswer(isAmount(topup.amount) && typeof topup.currency === 'string', 'a top-up without an amount')
   return {
     reference: topup.id,
     status,

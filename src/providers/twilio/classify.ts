@@ -1,23 +1,23 @@
 // What a call to Twilio that brought no SMS means: the one place where that is decided.
-import type { Undone } from '#core/outcome.ts'
+import type { UnsuccessfulOutcome } from '#core/outcome.ts'
 import type { SendOutcome } from '../email.ts'
-import { NoAnswer, patience } from '../http.ts'
+import { NoAnswer, parseRetryAfter } from '../http.ts'
 import { NotStarted } from '../permit.ts'
 import { twilioFailure } from './failures.ts'
 import { TwilioRefusal } from './messages.ts'
 
 type ErrorKind = 'limited' | 'misconfigured' | 'refused'
 
-const LIMITED = 20429
+const RATE_LIMITED = 20429
 /** Of our credentials, and of an account that is suspended or may not do this. */
 const MISCONFIGURED = [20003, 20005, 20006]
 /** Of a message or its numbers; some of them come with 403. */
-const OF_MESSAGES = /^21\d{3}$/
+const MESSAGE_ERRORS = /^21\d{3}$/
 
 /** What an error answer means. All of them say that nothing was sent. */
 function kindOf({ status, code }: TwilioRefusal): ErrorKind {
-  if (status === 429 || code === LIMITED) return 'limited'
-  if (OF_MESSAGES.test(String(code))) return 'refused'
+  if (status === 429 || code === RATE_LIMITED) return 'limited'
+  if (MESSAGE_ERRORS.test(String(code))) return 'refused'
   return status === 401 || status === 403 || MISCONFIGURED.includes(code ?? 0) ? 'misconfigured' : 'refused'
 }
 
@@ -27,7 +27,7 @@ export function classifySmsSend(error: unknown): Exclude<SendOutcome<never>, { k
   if (error instanceof TwilioRefusal) {
     const failure = twilioFailure(error.code, error.message)
     const kind = kindOf(error)
-    if (kind === 'limited') return { kind: 'retry', failure, ...patience(error.retry_after) }
+    if (kind === 'limited') return { kind: 'retry', failure, ...parseRetryAfter(error.retry_after) }
     return { kind: kind === 'misconfigured' ? kind : 'declined', failure }
   }
   if (error instanceof NoAnswer && !error.sent) {
@@ -41,14 +41,14 @@ export function classifySmsSend(error: unknown): Exclude<SendOutcome<never>, { k
  * Of looking, which changes nothing: it may be done again after anything but a refusal of ourselves. Throws
  * `NotStarted`.
  */
-export function classifySmsLook(error: unknown): Exclude<Undone, { kind: 'declined' }> {
+export function classifySmsLookup(error: unknown): Exclude<UnsuccessfulOutcome, { kind: 'declined' }> {
   if (error instanceof NotStarted) throw error
   if (error instanceof NoAnswer) return error.outcome
   if (!(error instanceof TwilioRefusal))
     return { kind: 'ambiguous', reason: reasonOf(error), replayed: false }
   const reason = `Twilio answered ${[error.status, error.code].filter((word) => word !== null).join(' ')}`
   const kind = kindOf(error)
-  if (kind === 'limited') return { kind: 'retry', reason, ...patience(error.retry_after) }
+  if (kind === 'limited') return { kind: 'retry', reason, ...parseRetryAfter(error.retry_after) }
   return kind === 'misconfigured' ? { kind, reason } : { kind: 'ambiguous', reason, replayed: false }
 }
 

@@ -4,9 +4,9 @@ import type { MessageListInstance } from 'twilio/lib/rest/api/v2010/account/mess
 import { SMS } from '#core/config/providers.ts'
 import type { Outcome } from '#core/outcome.ts'
 import type { SendOutcome } from '../email.ts'
-import { NoAnswer, openHttp, type EndedCall } from '../http.ts'
+import { NoAnswer, openHttp, type FinishedCall } from '../http.ts'
 import type { ProviderSms, SmsProvider } from '../sms.ts'
-import { classifySmsLook, classifySmsSend, isUnknownSms } from './classify.ts'
+import { classifySmsLookup, classifySmsSend, isUnknownSms } from './classify.ts'
 import { accountMessages, type TwilioAccount } from './messages.ts'
 import { readSms } from './read.ts'
 import { isService, searchMessages } from './search.ts'
@@ -16,7 +16,7 @@ export type TwilioOptions = TwilioAccount & {
   api_base: string | null
   /** For a whole call, pages included; 15,000 unless told. */
   deadline_ms?: number
-  onCall?: (call: EndedCall) => void
+  onCall?: (call: FinishedCall) => void
 }
 
 /** One account. */
@@ -28,11 +28,11 @@ export function openTwilio({
 }: TwilioOptions): SmsProvider {
   const http = openHttp(api_base ?? 'https://api.twilio.com')
 
-  async function call<Value, Undone extends { kind: Outcome<unknown>['kind'] }>(
+  async function call<Value, UnsuccessfulOutcome extends { kind: Outcome<unknown>['kind'] }>(
     operation: string,
     ask: (messages: MessageListInstance) => Promise<Value>,
-    classify: (error: unknown) => Undone,
-  ): Promise<{ kind: 'done'; value: Value } | Undone> {
+    classify: (error: unknown) => UnsuccessfulOutcome,
+  ): Promise<{ kind: 'done'; value: Value } | UnsuccessfulOutcome> {
     const started = performance.now()
     const outcome = await ask(accountMessages(http, account, deadline_ms)).then(
       (value) => ({ kind: 'done' as const, value }),
@@ -60,10 +60,10 @@ export function openTwilio({
       ),
     findSms: async (reference): Promise<Outcome<ProviderSms | null>> => {
       assert(SMS.reference.test(reference), 'only what is an id of a message is looked for')
-      return await call('find_sms', async (messages) => await find(messages, reference), classifySmsLook)
+      return await call('find_sms', async (messages) => await find(messages, reference), classifySmsLookup)
     },
     searchSms: async (wanted): Promise<Outcome<ProviderSms[]>> =>
-      await call('search_sms', async (messages) => await searchMessages(messages, wanted), classifySmsLook),
+      await call('search_sms', async (messages) => await searchMessages(messages, wanted), classifySmsLookup),
     close: () => http.close(),
   }
 }

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import type domains from 'twilio/lib/base/Domain.js'
 import type versions from 'twilio/lib/base/Version.js'
 import { MessageListInstance } from 'twilio/lib/rest/api/v2010/account/message.js'
-import { flat, NoAnswer, type HttpClient } from '../http.ts'
+import { stringEntries, NoAnswer, type HttpClient } from '../http.ts'
 
 // Default exports of CommonJS: what an import of them means depends on who loads it.
 const require = createRequire(import.meta.url)
@@ -45,22 +45,23 @@ export function accountMessages(
   { account_sid, auth_token }: TwilioAccount,
   deadline_ms: number,
 ): MessageListInstance {
-  const until = performance.now() + deadline_ms
+  const deadline = performance.now() + deadline_ms
   const authorization = `Basic ${Buffer.from(`${account_sid}:${auth_token}`).toString('base64')}`
 
   async function request({ method, uri = '', headers = {}, params, data }: TwilioRequest) {
-    const left_ms = Math.ceil(until - performance.now())
-    if (left_ms <= 0) throw new NoAnswer(`no answer within ${deadline_ms} ms`, { sent: true, late: true })
+    const remaining_ms = Math.ceil(deadline - performance.now())
+    if (remaining_ms <= 0)
+      throw new NoAnswer(`no answer within ${deadline_ms} ms`, { sent: true, late: true })
     // Whatever host the SDK or a link of Twilio's has in mind: our client knows where to go.
     const { pathname, search } = new URL(uri)
     const answer = await http.send(
       {
         method: method === 'post' ? 'POST' : 'GET',
         path: pathname + (params === undefined ? search : `?${formOf(params)}`),
-        headers: { ...flat(headers), authorization, 'user-agent': 'sluice' },
+        headers: { ...stringEntries(headers), authorization, 'user-agent': 'sluice' },
         body: data === undefined ? null : formOf(data),
       },
-      left_ms,
+      remaining_ms,
     )
     const { status, body } = answer
     if (status >= 200 && status < 300) return { statusCode: status, body, headers: answer.headers }
@@ -74,11 +75,11 @@ export function accountMessages(
 }
 
 function formOf(fields: object): string {
-  return new URLSearchParams(flat(fields)).toString()
+  return new URLSearchParams(stringEntries(fields)).toString()
 }
 
 /** Statuses that say enough without a code: nothing was done. */
-const CLEAR = [401, 403, 429]
+const FINAL_STATUSES = [401, 403, 429]
 
 /** Of an answer other than 2xx, in either of Twilio's two forms. */
 function refusalOf({
@@ -91,10 +92,10 @@ function refusalOf({
   body: Record<string, unknown>
 }): Error {
   const code = /^[1-9]\d*$/.test(String(body['code'])) ? Number(body['code']) : null
-  if (status < 400 || (code === null && !CLEAR.includes(status)))
+  if (status < 400 || (code === null && !FINAL_STATUSES.includes(status)))
     return new NoAnswer(`unreadable answer: ${status} without a code`, { sent: true, status })
-  const [said = ''] = [body['detail'], body['message'], body['title']].filter(
+  const [reported = ''] = [body['detail'], body['message'], body['title']].filter(
     (text) => typeof text === 'string',
   )
-  return new TwilioRefusal(status, code, said, headers['retry-after'])
+  return new TwilioRefusal(status, code, reported, headers['retry-after'])
 }

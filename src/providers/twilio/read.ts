@@ -4,25 +4,26 @@ import { SMS } from '#core/config/providers.ts'
 import { NoAnswer } from '../http.ts'
 import type { ProviderSms } from '../sms.ts'
 import { twilioFailure } from './failures.ts'
-import { smsStatusOf, STATUS_WORD } from './statuses.ts'
+import { smsStatusOf, STATUS_PATTERN } from './statuses.ts'
 
 type Field = 'sid' | 'status' | 'errorCode' | 'errorMessage' | 'price' | 'priceUnit'
 
 /**
  * What Twilio shows, checked before it is believed: whatever the SDK says, nothing of an answer is certain to be there.
  */
-export function readSms(shown: MessageInstance): ProviderSms {
+export function readSms(message: MessageInstance): ProviderSms {
   const {
     sid,
-    status: word,
+    status: reported_status,
     errorCode,
     errorMessage,
     price,
     priceUnit,
-  } = shown as { [Each in Field]: unknown }
+  } = message as { [Each in Field]: unknown }
   if (typeof sid !== 'string' || !SMS.reference.test(sid))
     throw new NoAnswer('unreadable answer: no id of a message', { sent: true })
-  const provider_status = typeof word === 'string' && STATUS_WORD.test(word) ? word : ''
+  const provider_status =
+    typeof reported_status === 'string' && STATUS_PATTERN.test(reported_status) ? reported_status : ''
   const status = smsStatusOf(provider_status) ?? 'sending'
   const amount = typeof price === 'string' ? /^-?(\d{1,12}(?:\.\d{1,12})?)$/.exec(price)?.[1] : undefined
   return {

@@ -9,12 +9,12 @@ import { NoAnswer } from '../http.ts'
 import type { ProviderSms, SmsProvider } from '../sms.ts'
 import { readSms } from './read.ts'
 
-type Wanted = Parameters<SmsProvider['searchSms']>[0]
+type SmsSearch = Parameters<SmsProvider['searchSms']>[0]
 
 const PAGE_SIZE = 200
-const MOST_PAGES = 20
+const MAX_PAGES = 20
 /** What an account on trial puts before each text. */
-const TRIAL = 'Sent from your Twilio trial account - '
+const TRIAL_PREFIX = 'Sent from your Twilio trial account - '
 
 /** Whether `from` is a messaging service, which chooses the number by itself. */
 export function isService(from: string): boolean {
@@ -22,8 +22,11 @@ export function isService(from: string): boolean {
 }
 
 /** Those that fit, the oldest first; the list begins with the newest. Rejects when it is too long to be sure. */
-export async function searchMessages(messages: MessageListInstance, wanted: Wanted): Promise<ProviderSms[]> {
-  const { from, to, since_s } = wanted
+export async function searchMessages(
+  messages: MessageListInstance,
+  search: SmsSearch,
+): Promise<ProviderSms[]> {
+  const { from, to, since_s } = search
   const found: MessageInstance[] = []
   let page: Pick<MessagePage, 'instances' | 'nextPage'> = await messages.page({
     to,
@@ -32,18 +35,18 @@ export async function searchMessages(messages: MessageListInstance, wanted: Want
   })
   for (let pages = 1; ; pages++) {
     const recent = page.instances.filter((listed) => createdAt(listed) >= since_s)
-    found.push(...recent.filter((listed) => fits(listed, wanted)))
+    found.push(...recent.filter((listed) => matches(listed, search)))
     const next = recent.length === 0 ? undefined : page.nextPage()
     if (next === undefined) return found.toReversed().map(readSms)
-    if (pages === MOST_PAGES) throw new NoAnswer('the list of messages is too long', { sent: true })
+    if (pages === MAX_PAGES) throw new NoAnswer('the list of messages is too long', { sent: true })
     page = await next
   }
 }
 
-function fits(listed: MessageInstance, { from, body }: Wanted): boolean {
+function matches(listed: MessageInstance, { from, body }: SmsSearch): boolean {
   return (
     SMS.reference.test(listed.sid) &&
-    (listed.body === body || listed.body === TRIAL + body) &&
+    (listed.body === body || listed.body === TRIAL_PREFIX + body) &&
     (!isService(from) || listed.messagingServiceSid === from)
   )
 }

@@ -17,7 +17,7 @@ const STATUSES: Readonly<Record<string, SmsStatus>> = {
 }
 
 /** How any word of Twilio's looks, also one that we do not know. */
-export const STATUS_WORD = /^[a-z_-]{1,32}$/
+export const STATUS_PATTERN = /^[a-z_-]{1,32}$/
 
 /** Of a fetched message or a callback; null for a word that is not of an outgoing SMS, or that we do not know. */
 export function smsStatusOf(word: string): SmsStatus | null {

@@ -3,10 +3,10 @@ import type { Outcome } from '#core/outcome.ts'
 import type { ProviderCall } from '#domain/jobs/calls.ts'
 
 /** A call that has been refused for this long, each time before it had any effect, has failed. */
-const REFUSED_MS = 24 * 3_600_000
+const MAX_REFUSED_MS = 24 * 3_600_000
 
 /** Stands in for the outcome of a call that may only be looked up, and so is not sent. */
-const TOO_LATE = { kind: 'ambiguous', reason: 'too late to send again', replayed: true } as const
+const NOT_SENT = { kind: 'ambiguous', reason: 'too late to send again', replayed: true } as const
 export const UNREACHABLE = {
   code: 'processor_error',
   message: 'The payment processor could not be reached.',
@@ -14,14 +14,14 @@ export const UNREACHABLE = {
 
 /** The stored call of a job. Only a call that may be sent has its key. */
 export type StoredCall = Pick<ProviderCall, 'generation' | 'in_doubt' | 'refused_ms' | 'reference'> &
-  ({ look_only: false; key: string } | { look_only: true; key?: never })
+  ({ lookup_only: false; key: string } | { lookup_only: true; key?: never })
 
 /** Sends a call under its key. A call that may only be looked up is not sent. */
-export async function sendUnlessTooLate<Found>(
+export async function sendUnlessLookupOnly<Found>(
   call: StoredCall,
   send: (key: string) => Promise<Outcome<Found>>,
 ): Promise<Outcome<Found>> {
-  return call.look_only ? TOO_LATE : await send(call.key)
+  return call.lookup_only ? NOT_SENT : await send(call.key)
 }
 
 /** Whether every attempt was refused for a whole day and none can have reached the provider. */
@@ -29,27 +29,29 @@ export function neverSent(
   call: Pick<ProviderCall, 'in_doubt' | 'refused_ms'>,
   sent: Outcome<unknown>,
 ): boolean {
-  return sent.kind === 'retry' && !call.in_doubt && (call.refused_ms ?? 0) > REFUSED_MS
+  return sent.kind === 'retry' && !call.in_doubt && (call.refused_ms ?? 0) > MAX_REFUSED_MS
 }
 
 /**
  * Whether the call may have had an effect although it was answered otherwise: a refusal after an earlier attempt, a key
  * that was used with other parameters (`processor_error`), or a stored error. Then only the provider's records decide.
  */
-export function mayHideAnEffect(
+export function mayHaveTakenEffect(
   call: Pick<ProviderCall, 'in_doubt'>,
   sent: Exclude<Outcome<unknown>, { kind: 'done' }>,
 ): boolean {
-  return sent.kind === 'declined' ? call.in_doubt || !isOwnRefusal(sent) : repeatsStoredAnswer(sent)
+  return sent.kind === 'declined' ? call.in_doubt || !isProviderRefusal(sent) : isReplayedError(sent)
 }
 
 /** Whether the provider itself refused the request. Otherwise its key was used with other parameters. */
-export function isOwnRefusal(sent: Outcome<unknown>): sent is Extract<Outcome<never>, { kind: 'declined' }> {
+export function isProviderRefusal(
+  sent: Outcome<unknown>,
+): sent is Extract<Outcome<never>, { kind: 'declined' }> {
   return sent.kind === 'declined' && sent.failure.code !== 'processor_error'
 }
 
 /** Whether the provider repeats a stored answer, so that only another key helps. */
-export function repeatsStoredAnswer(
+export function isReplayedError(
   sent: Outcome<unknown>,
 ): sent is Extract<Outcome<never>, { kind: 'ambiguous' }> {
   return sent.kind === 'ambiguous' && sent.replayed

@@ -1,8 +1,8 @@
 // Changes something that a provider has. Every change follows this one rule: the call is sent under its stored key, or
 // only looked up; after a refusal or in doubt, the provider's record of the object decides.
 import type { Failure, Outcome } from '#core/outcome.ts'
-import { rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
-import { repeatsStoredAnswer, neverSent, sendUnlessTooLate, type StoredCall } from './calls.ts'
+import { rotate, unanswered, retryUndone, unknown, type Decision } from '../decision.ts'
+import { isReplayedError, neverSent, sendUnlessLookupOnly, type StoredCall } from './calls.ts'
 
 /** The most new keys for a change: each for which the provider has stored an error costs two calls. */
 export const MAX_GENERATIONS = 12
@@ -29,20 +29,20 @@ export async function changeAtProvider<Found>(
   { call }: { call: StoredCall },
   { reference, max_generations, send, find, changed, otherwise, unchanged }: Change<Found>,
 ): Promise<Decision> {
-  const sent = await sendUnlessTooLate(call, send)
+  const sent = await sendUnlessLookupOnly(call, send)
   const answered = sent.kind === 'done' ? changed(sent.value) : null
   if (answered !== null) return answered
   const never_sent = neverSent(call, sent)
-  if (sent.kind !== 'done' && sent.kind !== 'declined' && !repeatsStoredAnswer(sent) && !never_sent)
-    return undone(sent)
+  if (sent.kind !== 'done' && sent.kind !== 'declined' && !isReplayedError(sent) && !never_sent)
+    return retryUndone(sent)
 
-  const looked = await find()
-  if (looked.kind !== 'done') return unanswered(looked, { unsent: never_sent })
-  const found = looked.value
+  const lookup = await find()
+  if (lookup.kind !== 'done') return unanswered(lookup, { unsent: never_sent })
+  const found = lookup.value
   if (found === null) return unknown(`the provider does not know ${reference}`)
   const decided = changed(found) ?? otherwise(found)
   if (decided !== null) return decided
   // The provider would repeat the stored error of this key for ever, so only a new key helps.
-  if (repeatsStoredAnswer(sent) && call.generation < max_generations) return rotate(sent.reason)
+  if (isReplayedError(sent) && call.generation < max_generations) return rotate(sent.reason)
   return unchanged(found, sent.kind === 'declined' ? sent.failure : null)
 }

@@ -6,23 +6,29 @@ import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import { NotStarted } from '#providers/permit.ts'
 import type { WorkerContext } from '../context.ts'
-import { giveBack, retry, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
-import type { Tells } from '../settle.ts'
+import { giveBack, retry, rotate, unanswered, retryUndone, unknown, type Decision } from '../decision.ts'
+import type { Effects } from '../settle.ts'
 import {
   NEVER_TOOK_EFFECT,
   OTHER_CREDENTIALS,
-  untilAbsent,
-  wasSentHere,
+  confirmAbsence,
+  wasSentToAccount,
   type AbsenceRule,
-  type AskedProvider,
+  type QueriedProvider,
   type SentJob,
 } from './absence.ts'
-import { isOwnRefusal, mayHideAnEffect, neverSent, sendUnlessTooLate, type StoredCall } from './calls.ts'
-import { compare, type ComparedNoun } from './notifications/drifts.ts'
+import {
+  isProviderRefusal,
+  mayHaveTakenEffect,
+  neverSent,
+  sendUnlessLookupOnly,
+  type StoredCall,
+} from './calls.ts'
+import { compare, type ComparedResource } from './notifications/drifts.ts'
 
 /** A resource's part of its creation. Every field is required, so that no resource forgets a case. */
 export type Creation<Found extends { reference: string }> = {
-  provider: AskedProvider
+  provider: QueriedProvider
   absence: AbsenceRule
   /** Sends the stored request, once. */
   send: (key: string) => Promise<Outcome<Found>>
@@ -37,9 +43,9 @@ export type Creation<Found extends { reference: string }> = {
    */
   search: (needed: { proves: boolean; decides: boolean }) => Promise<Outcome<Found | null>>
   /** Whether the record is what was asked for. */
-  isOurs: (found: Found) => boolean
+  matchesRequest: (found: Found) => boolean
   /** Decides for a record that is not what was asked for. Nothing is settled with it. */
-  another: (found: Found) => Promise<Decision>
+  onMismatch: (found: Found) => Promise<Decision>
   created: (found: Found) => Decision
   /** The provider refused for good. `reference`: its id of the failed object, if it made one. */
   refused: (failure: Failure, reference: string | null) => Decision
@@ -48,7 +54,7 @@ export type Creation<Found extends { reference: string }> = {
   /** Why the creation failed if the provider turned the call away for a whole day. */
   unreachable: Failure
   /** Settles that certainly nothing was sent so far; null where the row does not show it. */
-  unsent: Tells | null
+  unsent: Effects | null
 }
 
 type CreatingJob = SentJob & { call: StoredCall }
@@ -61,18 +67,18 @@ export async function createAtProvider<Found extends { reference: string }>(
   creation: Creation<Found>,
 ): Promise<Decision> {
   const { call } = job
-  const sent = await sendUnlessTooLate(call, creation.send).catch(notStarted)
-  if (sent instanceof NotStarted) return settlingUnsent(creation, giveBack(sent.message))
+  const sent = await sendUnlessLookupOnly(call, creation.send).catch(notStarted)
+  if (sent instanceof NotStarted) return withUnsentEffects(creation, giveBack(sent.message))
   if (sent.kind === 'done') {
     const { value: answer } = sent
     if (!creation.isUndecided(answer)) return await decide(creation, answer)
     return await lookUpCreation(context, job, creation, { reference: answer.reference })
   }
-  if (mayHideAnEffect(call, sent))
-    return await lookUpCreation(context, job, creation, isOwnRefusal(sent) ? { refusal: sent } : {})
+  if (mayHaveTakenEffect(call, sent))
+    return await lookUpCreation(context, job, creation, isProviderRefusal(sent) ? { refusal: sent } : {})
   if (sent.kind === 'declined') return creation.refused(sent.failure, sent.reference ?? null)
   if (neverSent(call, sent)) return creation.refused(creation.unreachable, null)
-  return sent.kind === 'ambiguous' ? undone(sent) : settlingUnsent(creation, undone(sent))
+  return sent.kind === 'ambiguous' ? retryUndone(sent) : withUnsentEffects(creation, retryUndone(sent))
 }
 
 /** Decides a creation in doubt by the provider's records. `refusal`: how the provider refused this attempt. */
@@ -82,18 +88,18 @@ export async function lookUpCreation<Found extends { reference: string }>(
   creation: Creation<Found>,
   { reference: answered, refusal }: { reference?: string; refusal?: Refusal } = {},
 ): Promise<Decision> {
-  const { sendings, call } = job
-  const next_ms = refusal && nextLookup(job, creation)
+  const { send_history, call } = job
+  const next_ms = refusal && nextRefusalLookup(job, creation)
   const reference = answered ?? call.reference ?? (await creation.findReference())
-  const proves = await wasSentHere(context, sendings, creation.provider)
-  const pending = proves ? untilAbsent(sendings, creation.absence) : unknown(OTHER_CREDENTIALS)
+  const proves = await wasSentToAccount(context, send_history, creation.provider)
+  const pending = proves ? confirmAbsence(send_history, creation.absence) : unknown(OTHER_CREDENTIALS)
   const is_last = refusal !== undefined && next_ms === undefined
-  const looked =
+  const lookup =
     reference === null
       ? await creation.search({ proves, decides: proves && (is_last || pending === undefined) })
       : await creation.find(reference)
-  if (looked.kind !== 'done') return unanswered(looked, { unsent: refusal !== undefined })
-  const found = looked.value
+  if (lookup.kind !== 'done') return unanswered(lookup, { unsent: refusal !== undefined })
+  const found = lookup.value
   if (found !== null) return await decide(creation, found)
   if (reference !== null) return unknown(`the provider does not know ${reference}`)
   if (refusal === undefined) return pending ?? (await creation.absent())
@@ -104,38 +110,38 @@ export async function lookUpCreation<Found extends { reference: string }>(
 }
 
 /** Decides for a record that is not what was asked for. A record of other money than `asked` is shown as a drift. */
-export async function showAnother(
+export async function reportMismatch(
   context: WorkerContext,
-  compared: ComparedNoun,
+  compared: ComparedResource,
   ours: { tenant_id: string; id: string },
-  { asked, theirs, reference }: { asked: Omit<Side, 'status'>; theirs: Side; reference: string },
+  { requested, theirs, reference }: { requested: Omit<Side, 'status'>; theirs: Side; reference: string },
 ): Promise<Decision> {
-  if (isOfOtherMoney({ ...theirs, ...asked }, theirs)) {
+  if (isOfOtherMoney({ ...theirs, ...requested }, theirs)) {
     const result = await compare(context, compared, ours, theirs, { reference })
     if (result.kind !== 'done') return unanswered(result)
   }
-  return unknown(`${reference} is another ${compared.noun.replace('_', '-')}`)
+  return unknown(`${reference} is another ${compared.resource.replace('_', '-')}`)
 }
 
 /** The call never took effect: it is made again under a new key. */
-export async function madeAgain(): Promise<Decision> {
+export async function resendUnderNewKey(): Promise<Decision> {
   return rotate(NEVER_TOOK_EFFECT)
 }
 
 async function decide<Found extends { reference: string }>(
-  { isOurs, created, another }: Creation<Found>,
+  { matchesRequest, created, onMismatch }: Creation<Found>,
   found: Found,
 ): Promise<Decision> {
-  return isOurs(found) ? created(found) : await another(found)
+  return matchesRequest(found) ? created(found) : await onMismatch(found)
 }
 
 /** When a refusal in doubt is looked up again; undefined: it is final. */
-function nextLookup({ call }: CreatingJob, { absence }: { absence: AbsenceRule }): number | undefined {
+function nextRefusalLookup({ call }: CreatingJob, { absence }: { absence: AbsenceRule }): number | undefined {
   return absence.refusal_lookups_ms.find((each_ms) => each_ms > (call.refused_ms ?? 0))
 }
 
-function settlingUnsent({ unsent }: { unsent: Tells | null }, decision: Decision): Decision {
-  return unsent === null ? decision : { ...decision, tells: unsent }
+function withUnsentEffects({ unsent }: { unsent: Effects | null }, decision: Decision): Decision {
+  return unsent === null ? decision : { ...decision, effects: unsent }
 }
 
 /** A pause, or the end of the worker, kept the call from leaving. */

@@ -1,7 +1,7 @@
 // Handlers: each is bound to the definition of its job and gets the job with its stored payload and request parsed.
 import type { z } from 'zod'
-import { describe } from '#core/describe.ts'
-import type { ProviderCall, CallSendings } from '#domain/jobs/calls.ts'
+import { describeIssue } from '#core/describe.ts'
+import type { ProviderCall, SendHistory } from '#domain/jobs/calls.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { JobName } from '#jobs/index.ts'
 import { isFromNewerVersion, type CallDefinition, type JobDefinition } from '#jobs/job.ts'
@@ -9,10 +9,10 @@ import type { WorkerContext } from '../context.ts'
 import { park, retry, type Decision } from '../decision.ts'
 
 /** A job that only a newer version can read is due again after this long, for a worker of that version. */
-export const NEWER_MS = 60_000
+export const NEWER_VERSION_DELAY_MS = 60_000
 
 /** A claimed job with its payload parsed. */
-export type Job<Payload> = Omit<ClaimedJob, 'payload' | 'call' | 'sendings'> & {
+export type Job<Payload> = Omit<ClaimedJob, 'payload' | 'call' | 'send_history'> & {
   payload: Payload
   /** Aborted when the lease is lost or the worker stops. Provider calls end by themselves then. */
   signal: AbortSignal
@@ -21,15 +21,15 @@ export type Job<Payload> = Omit<ClaimedJob, 'payload' | 'call' | 'sendings'> & {
 /** The same for a job with a provider call, with the stored request parsed. */
 type CallingJob<Payload, Request> = Job<Payload> & {
   call: Call<Request>
-  sendings: CallSendings
+  send_history: SendHistory
   /** When the attempt began, by `performance.now`. */
   began_at: number
 }
 
 /** Only a call that may be sent shows its key, so that no handler sends one that may only be looked up. */
-type Call<Request> = Omit<ProviderCall, 'request' | 'look_only' | 'key'> & { request: Request } & (
-    | { look_only: false; key: string }
-    | { look_only: true; key?: never }
+type Call<Request> = Omit<ProviderCall, 'request' | 'lookup_only' | 'key'> & { request: Request } & (
+    | { lookup_only: false; key: string }
+    | { lookup_only: true; key?: never }
   )
 
 /** The type of job that the handler of a definition gets. */
@@ -67,20 +67,20 @@ export function calling<Name extends JobName, Payload extends z.ZodType, Request
   return {
     definition,
     ...(giveUp !== undefined && { giveUp }),
-    async attempt(context, { call, sendings, ...job }, signal) {
+    async attempt(context, { call, send_history, ...job }, signal) {
       const began_at = performance.now()
-      const payload = definition.payload.safeParse(job.payload, { error: describe })
-      const request = definition.call.request.safeParse(call?.request, { error: describe })
+      const payload = definition.payload.safeParse(job.payload, { error: describeIssue })
+      const request = definition.call.request.safeParse(call?.request, { error: describeIssue })
       if (request.error !== undefined && isFromNewerVersion(request.error))
-        return retry(unreadable(request.error), { delay_ms: NEWER_MS, unsent: true })
-      if (!payload.success || !request.success || call === null || sendings === null)
+        return retry(unreadable(request.error), { delay_ms: NEWER_VERSION_DELAY_MS, unsent: true })
+      if (!payload.success || !request.success || call === null || send_history === null)
         return park(unreadable(payload.error ?? request.error), { unsent: true })
-      const { look_only, key, ...stored } = { ...call, request: request.data }
+      const { lookup_only, key, ...stored } = { ...call, request: request.data }
       return await handle(context, {
         ...job,
         payload: payload.data,
-        call: look_only ? { ...stored, look_only } : { ...stored, look_only, key },
-        sendings,
+        call: lookup_only ? { ...stored, lookup_only } : { ...stored, lookup_only, key },
+        send_history,
         began_at,
         signal,
       })
@@ -98,7 +98,7 @@ export function handling<Name extends JobName, Payload extends z.ZodType>(
     definition,
     giveUp,
     async attempt(context, job, signal) {
-      const payload = definition.payload.safeParse(job.payload, { error: describe })
+      const payload = definition.payload.safeParse(job.payload, { error: describeIssue })
       if (!payload.success) return await giveUp(context, job, unreadable(payload.error))
       return await handle(context, { ...job, payload: payload.data, signal })
     },

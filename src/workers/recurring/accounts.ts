@@ -1,39 +1,39 @@
 // Learns at the start of which account the credentials of each provider are: when they are replaced, calls that were sent with the
 // earlier ones can still be looked up.
-import { seldom } from '#core/seldom.ts'
-import { keepAccount } from '#domain/jobs/accounts.ts'
+import { throttle } from '#core/seldom.ts'
+import { storeAccount } from '#domain/jobs/accounts.ts'
 import type { WorkerContext } from '../context.ts'
-import { every, type Loop } from '../clock.ts'
+import { repeat, type Loop } from '../clock.ts'
 
-const FIRST_MS = 100
-const AGAIN_MS = 60_000
-const WARN_EVERY_MS = 24 * 3_600_000
+const FIRST_DELAY_MS = 100
+const RETRY_DELAY_MS = 60_000
+const WARN_INTERVAL_MS = 24 * 3_600_000
 
 /** Asks each provider until it has said it. */
-export function learnAccounts({ sql, log, credentials }: WorkerContext): Loop {
+export function startAccountDiscovery({ sql, log, credentials }: WorkerContext): Loop {
   const open = new Map(Object.entries(credentials))
-  let interval_ms = FIRST_MS
-  const warn = seldom(
+  let interval_ms = FIRST_DELAY_MS
+  const warn = throttle(
     (suppressed, provider: string, reason: string) =>
       log.warn(
         { provider, reason, suppressed },
         'it is not known of which account our credentials are: if they are replaced, calls whose effect is unknown then stay unknown until somebody resolves them',
       ),
-    WARN_EVERY_MS,
+    WARN_INTERVAL_MS,
   )
-  return every(
+  return repeat(
     log,
     'accounts of providers',
-    () => (open.size === 0 ? WARN_EVERY_MS : interval_ms),
+    () => (open.size === 0 ? WARN_INTERVAL_MS : interval_ms),
     async () => {
-      interval_ms = AGAIN_MS
+      interval_ms = RETRY_DELAY_MS
       for (const [provider, { fingerprint, findAccount }] of open) {
         const found = await findAccount()
         if (found.kind !== 'done') {
           warn(provider, found.kind === 'declined' ? found.failure.message : found.reason)
           continue
         }
-        await keepAccount(sql, { provider, credentials: fingerprint }, found.value)
+        await storeAccount(sql, { provider, credentials: fingerprint }, found.value)
         open.delete(provider)
       }
     },

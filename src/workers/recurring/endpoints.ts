@@ -1,13 +1,16 @@
-// Tells tenants by email of their endpoints that were disabled by themselves.
+// Effects tenants by email of their endpoints that were disabled by themselves.
 import { metrics } from '#core/metrics.ts'
-import { tellOfDisabled, type ToldEndpoint } from '#domain/webhook-endpoints/tell.ts'
-import { every, type Loop } from '../clock.ts'
+import { notifyOfDisabled, type NotifiedEndpoint } from '#domain/webhook-endpoints/notify.ts'
+import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
-const LOOK_MS = 3_000
-const AT_ONCE = 20
+const POLL_INTERVAL_MS = 3_000
+const BATCH_SIZE = 20
 
-const UNTOLD: Record<Exclude<ToldEndpoint['how'], 'email' | 'too_many' | 'failed' | 'put_off'>, string> = {
+const SKIPPED_REASONS: Record<
+  Exclude<NotifiedEndpoint['how'], 'email' | 'too_many' | 'failed' | 'put_off'>,
+  string
+> = {
   no_contact: 'its tenant has no contact: set one with npm run keys -- contact',
   suppressed: 'email to the contact of its tenant is suppressed: it came back, or was complained about',
 }
@@ -16,7 +19,7 @@ const UNTOLD: Record<Exclude<ToldEndpoint['how'], 'email' | 'too_many' | 'failed
  * Safe in several workers at once. A worker that cannot say whom email is from, or hash addresses, leaves this to
  * others.
  */
-export function tellOfEndpoints({ sql, log, vault, hashOf, config }: WorkerContext): Loop[] {
+export function startEndpointNotices({ sql, log, vault, hashOf, config }: WorkerContext): Loop[] {
   const { SYSTEM_EMAIL_FROM: from, ADDRESS_KEY } = config
   if (from === undefined || ADDRESS_KEY === undefined) {
     log.info(
@@ -26,18 +29,18 @@ export function tellOfEndpoints({ sql, log, vault, hashOf, config }: WorkerConte
   }
   let closing = false
   const closed = () => closing
-  const loop = every(
+  const loop = repeat(
     log,
     'telling of disabled endpoints',
-    () => LOOK_MS,
+    () => POLL_INTERVAL_MS,
     async () => {
-      const put_off: ToldEndpoint[] = []
-      let told: ToldEndpoint[]
+      const put_off: NotifiedEndpoint[] = []
+      let notified: NotifiedEndpoint[]
       do {
         const left_out = put_off.map(({ id }) => id)
-        told = await tellOfDisabled(sql, { vault, hashOf, from }, AT_ONCE, left_out)
-        put_off.push(...told.filter(({ how }) => how === 'put_off'))
-        for (const { tenant_id, id, reason, how, error } of told) {
+        notified = await notifyOfDisabled(sql, { vault, hashOf, from }, BATCH_SIZE, left_out)
+        put_off.push(...notified.filter(({ how }) => how === 'put_off'))
+        for (const { tenant_id, id, reason, how, error } of notified) {
           if (how === 'put_off') continue
           if (how === 'too_many') {
             const message =
@@ -54,9 +57,12 @@ export function tellOfEndpoints({ sql, log, vault, hashOf, config }: WorkerConte
               'nobody is told of a disabled endpoint: its email cannot be written',
             )
           else
-            log.warn({ tenant_id, endpoint_id: id }, `nobody is told of a disabled endpoint: ${UNTOLD[how]}`)
+            log.warn(
+              { tenant_id, endpoint_id: id },
+              `nobody is told of a disabled endpoint: ${SKIPPED_REASONS[how]}`,
+            )
         }
-      } while (told.length === AT_ONCE && !closed())
+      } while (notified.length === BATCH_SIZE && !closed())
       const [first] = put_off
       if (first !== undefined)
         throw new Error(

@@ -5,20 +5,20 @@ import { findFailingRuns } from '#domain/jobs/recurring.ts'
 import { findRetryingOfQueues } from '#domain/jobs/retrying.ts'
 import { countUnknown } from '#domain/jobs/states.ts'
 import { countParked } from '#domain/notifications/notification.ts'
-import { every, type Loop } from '../clock.ts'
+import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** Counting stops here: beyond this number "many" is enough to know. */
-const MOST_COUNTED = 10_000
+const MAX_COUNTED = 10_000
 
 /** Sets the gauges every few seconds; each worker does. */
-export function gauge({ sql, log }: WorkerContext): Loop {
-  return every(
+export function startGauges({ sql, log }: WorkerContext): Loop {
+  return repeat(
     log,
     'gauges',
     () => 5_000,
     async () => {
-      for (const { reason, count } of await countParked(sql, MOST_COUNTED))
+      for (const { reason, count } of await countParked(sql, MAX_COUNTED))
         metrics.parked.set({ reason }, count)
       metrics.recurringFailing.reset()
       for (const { name, failing_s } of await findFailingRuns(sql))

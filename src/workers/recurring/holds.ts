@@ -1,25 +1,25 @@
 // Warns of holds that will lapse, and cancels payments whose hold has lapsed or whose buyer did nothing.
 import { newId } from '#core/ids.ts'
-import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
+import { findAbandonedPayments, findExpiredHolds, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { requestCancels } from '#domain/payments/request.ts'
-import { every, type Loop } from '../clock.ts'
+import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** Safe to run in several workers at once. A payment whose buyer does nothing for `action_ttl_s` seconds is canceled. */
-export function expire({ sql, log }: WorkerContext, action_ttl_s: number): Loop {
-  return every(
+export function startHoldExpiry({ sql, log }: WorkerContext, action_ttl_s: number): Loop {
+  return repeat(
     log,
     'expiry',
     () => 5_000,
     async () => {
       await warnOfExpiry(sql, 100)
       const given_up = [
-        ...(await findLapsed(sql, 100)).map((hold) => ({
+        ...(await findExpiredHolds(sql, 100)).map((hold) => ({
           ...hold,
           reason: null,
           cancellation_reason: 'expired',
         })),
-        ...(await findAbandoned(sql, action_ttl_s, 100)).map((payment) => ({
+        ...(await findAbandonedPayments(sql, action_ttl_s, 100)).map((payment) => ({
           ...payment,
           reason: 'abandoned',
           cancellation_reason: 'abandoned',
@@ -33,7 +33,7 @@ export function expire({ sql, log }: WorkerContext, action_ttl_s: number): Loop 
           payment_id: id,
           job_id: newId(),
           event_id: newId(),
-          rung: false,
+          will_wake: false,
           idempotency_key: null,
           route: '',
           fingerprint: '',

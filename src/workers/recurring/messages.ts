@@ -1,63 +1,68 @@
 // Follows messages after they were sent: asks about SMS of which nothing is heard, and erases what is old.
 import { SMS } from '#core/config/providers.ts'
-import { askLater, fillPrices, takeUnheard, type UnheardSms } from '#domain/messages/unheard.ts'
+import {
+  postponeSmsLookups,
+  fillPrices,
+  claimUnreportedSms,
+  type UnreportedSms,
+} from '#domain/messages/unreported.ts'
 import { postponeRun, recordRun } from '#domain/jobs/recurring.ts'
-import { eraseOldTexts, forgetOldLimits } from '#domain/messages/retention.ts'
-import type { MessageNews } from '#domain/messages/told.ts'
+import { eraseOldTexts, deleteOldMessageCounts } from '#domain/messages/retention.ts'
+import type { MessageProviderEvent } from '#domain/messages/update.ts'
 import type { Outcome } from '#core/outcome.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { storeNotifications, type Arrival } from '#domain/notifications/store.ts'
 import type { ProviderSms, SmsProvider } from '#providers/sms.ts'
-import { every, RunFailed, type Loop } from '../clock.ts'
+import { repeat, RunError, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** The name of this work on record. */
-const LOOKUPS = 'SMS lookups'
-const LOOK_MS = 5_000
+const RUN_NAME = 'SMS lookups'
+const POLL_INTERVAL_MS = 5_000
 /** SMS that are asked about at once. */
-const ASKED_AT_ONCE = 20
+const LOOKUP_BATCH_SIZE = 20
 /** While the provider does not answer, it is asked so rarely, or as rarely as it says. */
-const UNASKED_MS = 60_000
+const PROVIDER_PAUSE_MS = 60_000
 /** Rows that one statement erases or deletes. */
-const AT_ONCE = 500
+const BATCH_SIZE = 500
 
 /** Starts this work; each step is safe in several workers at once. */
-export function followMessages(context: WorkerContext, retention_days: number): Loop {
+export function startMessageUpkeep(context: WorkerContext, retention_days: number): Loop {
   const { sql, sms, log } = context
   let closing = false
   const closed = () => closing
-  const whole = async (step: () => Promise<number>, at_once = AT_ONCE) => {
+  const repeatWhileFull = async (step: () => Promise<number>, at_once = BATCH_SIZE) => {
     while ((await step()) === at_once && !closed());
   }
-  let ask_ms = LOOK_MS
+  let lookup_interval_ms = POLL_INTERVAL_MS
   const loops = [
-    every(
+    repeat(
       log,
       'texts of old messages',
-      () => LOOK_MS,
-      () => whole(() => eraseOldTexts(sql, retention_days, AT_ONCE)),
+      () => POLL_INTERVAL_MS,
+      () => repeatWhileFull(() => eraseOldTexts(sql, retention_days, BATCH_SIZE)),
     ),
-    every(
+    repeat(
       log,
       'old counts of messages',
-      () => LOOK_MS,
-      () => whole(() => forgetOldLimits(sql, AT_ONCE)),
+      () => POLL_INTERVAL_MS,
+      () => repeatWhileFull(() => deleteOldMessageCounts(sql, BATCH_SIZE)),
     ),
     ...(sms === null
       ? []
       : [
-          every(
+          repeat(
             log,
-            LOOKUPS,
-            () => ask_ms,
+            RUN_NAME,
+            () => lookup_interval_ms,
             async () => {
-              ask_ms = LOOK_MS
-              await whole(async () => {
-                const { due, refused } = await askAboutUnheard(context, sms)
+              lookup_interval_ms = POLL_INTERVAL_MS
+              await repeatWhileFull(async () => {
+                const { due, refused } = await lookUpUnreported(context, sms)
                 if (refused === null) return due
-                ask_ms = refused.wait_ms
-                throw new RunFailed(refused.reason)
-              }, ASKED_AT_ONCE)
+                lookup_interval_ms = refused.wait_ms
+                throw new RunError(refused.reason)
+              }, LOOKUP_BATCH_SIZE)
             },
           ),
         ]),
@@ -74,48 +79,48 @@ export function followMessages(context: WorkerContext, retention_days: number): 
  * What the provider says that is new is stored as its callback would be. Returns how many were due, and how long to wait when
  * it answers no more.
  */
-async function askAboutUnheard(
+async function lookUpUnreported(
   { sql, log, config }: WorkerContext,
   provider: SmsProvider,
 ): Promise<{ due: number; refused: { wait_ms: number; reason: string } | null }> {
   const started = performance.now()
-  const { taken, wanted } = await takeUnheard(sql, ASKED_AT_ONCE)
+  const { claimed, to_look_up } = await claimUnreportedSms(sql, LOOKUP_BATCH_SIZE)
   const answers = await Promise.all(
-    wanted.map(async (sms) => ({ sms, answer: await provider.findSms(sms.provider_reference) })),
+    to_look_up.map(async (sms) => ({ sms, answer: await provider.findSms(sms.provider_reference) })),
   )
   const found = answers.flatMap(({ sms, answer }) =>
-    answer.kind === 'done' && answer.value !== null ? [{ sms, said: answer.value }] : [],
+    answer.kind === 'done' && answer.value !== null ? [{ sms, reported: answer.value }] : [],
   )
-  const unasked = answers.filter(({ answer }) => answer.kind !== 'done')
-  const waits_ms = unasked.map(({ answer }) => (answer.kind === 'retry' ? (answer.after_ms ?? 0) : 0))
-  const wait_ms = Math.max(UNASKED_MS, ...waits_ms)
+  const failed_lookups = answers.filter(({ answer }) => answer.kind !== 'done')
+  const waits_ms = failed_lookups.map(({ answer }) => (answer.kind === 'retry' ? (answer.after_ms ?? 0) : 0))
+  const wait_ms = Math.max(PROVIDER_PAUSE_MS, ...waits_ms)
   // It wants no more of us, or answers nobody; what is wrong with one alone holds up no others.
   const refuses =
-    unasked.some(({ answer }) => answer.kind !== 'ambiguous') ||
-    (unasked.length > 1 && unasked.length === wanted.length)
-  if (refuses) await askLater(sql, unasked, wait_ms)
-  if (found.length < wanted.length)
-    log.info({ asked: wanted.length, found: found.length }, 'the provider does not tell of each SMS')
-  const prices = found.flatMap(({ sms: { tenant_id, id }, said: { price } }) =>
+    failed_lookups.some(({ answer }) => answer.kind !== 'ambiguous') ||
+    (failed_lookups.length > 1 && failed_lookups.length === to_look_up.length)
+  if (refuses) await postponeSmsLookups(sql, failed_lookups, wait_ms)
+  if (found.length < to_look_up.length)
+    log.info({ asked: to_look_up.length, found: found.length }, 'the provider does not tell of each SMS')
+  const prices = found.flatMap(({ sms: { tenant_id, id }, reported: { price } }) =>
     price === null ? [] : [{ tenant_id, id, price }],
   )
   if (prices.length > 0) await fillPrices(sql, prices)
-  const news = found
-    .filter(({ sms, said }) => said.status !== 'sending' && said.status !== sms.status)
-    .map(({ sms, said }) => heard(sms, said, config.TWILIO_ACCOUNT_SID ?? ''))
-  if (news.length > 0) await storeNotifications(sql, news)
-  const failed = refuses || (wanted.length > 0 && unasked.length === wanted.length)
-  const reason = failed ? reasonOf(unasked[0]!.answer) : null
-  if (wanted.length > 0)
-    await recordRun(sql, LOOKUPS, {
+  const arrivals = found
+    .filter(({ sms, reported }) => reported.status !== 'sending' && reported.status !== sms.status)
+    .map(({ sms, reported }) => lookupNotification(sms, reported, config.TWILIO_ACCOUNT_SID ?? ''))
+  if (arrivals.length > 0) await storeNotifications(sql, arrivals)
+  const failed = refuses || (to_look_up.length > 0 && failed_lookups.length === to_look_up.length)
+  const reason = failed ? reasonOf(failed_lookups[0]!.answer) : null
+  if (to_look_up.length > 0)
+    await recordRun(sql, RUN_NAME, {
       failure: reason,
       duration_ms: performance.now() - started,
-      next_s: (refuses ? wait_ms : LOOK_MS) / 1000,
+      next_s: (refuses ? wait_ms : POLL_INTERVAL_MS) / 1000,
     })
-  else await postponeRun(sql, LOOKUPS, LOOK_MS / 1000)
-  if (reason === null) return { due: taken, refused: null }
+  else await postponeRun(sql, RUN_NAME, POLL_INTERVAL_MS / 1000)
+  if (reason === null) return { due: claimed, refused: null }
   log.warn({ reason }, 'the provider does not say what became of SMS')
-  return { due: taken, refused: { wait_ms: refuses ? wait_ms : LOOK_MS, reason } }
+  return { due: claimed, refused: { wait_ms: refuses ? wait_ms : POLL_INTERVAL_MS, reason } }
 }
 
 function reasonOf(answer: Outcome<unknown>): string {
@@ -123,9 +128,13 @@ function reasonOf(answer: Outcome<unknown>): string {
   return answer.kind === 'done' ? '' : answer.reason
 }
 
-function heard({ id: message_id }: UnheardSms, said: ProviderSms, account: string): Arrival {
-  const { reference, status, provider_status, failure } = said
-  const payload: MessageNews = {
+function lookupNotification(
+  { id: message_id }: UnreportedSms,
+  reported: ProviderSms,
+  account: string,
+): Arrival {
+  const { reference, status, provider_status, failure } = reported
+  const payload: MessageProviderEvent = {
     about: 'sms',
     message_id,
     reference,
@@ -141,10 +150,10 @@ function heard({ id: message_id }: UnheardSms, said: ProviderSms, account: strin
       kind: `sms.${provider_status}`,
       object_id: reference,
       payload,
-      matters: true,
-      said: null,
+      is_relevant: true,
+      reported: null,
     }),
-    rung: false,
+    will_wake: false,
     request_id: null,
   }
 }

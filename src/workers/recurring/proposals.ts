@@ -1,19 +1,19 @@
 // Carries out what one operator proposed and another confirmed.
 import { carryOutNextProposal } from '#domain/proposals/carry-out.ts'
-import { every, type Loop } from '../clock.ts'
+import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** Looking for a proposal reads an index that is empty as a rule: no wake-up is needed. */
-const LOOK_MS = 500
+const POLL_INTERVAL_MS = 500
 
 /** Each worker does; a step is one transaction, and no two workers are at the same proposal. */
-export function carryOutProposals({ sql, log }: WorkerContext): Loop {
+export function startProposals({ sql, log }: WorkerContext): Loop {
   let closing = false
   const closed = () => closing
-  const loop = every(
+  const loop = repeat(
     log,
     'carrying out proposals of operators',
-    () => LOOK_MS,
+    () => POLL_INTERVAL_MS,
     async () => {
       while (!closed() && (await carryOutNextProposal(sql)));
     },

@@ -2,22 +2,22 @@
 // notifications missed from its list.
 import { z } from 'zod'
 import { metrics } from '#core/metrics.ts'
-import { seldom } from '#core/seldom.ts'
+import { throttle } from '#core/seldom.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { countDrifts, DRIFT_STATES } from '#domain/reconciliation/drift.ts'
-import { followUnknownJobs } from '#domain/reconciliation/unknown-jobs.ts'
-import { findDrifting, findStale, looksOf, type Cursor } from '#domain/reconciliation/looks.ts'
-import { endRun, failRun, inRun, renewRun, type Run } from '#domain/jobs/recurring.ts'
-import { PROVIDER_NOUNS, subjectOf } from '#domain/subjects.ts'
-import type { ProviderEvent } from '#providers/news.ts'
+import { syncUnknownDrifts } from '#domain/reconciliation/unknown-jobs.ts'
+import { findDrifting, findStale, lookupsOf, type Cursor } from '#domain/reconciliation/lookups.ts'
+import { endRun, failRun, runIfDue, renewRun, type Run } from '#domain/jobs/recurring.ts'
+import { PROVIDER_RESOURCE_NAMES, resourceOf } from '#domain/resources.ts'
+import type { ProviderEvent } from '#providers/events.ts'
 import type { WorkerContext } from '../context.ts'
-import { every, RunFailed, type Loop } from '../clock.ts'
+import { repeat, RunError, type Loop } from '../clock.ts'
 
-const PAGES_AT_ONCE = 50
-const LOOKS_AT_ONCE = 500
+const MAX_PAGES_PER_RUN = 50
+const LOOKUP_BATCH_SIZE = 500
 /** How often it is logged that no drift can be opened for an unknown job. */
-const WARN_EVERY_MS = 3_600_000
+const WARN_INTERVAL_MS = 3_600_000
 
 export type ReconcileOptions = {
   every_s: number
@@ -26,33 +26,33 @@ export type ReconcileOptions = {
 }
 
 /** Starts both kinds of reconciling; each is done by one worker at a time. */
-export function reconcile(context: WorkerContext, options: ReconcileOptions): Loop {
+export function startReconciler(context: WorkerContext, options: ReconcileOptions): Loop {
   const { sql, log } = context
   const events_of = `events of ${context.processor.name}`
   const interval_ms = () => options.every_s * 1000
   let behind = false
-  const warnOfStrange = seldom(
+  const warnOfUncompared = throttle(
     (suppressed, jobs: string[]) =>
       log.error(
         { jobs, suppressed },
         'no drift can be opened for these unknown jobs: their noun is not compared with a provider',
       ),
-    WARN_EVERY_MS,
+    WARN_INTERVAL_MS,
   )
   const loops = [
-    every(log, 'reconciling', interval_ms, async () => {
-      await inRun(sql, 'reconciling', (run) => lookAtWhatStandsStill(context, options, run, warnOfStrange))
+    repeat(log, 'reconciling', interval_ms, async () => {
+      await runIfDue(sql, 'reconciling', (run) => lookUpStaleRows(context, options, run, warnOfUncompared))
     }),
-    every(
+    repeat(
       log,
       events_of,
       () => (behind ? 0 : interval_ms()),
       async () => {
         behind = false
-        behind = (await inRun(sql, events_of, (run) => readEvents(context, options, run))) ?? false
+        behind = (await runIfDue(sql, events_of, (run) => readEvents(context, options, run))) ?? false
       },
     ),
-    every(log, 'gauges of drifts', interval_ms, () => measure(context)),
+    repeat(log, 'gauges of drifts', interval_ms, () => setGauges(context)),
   ]
   return {
     async close() {
@@ -71,29 +71,29 @@ const cursorsSchema = z.record(
  * Asks for looks at rows that are under way without a job, and at open drifts. Jobs whose effect is unknown look by
  * themselves; here only their drifts are kept.
  */
-async function lookAtWhatStandsStill(
+async function lookUpStaleRows(
   { sql }: WorkerContext,
   { every_s }: ReconcileOptions,
   run: Run,
-  warnOfStrange: (jobs: string[]) => void,
+  warnOfUncompared: (jobs: string[]) => void,
 ): Promise<void> {
-  const strange = await followUnknownJobs(sql)
-  if (strange.length > 0) warnOfStrange(strange)
+  const uncompared = await syncUnknownDrifts(sql)
+  if (uncompared.length > 0) warnOfUncompared(uncompared)
   const from = cursorsSchema.safeParse(run.position).data ?? {}
   const position: Record<string, Cursor> = {}
   const stale = []
-  for (const noun of PROVIDER_NOUNS) {
-    const { table } = subjectOf(noun)
-    const stage = await findStale(sql, noun, from[table] ?? null)
-    position[table] = stage.cursor
-    stale.push(...stage.stale)
+  for (const resource of PROVIDER_RESOURCE_NAMES) {
+    const { table } = resourceOf(resource)
+    const batch = await findStale(sql, resource, from[table] ?? null)
+    position[table] = batch.cursor
+    stale.push(...batch.stale)
   }
   const drifts = await findDrifting(sql, from['drifts'] ?? null)
   position['drifts'] = drifts.cursor
   stale.push(...drifts.stale)
-  const looks = looksOf(stale)
-  for (let start = 0; start < looks.length; start += LOOKS_AT_ONCE)
-    await storeNotifications(sql, looks.slice(start, start + LOOKS_AT_ONCE))
+  const lookups = lookupsOf(stale)
+  for (let start = 0; start < lookups.length; start += LOOKUP_BATCH_SIZE)
+    await storeNotifications(sql, lookups.slice(start, start + LOOKUP_BATCH_SIZE))
   await endRun(sql, run, { position, next_s: every_s })
 }
 
@@ -113,10 +113,10 @@ async function readEvents(
   const { sql, log, processor } = context
   const now_s = Math.floor(Date.now() / 1000)
   let position: EventsPosition = eventsPosition.safeParse(run.position).data ?? {
-    from_s: now_s - processor.events_kept_s,
+    from_s: now_s - processor.event_retention_s,
     range: null,
   }
-  for (let pages = 0; pages < PAGES_AT_ONCE; pages++) {
+  for (let pages = 0; pages < MAX_PAGES_PER_RUN; pages++) {
     const { from_s, range } = position
     const to_s = range?.to_s ?? Math.max(from_s, now_s - after_s)
     const page = await processor.listEvents({ from_s, to_s, after: range?.after ?? null })
@@ -126,7 +126,7 @@ async function readEvents(
       // The event that the page should follow may no longer be kept: begin the range again.
       if (page.kind === 'declined') position = { from_s, range: null }
       await failRun(sql, run, { reason, position, next_s: every_s })
-      throw new RunFailed(reason)
+      throw new RunError(reason)
     }
     const { events, newest_s, last } = page.value
     await storeEvents(context, events)
@@ -148,20 +148,20 @@ async function readEvents(
 async function storeEvents({ sql, log, processor }: WorkerContext, events: ProviderEvent[]): Promise<void> {
   const notifications = events.map((event) => ({
     ...notificationOf(processor.name, event),
-    rung: false,
+    will_wake: false,
     request_id: null,
   }))
   if (notifications.length === 0) return
-  const fresh = await storeNotifications(sql, notifications)
-  if (fresh.length === 0) return
-  metrics.eventsRecovered.inc({ provider: processor.name }, fresh.length)
+  const stored = await storeNotifications(sql, notifications)
+  if (stored.length === 0) return
+  metrics.eventsRecovered.inc({ provider: processor.name }, stored.length)
   log.warn(
-    { events: fresh.length },
+    { events: stored.length },
     'notifications never arrived and were read from the processor: is there a webhooks host, with the signing secret of the endpoint?',
   )
 }
 
-async function measure({ sql }: WorkerContext): Promise<void> {
+async function setGauges({ sql }: WorkerContext): Promise<void> {
   const drifts = await countDrifts(sql)
   for (const state of DRIFT_STATES)
     metrics.drifts.set({ state }, drifts.find((each) => each.state === state)?.count ?? 0)

@@ -10,117 +10,117 @@ import { metrics } from '#core/metrics.ts'
 import { eraseOldOutputs } from '#domain/ai-tasks/retention.ts'
 import { eraseNextEvents } from '#domain/customers/change.ts'
 import {
-  BEGINNING,
+  HISTORY_START,
   countStrays,
   dropNextPartition,
-  makeNextPartition,
-  moveFinished,
-  moveNotifications,
+  createNextPartition,
+  moveFinishedJobs,
+  moveJoblessNotifications,
 } from '#domain/history.ts'
-import { forgetOldKeys } from '#domain/idempotency.ts'
-import { endRun, inRun, renewRun, type Run } from '#domain/jobs/recurring.ts'
+import { deleteOldKeys } from '#domain/idempotency.ts'
+import { endRun, runIfDue, renewRun, type Run } from '#domain/jobs/recurring.ts'
 import { eraseLiftedAddresses } from '#domain/suppressions/retention.ts'
-import { forgetVerificationLinks } from '#domain/verifications/links.ts'
+import { deleteExpiredLinks } from '#domain/verifications/links.ts'
 import {
-  forgetDeletedEndpoints,
-  forgetOldRecoveries,
-  forgetOldStats,
+  purgeDeletedEndpoints,
+  deleteOldRecoveries,
+  deleteOldStats,
 } from '#domain/webhook-endpoints/retention.ts'
 import type { WorkerContext } from '../context.ts'
-import { every, type Loop } from '../clock.ts'
+import { repeat, type Loop } from '../clock.ts'
 
-const LOOK_MS = 5_000
+const POLL_INTERVAL_MS = 5_000
 /** How often finished jobs are looked for. */
-const MOVE_EVERY_S = 10
+const MOVE_INTERVAL_S = 10
 /** Rows that one statement moves or deletes: about 50 ms of the database's time. */
-const AT_ONCE = 1_000
+const BATCH_SIZE = 1_000
 /** Events of deleted customers that one statement erases. */
-const ERASED_AT_ONCE = 5_000
+const ERASE_BATCH_SIZE = 5_000
 /**
  * The move begins again at the oldest job after this long, for rows that it had to leave because they were in use or
  * inconsistent.
  */
-const AGAIN_MS = 24 * 3600_000
-const PARTITIONS_EVERY_MS = 60_000
-const FORGET_EVERY_MS = 5_000
+const RESTART_INTERVAL_MS = 24 * 3600_000
+const PARTITION_INTERVAL_MS = 60_000
+const DELETE_INTERVAL_MS = 5_000
 /** These are few, and found by reading all. */
-const FORGET_ENDPOINTS_EVERY_MS = 3600_000
+const DELETE_ENDPOINTS_INTERVAL_MS = 3600_000
 /** For how long they are kept after the events and jobs that are filed under them: a partition goes when all of it is old. */
-const LONGER_THAN_EVENTS_DAYS = 31
+const EXTRA_RETENTION_DAYS = 31
 
 const movePosition = z.object({ after: z.string(), after_id: z.string(), began_ms: z.number() })
 
 /** Each has a loop of its own: one that fails does not hold up the other. */
 const MOVES = [
-  ['moving what is finished', 'job', moveFinished],
-  ['moving notifications', 'notification', moveNotifications],
+  ['moving what is finished', 'job', moveFinishedJobs],
+  ['moving notifications', 'notification', moveJoblessNotifications],
 ] as const
 
 type Days = Config['RETENTION_DAYS'] & { events: number }
 /** Deletes or erases at most `limit` rows, and says how many. */
-type Forget = (sql: Sql, limit: number) => Promise<number>
+type DeleteRows = (sql: Sql, limit: number) => Promise<number>
 
 /** What is forgotten row by row, each in a loop of its own. */
-function forgetting(days: Days): [name: string, forgets: Forget[], every_ms: number][] {
-  const kept_days = Math.max(days.events, days.jobs) + LONGER_THAN_EVENTS_DAYS
+function retentionSteps(days: Days): [name: string, deletions: DeleteRows[], every_ms: number][] {
+  const retention_days = Math.max(days.events, days.jobs) + EXTRA_RETENTION_DAYS
   return [
-    ['old idempotency keys', [forgetOldKeys], FORGET_EVERY_MS],
-    ['links that have expired', [forgetVerificationLinks], FORGET_EVERY_MS],
-    ['old counts of deliveries', [forgetOldStats], FORGET_EVERY_MS],
+    ['old idempotency keys', [deleteOldKeys], DELETE_INTERVAL_MS],
+    ['links that have expired', [deleteExpiredLinks], DELETE_INTERVAL_MS],
+    ['old counts of deliveries', [deleteOldStats], DELETE_INTERVAL_MS],
     [
       'deleted endpoints and old recoveries',
       [
-        (sql, limit) => forgetOldRecoveries(sql, kept_days, limit),
-        (sql, limit) => forgetDeletedEndpoints(sql, kept_days, limit),
+        (sql, limit) => deleteOldRecoveries(sql, retention_days, limit),
+        (sql, limit) => purgeDeletedEndpoints(sql, retention_days, limit),
       ],
-      FORGET_ENDPOINTS_EVERY_MS,
+      DELETE_ENDPOINTS_INTERVAL_MS,
     ],
     [
       'old outputs of AI tasks',
       [(sql, limit) => eraseOldOutputs(sql, days.ai_tasks, limit)],
-      FORGET_EVERY_MS,
+      DELETE_INTERVAL_MS,
     ],
     [
       'addresses of lifted suppressions',
       [(sql, limit) => eraseLiftedAddresses(sql, days.events, limit)],
-      FORGET_EVERY_MS,
+      DELETE_INTERVAL_MS,
     ],
   ]
 }
 
 /** Starts all of this work; each step is safe in several workers at once. */
-export function retain({ sql, log }: WorkerContext, days: Days): Loop {
+export function startRetention({ sql, log }: WorkerContext, days: Days): Loop {
   let closing = false
   const isClosing = () => closing
   const moves = MOVES.map(([name, kind, move]) => {
-    const moveInRun = () => inRun(sql, name, (run) => moveAll(sql, run, { move, kind }, isClosing))
-    return every(log, name, () => LOOK_MS, moveInRun)
+    const moveInRun = () => runIfDue(sql, name, (run) => moveAll(sql, run, { move, kind }, isClosing))
+    return repeat(log, name, () => POLL_INTERVAL_MS, moveInRun)
   })
-  const forgets = forgetting(days).map(([name, steps, every_ms]) =>
-    every(
+  const deletions = retentionSteps(days).map(([name, steps, every_ms]) =>
+    repeat(
       log,
       name,
       () => every_ms,
       async () => {
-        for (const forget of steps) while ((await forget(sql, AT_ONCE)) === AT_ONCE && !isClosing());
+        for (const forget of steps) while ((await forget(sql, BATCH_SIZE)) === BATCH_SIZE && !isClosing());
       },
     ),
   )
-  const partitions = every(
+  const partitions = repeat(
     log,
     'partitions',
-    () => PARTITIONS_EVERY_MS,
-    () => keepPartitions(sql, log, days),
+    () => PARTITION_INTERVAL_MS,
+    () => maintainPartitions(sql, log, days),
   )
-  const erasing = every(
+  const erasing = repeat(
     log,
     'events of deleted customers',
-    () => LOOK_MS,
+    () => POLL_INTERVAL_MS,
     async () => {
-      while (!isClosing() && (await eraseNextEvents(sql, ERASED_AT_ONCE)));
+      while (!isClosing() && (await eraseNextEvents(sql, ERASE_BATCH_SIZE)));
     },
   )
-  const loops = [...moves, partitions, ...forgets, erasing]
+  const loops = [...moves, partitions, ...deletions, erasing]
   return {
     async close() {
       closing = true
@@ -130,13 +130,13 @@ export function retain({ sql, log }: WorkerContext, days: Days): Loop {
 }
 
 /** Makes the partitions that are needed next, and drops those that are older than is kept. */
-async function keepPartitions(sql: Sql, log: Log, days: Days): Promise<void> {
-  for (let made; (made = await makeNextPartition(sql)) !== null;)
-    log.info({ partition: made }, 'a partition was made')
+async function maintainPartitions(sql: Sql, log: Log, days: Days): Promise<void> {
+  for (let created; (created = await createNextPartition(sql)) !== null;)
+    log.info({ partition: created }, 'a partition was made')
   for (const kind of HISTORY_KINDS)
-    for (let gone; (gone = await dropNextPartition(sql, kind, days[kind])) !== null;)
+    for (let dropped; (dropped = await dropNextPartition(sql, kind, days[kind])) !== null;)
       log.info(
-        { partitions: gone, days: days[kind] },
+        { partitions: dropped, days: days[kind] },
         'partitions were dropped: their rows are older than is kept',
       )
   for (const { parent, strays } of await countStrays(sql)) metrics.strays.set({ table: parent }, strays)
@@ -146,19 +146,21 @@ async function keepPartitions(sql: Sql, log: Log, days: Days): Promise<void> {
 async function moveAll(
   sql: Sql,
   run: Run,
-  { move, kind }: { move: typeof moveFinished; kind: string },
+  { move, kind }: { move: typeof moveFinishedJobs; kind: string },
   closing: () => boolean,
 ): Promise<void> {
   const last = movePosition.safeParse(run.position).data
   const now_ms = Date.parse(run.started_at)
   let position =
-    last === undefined || now_ms - last.began_ms > AGAIN_MS ? { ...BEGINNING, began_ms: now_ms } : last
+    last === undefined || now_ms - last.began_ms > RESTART_INTERVAL_MS
+      ? { ...HISTORY_START, began_ms: now_ms }
+      : last
   for (;;) {
-    const step = await move(sql, position, AT_ONCE)
+    const step = await move(sql, position, BATCH_SIZE)
     metrics.moved.inc({ kind }, step.moved)
     position = { ...step.position, began_ms: position.began_ms }
     if (step.next === null || closing()) break
     if (!(await renewRun(sql, run, position))) return
   }
-  await endRun(sql, run, { position, next_s: closing() ? 0 : MOVE_EVERY_S })
+  await endRun(sql, run, { position, next_s: closing() ? 0 : MOVE_INTERVAL_S })
 }

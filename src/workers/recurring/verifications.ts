@@ -1,11 +1,11 @@
 // Cancels verifications whose person did nothing for too long.
 import { cancelAbandonedVerifications } from '#domain/verifications/cancel.ts'
-import { every, type Loop } from '../clock.ts'
+import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** Safe to run in several workers at once. A verification whose person does nothing for `ttl_days` days is canceled. */
-export function cancelAbandoned({ sql, log }: WorkerContext, ttl_days: number): Loop {
-  return every(
+export function startVerificationExpiry({ sql, log }: WorkerContext, ttl_days: number): Loop {
+  return repeat(
     log,
     'abandoned verifications',
     () => 5_000,

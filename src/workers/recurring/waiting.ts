@@ -2,23 +2,23 @@
 import { metrics } from '#core/metrics.ts'
 import { compareWaiting } from '#domain/notifications/store.ts'
 import type { WorkerContext } from '../context.ts'
-import { every, type Loop } from '../clock.ts'
+import { repeat, type Loop } from '../clock.ts'
 
-const AT_ONCE = 500
+const BATCH_SIZE = 500
 /** How often it looks: while some wait, and while none do. */
-const LOOK_MS = 100
-const SELDOM_MS = 1_000
+const POLL_INTERVAL_MS = 100
+const IDLE_POLL_INTERVAL_MS = 1_000
 
 /** Starts the loop; safe in several workers at once. */
-export function compareWhatWaits({ sql, log, job_log }: WorkerContext): Loop {
+export function compareWaitingNotifications({ sql, log, job_log }: WorkerContext): Loop {
   let found = 0
-  return every(
+  return repeat(
     log,
     'waiting notifications',
-    () => (found === AT_ONCE ? 0 : found > 0 ? LOOK_MS : SELDOM_MS),
+    () => (found === BATCH_SIZE ? 0 : found > 0 ? POLL_INTERVAL_MS : IDLE_POLL_INTERVAL_MS),
     async () => {
       found = 0
-      const compared = await compareWaiting(sql, AT_ONCE)
+      const compared = await compareWaiting(sql, BATCH_SIZE)
       found = compared.length
       for (const one of compared) {
         if (one.state === 'waiting') continue

@@ -1,16 +1,16 @@
 // What a caller sends to create an AI task.
 import { z } from 'zod'
 import { anyJson } from '#core/json.ts'
-import { problemOfSchema, SCHEMA_LIMIT_BYTES } from '#domain/ai-tasks/json-schema.ts'
+import { findSchemaProblem, MAX_SCHEMA_BYTES } from '#domain/ai-tasks/json-schema.ts'
 import type { AiTaskInput } from '#jobs/ai-tasks.ts'
-import { FEW_VALUES, hasFewValues, idempotencyKey, metadata } from '../../body.ts'
+import { FEW_VALUES_ERROR, hasFewValues, idempotencyKey, metadata } from '../../body.ts'
 
-const MOST_CHARACTERS = 200_000
-const MOST_LABELS = 50
+const MAX_TEXT_LENGTH = 200_000
+const MAX_LABELS = 50
 const ARTICLE = 'Ada Lovelace, born in 1815, wrote the first program.'
 
-const long = (description: string, example: string) =>
-  z.string().min(1).max(MOST_CHARACTERS).meta({ description, example })
+const longText = (description: string, example: string) =>
+  z.string().min(1).max(MAX_TEXT_LENGTH).meta({ description, example })
 
 const common = {
   model: z.string().min(1).max(255).nullish().meta({
@@ -28,18 +28,18 @@ const common = {
 
 const generateInput = z
   .strictObject({
-    prompt: long('What to write.', 'Write a haiku about queues.'),
-    system: long('The system prompt: who the model is and how it writes.', 'You are terse.').nullish(),
+    prompt: longText('What to write.', 'Write a haiku about queues.'),
+    system: longText('The system prompt: who the model is and how it writes.', 'You are terse.').nullish(),
   })
   .meta({ id: 'GenerateInput', description: 'A prompt.' })
 
 const classifyInput = z
   .strictObject({
-    text: long('The text to classify.', 'My card was charged twice.'),
+    text: longText('The text to classify.', 'My card was charged twice.'),
     labels: z
       .array(z.string().min(1).max(100).meta({ description: 'A label.', example: 'billing' }))
       .min(2)
-      .max(MOST_LABELS)
+      .max(MAX_LABELS)
       .refine((labels) => new Set(labels).size === labels.length, { error: 'must differ from each other' })
       .meta({ description: 'The possible labels.', example: ['billing', 'delivery', 'other'] }),
   })
@@ -47,16 +47,16 @@ const classifyInput = z
 
 const extractInput = z
   .strictObject({
-    text: long('The text to extract data from.', ARTICLE),
+    text: longText('The text to extract data from.', ARTICLE),
     schema: z
       .record(z.string(), anyJson)
-      .refine(hasFewValues, FEW_VALUES)
+      .refine(hasFewValues, FEW_VALUES_ERROR)
       .superRefine((schema, check) => {
-        const problem = problemOfSchema(schema)
+        const problem = findSchemaProblem(schema)
         if (problem !== null) check.addIssue({ code: 'custom', ...problem })
       })
       .meta({
-        description: `A JSON Schema, draft 2020-12, that the data validates against; at most ${SCHEMA_LIMIT_BYTES / 1024} KiB and 1,000 values. \`$ref\` leads into the schema itself only (\`#/$defs/...\`); \`$id\`, \`$anchor\`, \`$dynamicRef\`, \`$dynamicAnchor\`, \`$vocabulary\` and \`$async\` are refused. \`format\` is not checked.`,
+        description: `A JSON Schema, draft 2020-12, that the data validates against; at most ${MAX_SCHEMA_BYTES / 1024} KiB and 1,000 values. \`$ref\` leads into the schema itself only (\`#/$defs/...\`); \`$id\`, \`$anchor\`, \`$dynamicRef\`, \`$dynamicAnchor\`, \`$vocabulary\` and \`$async\` are refused. \`format\` is not checked.`,
         example: { type: 'object', properties: { born: { type: 'integer' } }, required: ['born'] },
       }),
   })
@@ -98,7 +98,7 @@ export function inputOf(body: z.output<typeof createBody>): AiTaskInput {
   return { kind: body.kind, ...body.input }
 }
 
-export const REQUESTS = {
+export const AI_TASK_REQUESTS = {
   classify: {
     summary: 'Classify a text',
     value: {

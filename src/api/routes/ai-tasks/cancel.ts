@@ -3,9 +3,9 @@ import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { aiTaskSchema, type AiTask } from '#domain/ai-tasks/ai-task.ts'
-import { findProtectedAiTask } from '#domain/ai-tasks/find.ts'
+import { findAiTaskByKey } from '#domain/ai-tasks/find.ts'
 import { cancelAiTask } from '#domain/ai-tasks/request.ts'
-import { acceptAtOnce, type Answers } from '../../accept.ts'
+import { acceptWithoutJob, type ResourceReader } from '../../accept.ts'
 import { idempotencyKey } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { idParams, route } from '../../route.ts'
@@ -16,7 +16,11 @@ const cancelBody = z
   .meta({ id: 'CancelAiTask', description: 'Only an idempotency key.' })
   .nullish()
 
-export function cancelAiTaskRoute(app: RouteApp, context: RouteContext, { find }: Answers<AiTask>): void {
+export function cancelAiTaskRoute(
+  app: RouteApp,
+  context: RouteContext,
+  { find }: ResourceReader<AiTask>,
+): void {
   const { sql } = context
 
   app.post(
@@ -47,11 +51,11 @@ export function cancelAiTaskRoute(app: RouteApp, context: RouteContext, { find }
     async (request, reply) => {
       const { tenant_id } = request.credentials
       const ai_task_id = request.params.id
-      return await acceptAtOnce(context, request, reply, {
+      return await acceptWithoutJob(context, request, reply, {
         body: request.body ?? {},
-        step: (asked) => cancelAiTask(sql, { ...asked, ai_task_id, event_id: newId() }),
-        find: (sent) => findProtectedAiTask(sql, sent),
-        async why_not() {
+        step: (requested) => cancelAiTask(sql, { ...requested, ai_task_id, event_id: newId() }),
+        find: (sent) => findAiTaskByKey(sql, sent),
+        async explainRefusal() {
           const { status } = (await find({ tenant_id, id: ai_task_id, job_id: null })).resource
           return new AppError('ai_task_not_cancelable', {
             message: `The AI task cannot be canceled: it is ${status}.`,

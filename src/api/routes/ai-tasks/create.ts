@@ -1,23 +1,27 @@
 // The route that starts an AI task.
-import { batcher } from '#core/batch.ts'
+import { createBatcher } from '#core/batch.ts'
 import { newId } from '#core/ids.ts'
-import { aiTaskSchema, isFinal, type AiTask } from '#domain/ai-tasks/ai-task.ts'
+import { aiTaskSchema, isFinalAiTaskStatus, type AiTask } from '#domain/ai-tasks/ai-task.ts'
 import { requestAiTasks, type AiTaskRequest } from '#domain/ai-tasks/request.ts'
-import { aiTaskInputPlace } from '#domain/ai-tasks/sealed.ts'
+import { aiTaskInputContext } from '#domain/ai-tasks/sealed.ts'
 import { runAiTask } from '#jobs/ai-tasks.ts'
-import { accept, type Answers } from '../../accept.ts'
+import { accept, type ResourceReader } from '../../accept.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
-import { createBody, inputOf, REQUESTS } from './body.ts'
+import { createBody, inputOf, AI_TASK_REQUESTS } from './body.ts'
 import { AI_TASK_QUEUED, AI_TASK_RUNNING } from './examples.ts'
 
-export function createAiTaskRoute(app: RouteApp, context: RouteContext, answers: Answers<AiTask>): void {
+export function createAiTaskRoute(
+  app: RouteApp,
+  context: RouteContext,
+  reader: ResourceReader<AiTask>,
+): void {
   const { sql, vault } = context
-  const create = batcher<AiTaskRequest, 'accepted' | 'known' | undefined>(
+  const create = createBatcher<AiTaskRequest, 'accepted' | 'key_used' | undefined>(
     'create_ai_task',
     async (requests) => {
-      const became = await requestAiTasks(sql, requests)
-      return requests.map(({ ai_task_id }) => became.get(ai_task_id))
+      const results = await requestAiTasks(sql, requests)
+      return requests.map(({ ai_task_id }) => results.get(ai_task_id))
     },
     { key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}` },
   )
@@ -35,10 +39,10 @@ export function createAiTaskRoute(app: RouteApp, context: RouteContext, answers:
       body: createBody,
       large: 'counted',
       response: { 201: aiTaskSchema, 202: aiTaskSchema },
-      waits: 'if_asked',
+      waits: 'if_requested',
       key: 'required',
       examples: {
-        requests: REQUESTS,
+        requests: AI_TASK_REQUESTS,
         answer: AI_TASK_QUEUED,
         unfinished: AI_TASK_RUNNING,
       },
@@ -50,16 +54,16 @@ export function createAiTaskRoute(app: RouteApp, context: RouteContext, answers:
       const { kind, model = null, max_output_tokens = null, metadata } = body
       return await accept(context, request, reply, {
         job: runAiTask,
-        answers,
+        reader,
         id: ai_task_id,
         body,
-        step(asked) {
-          const place = aiTaskInputPlace(asked.tenant_id, asked.job_id)
-          const input = vault.seal(JSON.stringify(inputOf(body)), place)
-          return create({ ...asked, ai_task_id, kind, model, max_output_tokens, metadata, input })
+        step(requested) {
+          const sealing_context = aiTaskInputContext(requested.tenant_id, requested.job_id)
+          const input = vault.seal(JSON.stringify(inputOf(body)), sealing_context)
+          return create({ ...requested, ai_task_id, kind, model, max_output_tokens, metadata, input })
         },
-        reached: ({ status }) => isFinal(status),
-        shows_failure: () => true,
+        isFulfilled: ({ status }) => isFinalAiTaskStatus(status),
+        showsFailure: () => true,
       })
     },
   )

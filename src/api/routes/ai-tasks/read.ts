@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { aiTaskKind, aiTaskSchema, aiTaskStatus, type AiTask } from '#domain/ai-tasks/ai-task.ts'
 import { listAiTasks } from '#domain/ai-tasks/find.ts'
-import type { Answers } from '../../accept.ts'
+import type { ResourceReader } from '../../accept.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { idParams, nextPage, pageQuery, route } from '../../route.ts'
 
@@ -11,7 +11,11 @@ const filters = pageQuery.extend({
   kind: aiTaskKind.optional().meta({ description: 'Filter by kind.' }),
 })
 
-export function readAiTaskRoutes(app: RouteApp, { lists }: RouteContext, { find }: Answers<AiTask>): void {
+export function readAiTaskRoutes(
+  app: RouteApp,
+  { runList }: RouteContext,
+  { find }: ResourceReader<AiTask>,
+): void {
   app.get(
     '/v1/ai/tasks',
     route({
@@ -26,7 +30,7 @@ export function readAiTaskRoutes(app: RouteApp, { lists }: RouteContext, { find 
       errors: [],
     }),
     async (request, reply) => {
-      const tasks = await lists(request, reply, (lists_sql) =>
+      const tasks = await runList(request, reply, (lists_sql) =>
         listAiTasks(lists_sql, request.credentials.tenant_id, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, tasks))

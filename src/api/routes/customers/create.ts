@@ -1,26 +1,27 @@
 // The route that creates a customer.
-import { batcher } from '#core/batch.ts'
+import { createBatcher } from '#core/batch.ts'
 import { newId } from '#core/ids.ts'
 import { createCustomers, type CreateCustomer } from '#domain/customers/change.ts'
 import { customerSchema, type Customer } from '#domain/customers/customer.ts'
-import { findProtectedCustomers } from '#domain/customers/find.ts'
-import type { Protected, SentKey } from '#domain/idempotency.ts'
-import { acceptAtOnce } from '../../accept.ts'
+import { findCustomersByKeys } from '#domain/customers/find.ts'
+import type { KeyedResource, KeyOnRoute } from '#domain/idempotency.ts'
+import { acceptWithoutJob } from '../../accept.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
 import { createCustomerBody } from './body.ts'
 
 export function createCustomerRoute(app: RouteApp, context: RouteContext): void {
   const { sql } = context
-  const create = batcher<CreateCustomer, Customer | 'known'>(
+  const create = createBatcher<CreateCustomer, Customer | 'key_used'>(
     'create_customer',
     (requests) => createCustomers(sql, requests),
     {
       key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}`,
     },
   )
-  const replayed = batcher<SentKey, Protected<Customer> | undefined>('find_replayed_customer', (sent) =>
-    findProtectedCustomers(sql, sent),
+  const replayed = createBatcher<KeyOnRoute, KeyedResource<Customer> | undefined>(
+    'find_replayed_customer',
+    (sent) => findCustomersByKeys(sql, sent),
   )
 
   app.post(
@@ -53,9 +54,9 @@ export function createCustomerRoute(app: RouteApp, context: RouteContext): void 
     }),
     async (request, reply) => {
       const { body } = request
-      return await acceptAtOnce(context, request, reply, {
+      return await acceptWithoutJob(context, request, reply, {
         body,
-        step: (asked) => create({ ...body, ...asked, customer_id: newId(), event_id: newId() }),
+        step: (requested) => create({ ...body, ...requested, customer_id: newId(), event_id: newId() }),
         find: replayed,
       })
     },

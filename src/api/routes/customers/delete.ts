@@ -14,8 +14,8 @@ export function deleteCustomerRoute(app: RouteApp, { sql }: RouteContext): void 
    */
   function remove(tenant_id: string, id: string): ReturnType<typeof deleteCustomer> {
     const key = `${tenant_id} ${id}`
-    const under_way = deleting.get(key)
-    if (under_way !== undefined) return under_way
+    const in_progress = deleting.get(key)
+    if (in_progress !== undefined) return in_progress
     const deleted = deleteCustomer(sql, tenant_id, id, newId()).finally(() => deleting.delete(key))
     deleting.set(key, deleted)
     return deleted

@@ -1,16 +1,17 @@
 // Routes that read customers: list and retrieve.
 import { z } from 'zod'
-import { batcher } from '#core/batch.ts'
+import { createBatcher } from '#core/batch.ts'
 import { customerSchema, type Customer } from '#domain/customers/customer.ts'
 import { findCustomers, listCustomers } from '#domain/customers/find.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
-import { flag, idParams, nextPage, pageQuery, route } from '../../route.ts'
+import { booleanFilter, idParams, nextPage, pageQuery, route } from '../../route.ts'
 
 export function readCustomerRoutes(app: RouteApp, context: RouteContext): void {
-  const { sql, lists } = context
-  const find = batcher<{ tenant_id: string; id: string }, Customer | undefined>('find_customer', (asked) =>
-    findCustomers(sql, asked),
+  const { sql, runList } = context
+  const find = createBatcher<{ tenant_id: string; id: string }, Customer | undefined>(
+    'find_customer',
+    (requested) => findCustomers(sql, requested),
   )
 
   app.get(
@@ -31,14 +32,14 @@ export function readCustomerRoutes(app: RouteApp, context: RouteContext): void {
           .max(255)
           .optional()
           .meta({ description: 'Filter by your own identifier.', example: 'user-17' }),
-        deleted: flag('Also list deleted customers.'),
+        deleted: booleanFilter('Also list deleted customers.'),
       }),
       response: { 200: z.array(customerSchema) },
       errors: [],
     }),
     async (request, reply) => {
       const { tenant_id } = request.credentials
-      const customers = await lists(request, reply, (lists_sql) =>
+      const customers = await runList(request, reply, (lists_sql) =>
         listCustomers(lists_sql, tenant_id, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, customers))

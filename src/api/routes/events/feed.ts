@@ -6,7 +6,7 @@ import { AppError } from '#core/errors.ts'
 import { createGates } from '#core/gate.ts'
 import { eventSchema, findLastSequence, listFeed, type FeedQuery, type FeedRow } from '#domain/feed.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import type { EventAnswers } from '../../event-answers.ts'
+import type { EventViews } from '../../event-answers.ts'
 import { eventTypes } from '../../event-types.ts'
 import { preferredWait } from '../../prefer.ts'
 import { asInteger, EXAMPLE_ID, idText, linkAfter, pageQuery, pageSize, route } from '../../route.ts'
@@ -41,8 +41,8 @@ const feedQuery = z.strictObject({
   created_to: pageQuery.shape.created_to,
 })
 
-export function feedRoute(app: RouteApp, context: RouteContext, answers: EventAnswers): void {
-  const { lists, feed_waiters } = context
+export function feedRoute(app: RouteApp, context: RouteContext, views: EventViews): void {
+  const { runList, feed_waiters } = context
   const waiting = createGates({
     running: WAITING_OF_A_KEY,
     queue: {
@@ -67,7 +67,7 @@ export function feedRoute(app: RouteApp, context: RouteContext, answers: EventAn
         'The feed of events. Every event has a `sequence`, from 1 and without gaps, and an event that appears later never has a lower one. So if you always ask for the events after the last one you have, you miss nothing. `Link` always points to the next page. An event joins the feed a moment after it happened, and is kept for 90 days unless your operator chose otherwise. `created_from` and `created_to` select by the time when it happened, still in the order of the sequences, and who waits is answered by the first event that all filters allow.',
       querystring: feedQuery,
       response: { 200: z.array(eventSchema) },
-      waits: 'for_more',
+      waits: 'for_events',
       examples: { answer: CAPTURED_EVENT },
       errors: [],
     }),
@@ -80,15 +80,15 @@ export function feedRoute(app: RouteApp, context: RouteContext, answers: EventAn
       // Listen before reading, so that no hint is missed in between.
       using hints = feed_waiters.listen(wait_ms > 0 ? tenant_id : null, wait_ms)
       const find = wait_ms > 0 ? createFeedReader(tenant_id, query) : null
-      const read = (again: boolean) =>
-        lists(
+      const read = (is_repeat: boolean) =>
+        runList(
           request,
           reply,
           async (lists_sql) => {
-            const rows = await (find?.(lists_sql, again) ?? listFeed(lists_sql, tenant_id, query))
-            return await answers.many(lists_sql, rows)
+            const rows = await (find?.(lists_sql, is_repeat) ?? listFeed(lists_sql, tenant_id, query))
+            return await views.list(lists_sql, rows)
           },
-          { again, looks_again: (found) => found.length === 0 },
+          { is_repeat, willRepeat: (found) => found.length === 0 },
         )
       let events = await read(false)
       if (events.length === 0 && wait_ms > 0)
@@ -106,13 +106,13 @@ export function feedRoute(app: RouteApp, context: RouteContext, answers: EventAn
 function createFeedReader(
   tenant_id: string,
   query: FeedQuery,
-): (sql: Sql, again: boolean) => Promise<FeedRow[]> {
+): (sql: Sql, is_repeat: boolean) => Promise<FeedRow[]> {
   let { after } = query
-  return async (sql, again) => {
+  return async (sql, is_repeat) => {
     // Read before the events: an event that joins the feed in between is read the next time.
     const last = await findLastSequence(sql, tenant_id)
-    if (again && last <= after) return []
-    const found = await listFeed(sql, tenant_id, { ...query, after, few: again })
+    if (is_repeat && last <= after) return []
+    const found = await listFeed(sql, tenant_id, { ...query, after, near_end: is_repeat })
     if (found.length === 0) after = Math.max(after, last)
     return found
   }

@@ -2,10 +2,10 @@
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { dateTime } from '#core/time.ts'
-import { eventSchema, findEvent, listFiledEvents } from '#domain/feed.ts'
+import { eventSchema, findEvent, listEventsOfRoot } from '#domain/feed.ts'
 import { findPayment } from '#domain/payments/find.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import type { EventAnswers } from '../../event-answers.ts'
+import type { EventViews } from '../../event-answers.ts'
 import { idParams, linkAfter, pageSize, route } from '../../route.ts'
 import { CAPTURED_EVENT } from './examples.ts'
 
@@ -14,7 +14,7 @@ const paymentQuery = z.strictObject({
   limit: pageSize(25),
 })
 
-export function readEventRoutes(app: RouteApp, { sql, lists }: RouteContext, answers: EventAnswers): void {
+export function readEventRoutes(app: RouteApp, { sql, runList }: RouteContext, views: EventViews): void {
   app.get(
     '/v1/events/:id',
     route({
@@ -32,7 +32,7 @@ export function readEventRoutes(app: RouteApp, { sql, lists }: RouteContext, ans
     async ({ credentials: { tenant_id }, params: { id } }) => {
       const event = await findEvent(sql, tenant_id, id)
       if (event === undefined) throw new AppError('event_not_found')
-      return await answers.one(sql, event)
+      return await views.one(sql, event)
     },
   )
 
@@ -55,8 +55,8 @@ export function readEventRoutes(app: RouteApp, { sql, lists }: RouteContext, ans
       const { tenant_id } = request.credentials
       const { id } = request.params
       if ((await findPayment(sql, tenant_id, id)) === undefined) throw new AppError('payment_not_found')
-      const events = await lists(request, reply, async (lists_sql) =>
-        answers.many(lists_sql, await listFiledEvents(lists_sql, tenant_id, id, request.query)),
+      const events = await runList(request, reply, async (lists_sql) =>
+        views.list(lists_sql, await listEventsOfRoot(lists_sql, tenant_id, id, request.query)),
       )
       const last = events.at(-1)
       if (last !== undefined && events.length >= request.query.limit)

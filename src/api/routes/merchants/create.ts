@@ -1,8 +1,8 @@
 // The route that creates a merchant.
 import { newId } from '#core/ids.ts'
 import { merchantSchema } from '#domain/merchants/merchant.ts'
-import { createRecord, findProtectedRecord } from '#domain/records.ts'
-import { acceptAtOnce } from '../../accept.ts'
+import { createRecord, findRecordByKey } from '#domain/records.ts'
+import { acceptWithoutJob } from '../../accept.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
 import { createMerchantBody } from './body.ts'
@@ -40,10 +40,11 @@ export function createMerchantRoute(app: RouteApp, context: RouteContext): void 
     }),
     async (request, reply) => {
       const { idempotency_key: _key, ...columns } = request.body
-      return await acceptAtOnce(context, request, reply, {
+      return await acceptWithoutJob(context, request, reply, {
         body: request.body,
-        step: (asked) => createRecord(sql, 'merchant', { ...asked, id: newId(), event_id: newId() }, columns),
-        find: (sent) => findProtectedRecord(sql, 'merchant', sent),
+        step: (requested) =>
+          createRecord(sql, 'merchant', { ...requested, id: newId(), event_id: newId() }, columns),
+        find: (sent) => findRecordByKey(sql, 'merchant', sent),
       })
     },
   )

@@ -4,9 +4,9 @@ import { merchantSchema } from '#domain/merchants/merchant.ts'
 import { findRecord, listRecords } from '#domain/records.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
-import { flag, idParams, nextPage, pageQuery, route } from '../../route.ts'
+import { booleanFilter, idParams, nextPage, pageQuery, route } from '../../route.ts'
 
-export function readMerchantRoutes(app: RouteApp, { sql, lists }: RouteContext): void {
+export function readMerchantRoutes(app: RouteApp, { sql, runList }: RouteContext): void {
   app.get(
     '/v1/merchants',
     route({
@@ -15,13 +15,13 @@ export function readMerchantRoutes(app: RouteApp, { sql, lists }: RouteContext):
       operation_id: 'listMerchants',
       summary: 'List merchants, newest first',
       querystring: pageQuery.extend({
-        archived: flag('List archived ones instead of the others.'),
+        archived: booleanFilter('List archived ones instead of the others.'),
       }),
       response: { 200: z.array(merchantSchema) },
       errors: [],
     }),
     async (request, reply) => {
-      const merchants = await lists(request, reply, (lists_sql) =>
+      const merchants = await runList(request, reply, (lists_sql) =>
         listRecords(lists_sql, 'merchant', request.credentials.tenant_id, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, merchants))

@@ -2,7 +2,7 @@
 import { newId } from '#core/ids.ts'
 import { merchantSchema } from '#domain/merchants/merchant.ts'
 import { updateRecord } from '#domain/records.ts'
-import { changing } from '../../body.ts'
+import { updateBodyOf } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
@@ -18,7 +18,7 @@ export function updateMerchantRoute(app: RouteApp, { sql }: RouteContext): void 
       summary: 'Update a merchant',
       description: 'Fields that you leave out stay unchanged.',
       params: idParams,
-      body: changing(updateMerchantBody, createMerchantBody, 'archive the merchant'),
+      body: updateBodyOf(updateMerchantBody, createMerchantBody, 'archive the merchant'),
       examples: {
         requests: {
           site: { summary: 'Another site', value: { url: 'https://shop.engines.example' } },

@@ -13,16 +13,16 @@ import {
   type MessageEnvelope,
   type MessageRow,
 } from '#domain/messages/message.ts'
-import { messagePlace } from '#domain/messages/sealed.ts'
-import { finding, type Answers } from '../../accept.ts'
+import { messageContext } from '#domain/messages/sealed.ts'
+import { batchedFind, type ResourceReader } from '../../accept.ts'
 import type { ApiContext } from '../../context.ts'
 
-export function createMessageAnswers({ sql, vault }: ApiContext): Answers<Message> {
-  const find = finding('find_message', (asked) => findMessages(sql, asked), 'message_not_found')
+export function createMessageReader({ sql, vault }: ApiContext): ResourceReader<Message> {
+  const find = batchedFind('find_message', (requested) => findMessages(sql, requested), 'message_not_found')
   return {
-    async find(asked) {
-      const { resource, job } = await find(asked)
-      return { resource: openedMessage(vault, resource), job }
+    async find(requested) {
+      const { resource, job } = await find(requested)
+      return { resource: openMessage(vault, resource), job }
     },
     pathOf: ({ id }) => `/v1/messages/${id}`,
     idsOf: ({ id }) => ({ message_id: id }),
@@ -43,21 +43,21 @@ const NO_CONTENT: MessageContent = {
  * A message as it is shown. Throws `SealError` when the keys of this process do not open it. What the system writes to
  * somebody is shown to nobody else: whoever has the link of an invitation becomes who is invited.
  */
-export function openedMessage(vault: Vault, { envelope, content, ...row }: MessageRow): Message {
+export function openMessage(vault: Vault, { envelope, content, ...row }: MessageRow): Message {
   const { tenant_id, id } = row
-  const opened = <Part>(schema: z.ZodType<Part>, column: 'envelope' | 'content', sealed: string): Part =>
-    schema.parse(JSON.parse(vault.open(sealed, messagePlace(tenant_id, id, column))))
-  return shownMessage(
+  const openPart = <Part>(schema: z.ZodType<Part>, column: 'envelope' | 'content', sealed: string): Part =>
+    schema.parse(JSON.parse(vault.open(sealed, messageContext(tenant_id, id, column))))
+  return messageView(
     row,
-    opened(messageEnvelope, 'envelope', envelope),
+    openPart(messageEnvelope, 'envelope', envelope),
     content === null || tenant_id === SYSTEM_TENANT_ID
       ? NO_CONTENT
-      : opened(messageContent, 'content', content),
+      : openPart(messageContent, 'content', content),
   )
 }
 
 /** The same of one whose parts are known. The row has the recipients in the order of the envelope. */
-export function shownMessage(
+export function messageView(
   { recipients, ...row }: Omit<MessageRow, 'envelope' | 'content'>,
   envelope: MessageEnvelope,
   content: MessageContent,

@@ -3,29 +3,33 @@ import type { FastifyRequest } from 'fastify'
 import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate } from '#core/gate.ts'
-import { whileThere } from '#core/leaving.ts'
+import { whileConnected } from '#core/leaving.ts'
 import { findEmailDomains, findSmsSenders } from '#domain/tenants.ts'
 import { findTemplate } from '#domain/templates/find.ts'
 import type { Template } from '#domain/templates/template.ts'
-import { createRoom } from '../../room.ts'
+import { createMemoryBudget } from '../../room.ts'
 
 /**
  * What this process holds at once of messages that are being accepted, in bytes as they came or were rendered. Each is there
  * several times: as it came, sealed, and in its statement.
  */
-const HELD_BYTES = 64 * 1024 * 1024
+const MAX_BUFFERED_BYTES = 64 * 1024 * 1024
 /** Two of the largest: no tenant keeps out all others. */
-export const HELD_BYTES_OF_TENANT = HELD_BYTES / 2
+export const MAX_BUFFERED_BYTES_PER_TENANT = MAX_BUFFERED_BYTES / 2
 /** What takes no more always finds room, and counts as nothing: there is a bound on how many wait to be written. */
-const SMALL_BYTES = 8 * 1024
+const UNCOUNTED_BYTES = 8 * 1024
 
 /** Takes room for so many bytes more. Throws `overloaded` when that would be too many, for the tenant or for the process. */
-export type TakeRoom = (bytes: number) => void
+export type ReserveBytes = (bytes: number) => void
 
 /** Does `work` of a tenant while `bytes` are held, and what it takes beyond them. Throws `overloaded`. */
-type Hold = <T>(tenant_id: string, bytes: number, work: (take: TakeRoom) => Promise<T>) => Promise<T>
+type WithMemory = <T>(
+  tenant_id: string,
+  bytes: number,
+  work: (reserve: ReserveBytes) => Promise<T>,
+) => Promise<T>
 
-export type Asker = {
+export type Requester = {
   tenant_id: string
   /**
    * Does `work` with the template of this name or id; one at a time of the request, so that a batch takes one place in the
@@ -40,11 +44,11 @@ export type Asker = {
   /** The senders of SMS that it may use; null: any. Also as they were a second ago at most. */
   smsSenders: () => Promise<string[] | null>
   /** Does `work` while the body of the request is held, and what it takes beyond. Throws `overloaded`. */
-  hold: <T>(work: (take: TakeRoom) => Promise<T>) => Promise<T>
+  withMemory: <T>(work: (reserve: ReserveBytes) => Promise<T>) => Promise<T>
 }
 
 /** Who makes a request. All of this process share the room of `hold`. */
-export type AskerOf = (request: FastifyRequest) => Asker
+export type RequesterOf = (request: FastifyRequest) => Requester
 
 /** The messages of one request that wait for their template: there are never more. */
 const RENDERS = {
@@ -57,23 +61,23 @@ const RENDERS = {
   },
 }
 
-export function createAskers(sql: Sql): AskerOf {
-  const hold = createHold()
-  const domainsOf = rememberShortly((tenant_id) => findEmailDomains(sql, tenant_id))
-  const sendersOf = rememberShortly((tenant_id) => findSmsSenders(sql, tenant_id))
+export function createRequesters(sql: Sql): RequesterOf {
+  const withMemory = createMemoryLimiter()
+  const domainsOf = cacheBriefly((tenant_id) => findEmailDomains(sql, tenant_id))
+  const sendersOf = cacheBriefly((tenant_id) => findSmsSenders(sql, tenant_id))
   return (request) => {
     const {
       credentials: { tenant_id },
       body_bytes = 0,
     } = request
-    const inTurn = createGate(RENDERS)
+    const oneAtATime = createGate(RENDERS)
     // Only one is kept: each can be large.
     let last: { name_or_id: string; template: Template | undefined } | undefined
     return {
       tenant_id,
       withTemplate: (name_or_id, work) =>
-        whileThere(request, (signal) =>
-          inTurn(
+        whileConnected(request, (signal) =>
+          oneAtATime(
             async () => {
               if (last?.name_or_id !== name_or_id)
                 last = { name_or_id, template: await findTemplate(sql, tenant_id, name_or_id) }
@@ -84,42 +88,42 @@ export function createAskers(sql: Sql): AskerOf {
         ),
       emailDomains: () => domainsOf(tenant_id),
       smsSenders: () => sendersOf(tenant_id),
-      hold: (work) => hold(tenant_id, body_bytes, work),
+      withMemory: (work) => withMemory(tenant_id, body_bytes, work),
     }
   }
 }
 
-const REMEMBERED_MS = 1_000
-const MOST_TENANTS = 10_000
+const CACHE_TTL_MS = 1_000
+const MAX_CACHED_TENANTS = 10_000
 
-function rememberShortly(
+function cacheBriefly(
   find: (tenant_id: string) => Promise<string[] | null>,
 ): (tenant_id: string) => Promise<string[] | null> {
-  const known = new Map<string, { until: number; found: Promise<string[] | null> }>()
+  const cache = new Map<string, { until: number; found: Promise<string[] | null> }>()
   return (tenant_id) => {
     const now = performance.now()
-    const kept = known.get(tenant_id)
-    if (kept !== undefined && kept.until > now) return kept.found
+    const cached = cache.get(tenant_id)
+    if (cached !== undefined && cached.until > now) return cached.found
     const found = find(tenant_id)
     // One that could not be read is read again.
-    found.catch(() => known.delete(tenant_id))
-    known.delete(tenant_id)
-    known.set(tenant_id, { until: now + REMEMBERED_MS, found })
-    const [oldest] = known.keys()
-    if (known.size > MOST_TENANTS) known.delete(oldest!)
+    found.catch(() => cache.delete(tenant_id))
+    cache.delete(tenant_id)
+    cache.set(tenant_id, { until: now + CACHE_TTL_MS, found })
+    const [oldest] = cache.keys()
+    if (cache.size > MAX_CACHED_TENANTS) cache.delete(oldest!)
     return found
   }
 }
 
-export function createHold(): Hold {
-  const room = createRoom({ bytes: HELD_BYTES, of_tenant: HELD_BYTES_OF_TENANT })
+export function createMemoryLimiter(): WithMemory {
+  const budget = createMemoryBudget({ bytes: MAX_BUFFERED_BYTES, per_tenant: MAX_BUFFERED_BYTES_PER_TENANT })
   return async (tenant_id, bytes, work) => {
     let total = 0
     let counted = 0
-    const take = (more: number) => {
+    const reserve = (more: number) => {
       total += more
-      if (total <= SMALL_BYTES) return
-      if (!room.take(tenant_id, total - counted)) {
+      if (total <= UNCOUNTED_BYTES) return
+      if (!budget.reserve(tenant_id, total - counted)) {
         total -= more
         throw new AppError('overloaded', {
           message: 'Too many large messages at once. Ask again with the same key, or in smaller batches.',
@@ -128,10 +132,10 @@ export function createHold(): Hold {
       counted = total
     }
     try {
-      take(bytes)
-      return await work(take)
+      reserve(bytes)
+      return await work(reserve)
     } finally {
-      if (counted > 0) room.leave(tenant_id, counted)
+      if (counted > 0) budget.release(tenant_id, counted)
     }
   }
 }

@@ -1,10 +1,10 @@
 // Files that go with an email, checked as they come.
 import { z } from 'zod'
-import { line } from './recipients.ts'
+import { singleLine } from './recipients.ts'
 
-export const MOST_ATTACHMENTS = 50
+export const MAX_ATTACHMENTS = 50
 
-const MOST_OF_LINE = 998
+const MAX_LINE_BYTES = 998
 const [CR, LF] = [13, 10]
 
 const TOKEN = String.raw`[\w!#$&^.+-]+`
@@ -12,12 +12,12 @@ const MEDIA_TYPE = new RegExp(`^${TOKEN}/${TOKEN}(?:; ?${TOKEN}=(?:${TOKEN}|"[^"
 
 export const attachment = z
   .strictObject({
-    filename: line(255)
+    filename: singleLine(255)
       .refine((name) => !/[/\\]/.test(name) && name !== '.' && name !== '..', {
         error: 'must be a name without a path',
       })
       .meta({ description: 'Its name, without a path.', example: 'invoice.pdf' }),
-    content_type: line(255)
+    content_type: singleLine(255)
       .regex(MEDIA_TYPE, { error: 'must be a media type, e.g. application/pdf' })
       .meta({ description: 'Its media type.', pattern: undefined, example: 'application/pdf' }),
     content: z
@@ -27,7 +27,7 @@ export const attachment = z
   })
   .refine(({ content_type, content }) => !isEmail(content_type) || hasShortLines(content), {
     path: ['content'],
-    error: `must have lines of at most ${MOST_OF_LINE} bytes: an attached email is sent as it is`,
+    error: `must have lines of at most ${MAX_LINE_BYTES} bytes: an attached email is sent as it is`,
   })
   .meta({ id: 'SentAttachment', description: 'A file attached to an email.' })
 
@@ -46,7 +46,7 @@ function hasShortLines(content: string): boolean {
   const bytes = Buffer.from(content, 'base64')
   for (const [at, byte] of bytes.entries()) {
     if (byte === CR || byte === LF) began_at = at + 1
-    else if (at - began_at >= MOST_OF_LINE) return false
+    else if (at - began_at >= MAX_LINE_BYTES) return false
   }
   return true
 }

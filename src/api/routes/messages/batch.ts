@@ -3,32 +3,32 @@ import { z } from 'zod'
 import { anyJson } from '#core/json.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
-import { emailBody, MANY_EMAILS_TAKE, MANY_SMS_TAKE, smsBody } from './bodies.ts'
-import { EMAIL_REQUESTS, MESSAGE_QUEUED, OF_SMS, SMS_REQUESTS } from './examples.ts'
-import { HELD_BYTES_OF_TENANT } from './asker.ts'
-import { answered, createAnswerEach, type Keyed } from './many.ts'
-import type { Sendings } from './send.ts'
+import { emailBody, EMAIL_BATCH_LIMITS, SMS_BATCH_LIMITS, smsBody } from './bodies.ts'
+import { EMAIL_REQUESTS, MESSAGE_QUEUED, SMS_MESSAGE, SMS_REQUESTS } from './examples.ts'
+import { MAX_BUFFERED_BYTES_PER_TENANT } from './asker.ts'
+import { batchAnswer, createAnswerBatch, type KeyedBody } from './many.ts'
+import type { MessageWorks } from './send.ts'
 
-const MOST_MESSAGES = 100
+const MAX_BATCH_SIZE = 100
 
 /** Each is checked by itself, so that what is wrong with one refuses no other. */
-const many = (id: string, item: string, example: object) =>
+const batchOf = (id: string, item: string, example: object) =>
   z
     .strictObject({
       messages: z
         .array(anyJson)
         .min(1)
-        .max(MOST_MESSAGES)
+        .max(MAX_BATCH_SIZE)
         .meta({
           description: 'The messages, each with its own key.',
           items: { $ref: `#/components/schemas/${item}` },
           example: [example],
         }),
     })
-    .meta({ id, description: `Up to ${MOST_MESSAGES} messages.` })
+    .meta({ id, description: `Up to ${MAX_BATCH_SIZE} messages.` })
 
-const manyEmails = many('SendEmailBatch', 'SendEmail', EMAIL_REQUESTS.email.value)
-const manySms = many('SendSmsBatch', 'SendSms', SMS_REQUESTS.sms.value)
+const emailBatch = batchOf('SendEmailBatch', 'SendEmail', EMAIL_REQUESTS.email.value)
+const smsBatch = batchOf('SendSmsBatch', 'SendSms', SMS_REQUESTS.sms.value)
 
 /** How an answer differs from the examples of its fields. */
 const ACCEPTED = { message: MESSAGE_QUEUED, error: undefined }
@@ -37,7 +37,7 @@ const DESCRIPTION =
   'Each message is accepted or refused on its own, with its own key, limits and errors. The answer has one item for each, in the same order. A key means the same as on the route for one message; the header `Idempotency-Key` is ignored here. The request does not wait for the messages to be sent; a message that was certainly not sent is retried.'
 
 /** Of many each needs a key of its own. */
-const withKey = <Body extends Keyed>(schema: z.ZodType<Body>) =>
+const withKey = <Body extends KeyedBody>(schema: z.ZodType<Body>) =>
   schema.refine((body) => body.idempotency_key !== undefined, {
     path: ['idempotency_key'],
     error: 'is required',
@@ -45,8 +45,12 @@ const withKey = <Body extends Keyed>(schema: z.ZodType<Body>) =>
 const keyedEmail = withKey(emailBody)
 const keyedSms = withKey(smsBody)
 
-export function batchRoutes(app: RouteApp, context: RouteContext, { askerOf, email, sms }: Sendings): void {
-  const answerEach = createAnswerEach(context, askerOf)
+export function batchRoutes(
+  app: RouteApp,
+  context: RouteContext,
+  { requesterOf, email, sms }: MessageWorks,
+): void {
+  const answerBatch = createAnswerBatch(context, requesterOf)
 
   app.post(
     '/v1/messages/email/batch',
@@ -56,12 +60,12 @@ export function batchRoutes(app: RouteApp, context: RouteContext, { askerOf, ema
       tag: 'messages',
       operation_id: 'sendEmails',
       summary: 'Send several emails',
-      description: `${DESCRIPTION} The request may have up to 15 MiB. Together with the texts in its answer and other requests of the tenant at the same time, it may take ${HELD_BYTES_OF_TENANT / 1024 / 1024} MiB; anything more is refused with \`overloaded\`.`,
-      body: manyEmails,
-      takes: MANY_EMAILS_TAKE,
+      description: `${DESCRIPTION} The request may have up to 15 MiB. Together with the texts in its answer and other requests of the tenant at the same time, it may take ${MAX_BUFFERED_BYTES_PER_TENANT / 1024 / 1024} MiB; anything more is refused with \`overloaded\`.`,
+      body: emailBatch,
+      body_limits: EMAIL_BATCH_LIMITS,
       sends: 'email',
       large: 'counted',
-      response: { 200: z.array(answered) },
+      response: { 200: z.array(batchAnswer) },
       examples: {
         requests: { emails: { summary: 'Emails', value: { messages: [EMAIL_REQUESTS.email.value] } } },
         answer: ACCEPTED,
@@ -69,7 +73,7 @@ export function batchRoutes(app: RouteApp, context: RouteContext, { askerOf, ema
       errors: [],
     }),
     async (request) =>
-      await answerEach(request, { path: '/v1/messages/email', schema: keyedEmail, sending: email }),
+      await answerBatch(request, { path: '/v1/messages/email', schema: keyedEmail, messageWork: email }),
   )
 
   app.post(
@@ -81,18 +85,18 @@ export function batchRoutes(app: RouteApp, context: RouteContext, { askerOf, ema
       operation_id: 'sendManySms',
       summary: 'Send several SMS',
       description: DESCRIPTION,
-      body: manySms,
-      takes: MANY_SMS_TAKE,
+      body: smsBatch,
+      body_limits: SMS_BATCH_LIMITS,
       sends: 'sms',
       large: 'counted',
-      response: { 200: z.array(answered) },
+      response: { 200: z.array(batchAnswer) },
       examples: {
         requests: { sms: { summary: 'SMS', value: { messages: [SMS_REQUESTS.sms.value] } } },
-        answer: { ...ACCEPTED, message: { ...MESSAGE_QUEUED, ...OF_SMS, provider_reference: null } },
+        answer: { ...ACCEPTED, message: { ...MESSAGE_QUEUED, ...SMS_MESSAGE, provider_reference: null } },
       },
       errors: [],
     }),
     async (request) =>
-      await answerEach(request, { path: '/v1/messages/sms', schema: keyedSms, sending: sms }),
+      await answerBatch(request, { path: '/v1/messages/sms', schema: keyedSms, messageWork: sms }),
   )
 }

@@ -5,20 +5,20 @@ import type { Json } from '#core/db.ts'
 import { anyJson } from '#core/json.ts'
 import { hasLongWord } from '#core/mail-address.ts'
 import { dateTime } from '#core/time.ts'
-import { FEW_VALUES, hasFewValues, idempotencyKey, metadata } from '../../body.ts'
-import { attachment, MOST_ATTACHMENTS } from './attachments.ts'
-import { line, mailAddress, phoneNumber, smsSender } from './recipients.ts'
+import { FEW_VALUES_ERROR, hasFewValues, idempotencyKey, metadata } from '../../body.ts'
+import { attachment, MAX_ATTACHMENTS } from './attachments.ts'
+import { singleLine, mailAddress, phoneNumber, smsSender } from './recipients.ts'
 
 /** An email goes to at most so many, to, cc and bcc together. */
-const MOST_RECIPIENTS = 50
-const MOST_TAGS = 10
-const MOST_HEADERS = 50
-const MOST_TEXT = 1_000_000
-const MOST_SMS = 1600
-export const MOST_SUBJECT = 998
-const MOST_URL = 990
-const MOST_WORD = 990
-const VARIABLES_BYTES = 64 * 1024
+const MAX_RECIPIENTS = 50
+const MAX_TAGS = 10
+const MAX_HEADERS = 50
+const MAX_TEXT_LENGTH = 1_000_000
+const MAX_SMS_LENGTH = 1600
+export const MAX_SUBJECT_LENGTH = 998
+const MAX_URL_LENGTH = 990
+const MAX_WORD_LENGTH = 990
+const MAX_VARIABLES_BYTES = 64 * 1024
 
 const HEADER = /^(?:x-[a-z0-9-]{1,74}|in-reply-to|references|auto-submitted|precedence)$/i
 
@@ -31,11 +31,11 @@ const common = {
   }),
   variables: z
     .record(z.string(), anyJson)
-    .refine((value) => size(value) <= VARIABLES_BYTES, {
+    .refine((value) => size(value) <= MAX_VARIABLES_BYTES, {
       error: 'must be at most 64 KiB of JSON',
       abort: true,
     })
-    .refine(hasFewValues, FEW_VALUES)
+    .refine(hasFewValues, FEW_VALUES_ERROR)
     .nullish()
     .meta({
       description: 'The variables of the template; up to 64 KiB and 1,000 values.',
@@ -51,19 +51,19 @@ const common = {
   metadata,
 }
 
-const tag = line(64).meta({ description: 'A tag of your own.', example: 'shipping' })
+const tag = singleLine(64).meta({ description: 'A tag of your own.', example: 'shipping' })
 /** A tag as a filter. */
-export const soughtTag = tag
+export const tagFilter = tag
 
 /** Without a blank at which it can be continued on another line, a header of more than 998 bytes does not arrive. */
-const headerValue = line(998).refine((value) => !hasLongWord(value, MOST_WORD), {
-  error: `must have a blank in each ${MOST_WORD} characters`,
+const headerValue = singleLine(998).refine((value) => !hasLongWord(value, MAX_WORD_LENGTH), {
+  error: `must have a blank in each ${MAX_WORD_LENGTH} characters`,
 })
 
-const others = (description: string, example: string) =>
+const addressList = (description: string, example: string) =>
   z
     .array(mailAddress)
-    .max(MOST_RECIPIENTS)
+    .max(MAX_RECIPIENTS)
     .nullish()
     .meta({ description, example: [example] })
 
@@ -72,13 +72,13 @@ export const emailBody = z
     to: z
       .array(mailAddress)
       .min(1)
-      .max(MOST_RECIPIENTS)
+      .max(MAX_RECIPIENTS)
       .meta({
         description: 'The recipients. With `cc` and `bcc`, at most 50; each address gets the email once.',
         example: ['ada@example.com'],
       }),
-    cc: others('The cc recipients.', 'books@example.com'),
-    bcc: others('The bcc recipients, hidden from the others.', 'archive@shop.example'),
+    cc: addressList('The cc recipients.', 'books@example.com'),
+    bcc: addressList('The bcc recipients, hidden from the others.', 'archive@shop.example'),
     from: mailAddress.nullish().meta({
       description:
         "The sender, at one of the domains that you may send from. It may not be the system's own address. Defaults to the installation's address.",
@@ -88,18 +88,18 @@ export const emailBody = z
       description: "The addresses for replies; not the system's own.",
       example: 'Help <help@shop.example>',
     }),
-    subject: line(MOST_SUBJECT).nullish().meta({
+    subject: singleLine(MAX_SUBJECT_LENGTH).nullish().meta({
       description: "The subject. Required unless you use a template; it replaces the template's subject.",
       example: 'Your order has shipped',
     }),
-    text: z.string().min(1).max(MOST_TEXT).nullish().meta({
+    text: z.string().min(1).max(MAX_TEXT_LENGTH).nullish().meta({
       description: 'The text. One of `text`, `html` and `template` is required.',
       example: 'It is on its way.',
     }),
     html: z
       .string()
       .min(1)
-      .max(MOST_TEXT)
+      .max(MAX_TEXT_LENGTH)
       .nullish()
       .meta({ description: 'The HTML, with or without a `text`.', example: '<p>It is on its way.</p>' }),
     headers: z
@@ -107,13 +107,13 @@ export const emailBody = z
       .nullish()
       .superRefine((headers, check) => {
         const names = Object.keys(headers ?? {})
-        if (names.length > MOST_HEADERS)
-          check.addIssue({ code: 'custom', message: `must be at most ${MOST_HEADERS}` })
+        if (names.length > MAX_HEADERS)
+          check.addIssue({ code: 'custom', message: `must be at most ${MAX_HEADERS}` })
         const seen = new Set<string>()
-        for (const name of names.slice(0, MOST_HEADERS)) {
-          const known = HEADER.test(name) && !seen.has(name.toLowerCase())
+        for (const name of names.slice(0, MAX_HEADERS)) {
+          const is_allowed = HEADER.test(name) && !seen.has(name.toLowerCase())
           seen.add(name.toLowerCase())
-          if (!known) check.addIssue({ code: 'custom', path: [name], message: WRONG_HEADER })
+          if (!is_allowed) check.addIssue({ code: 'custom', path: [name], message: INVALID_HEADER })
         }
       })
       .meta({
@@ -123,12 +123,12 @@ export const emailBody = z
       }),
     tags: z
       .array(tag)
-      .max(MOST_TAGS)
+      .max(MAX_TAGS)
       .nullish()
       .meta({ description: 'Tags of your own, to find it by.', example: ['shipping'] }),
     attachments: z
       .array(attachment)
-      .max(MOST_ATTACHMENTS)
+      .max(MAX_ATTACHMENTS)
       .nullish()
       .meta({
         description: 'The attached files. The whole request may have at most 15 MiB.',
@@ -136,7 +136,7 @@ export const emailBody = z
       }),
     list_unsubscribe_url: z
       .string()
-      .max(MOST_URL, { abort: true })
+      .max(MAX_URL_LENGTH, { abort: true })
       .refine(isHttpsUrl, { error: 'must be an https URL' })
       .nullish()
       .meta({
@@ -148,22 +148,23 @@ export const emailBody = z
     idempotency_key: idempotencyKey.meta({ example: 'order-17-shipped' }).optional(),
   })
   .superRefine((body, check) => {
-    const miss = (path: string, message: string) => check.addIssue({ code: 'custom', path: [path], message })
+    const addProblem = (path: string, message: string) =>
+      check.addIssue({ code: 'custom', path: [path], message })
     const { to, cc, bcc, template, variables, subject, text, html } = body
-    if (to.length + (cc?.length ?? 0) + (bcc?.length ?? 0) > MOST_RECIPIENTS)
-      miss('to', `must be at most ${MOST_RECIPIENTS} together with cc and bcc`)
+    if (to.length + (cc?.length ?? 0) + (bcc?.length ?? 0) > MAX_RECIPIENTS)
+      addProblem('to', `must be at most ${MAX_RECIPIENTS} together with cc and bcc`)
     if (template != null) {
-      if (text != null || html != null) miss('template', 'must be given instead of text and html')
+      if (text != null || html != null) addProblem('template', 'must be given instead of text and html')
       return
     }
-    if (subject == null) miss('subject', 'is required')
-    if (text == null && html == null) miss('text', 'is required, unless there is html or a template')
-    if (variables != null) miss('variables', 'belong to a template')
+    if (subject == null) addProblem('subject', 'is required')
+    if (text == null && html == null) addProblem('text', 'is required, unless there is html or a template')
+    if (variables != null) addProblem('variables', 'belong to a template')
   })
   .meta({ id: 'SendEmail', description: 'The email to send.' })
 export type EmailBody = z.output<typeof emailBody>
 
-const WRONG_HEADER =
+const INVALID_HEADER =
   'must be X-..., In-Reply-To, References, Auto-Submitted or Precedence, and must be named once'
 
 // What the URL parser would leave out or take for the end of the URL is refused.
@@ -177,12 +178,14 @@ export const smsBody = z
     body: z
       .string()
       .min(1)
-      .refine(fitsSms, { error: `must have at most ${MOST_SMS} characters; an emoji counts as two or more` })
+      .refine(fitsSms, {
+        error: `must have at most ${MAX_SMS_LENGTH} characters; an emoji counts as two or more`,
+      })
       .nullish()
       .meta({
         description:
           'The text, at most 1,600 UTF-16 code units: an emoji counts as two or more. Either `body` or `template` is required.',
-        maxLength: MOST_SMS,
+        maxLength: MAX_SMS_LENGTH,
         example: 'Your order has shipped.',
       }),
     from: smsSender.nullish().meta({
@@ -198,21 +201,22 @@ export const smsBody = z
     idempotency_key: idempotencyKey.meta({ example: 'order-17-shipped-sms' }).optional(),
   })
   .superRefine(({ template, body, variables }, check) => {
-    const miss = (path: string, message: string) => check.addIssue({ code: 'custom', path: [path], message })
-    if (template != null && body != null) miss('template', 'must be given instead of body')
-    if (template == null && body == null) miss('body', 'is required, unless there is a template')
-    if (template == null && variables != null) miss('variables', 'belong to a template')
+    const addProblem = (path: string, message: string) =>
+      check.addIssue({ code: 'custom', path: [path], message })
+    if (template != null && body != null) addProblem('template', 'must be given instead of body')
+    if (template == null && body == null) addProblem('body', 'is required, unless there is a template')
+    if (template == null && variables != null) addProblem('variables', 'belong to a template')
   })
   .meta({ id: 'SendSms', description: 'The SMS to send.' })
 export type SmsBody = z.output<typeof smsBody>
 
 /** Whether a text is short enough for an SMS, in UTF-16 code units: so the provider counts. */
 export function fitsSms(text: string): boolean {
-  return text.length <= MOST_SMS
+  return text.length <= MAX_SMS_LENGTH
 }
 
 /** What the body of a request may hold, where it has files. */
-export const EMAIL_TAKES = { bytes: 15 * 1024 * 1024, values: 4_000 }
+export const EMAIL_BODY_LIMITS = { bytes: 15 * 1024 * 1024, values: 4_000 }
 /** The same of up to a hundred messages. */
-export const MANY_EMAILS_TAKE = { bytes: EMAIL_TAKES.bytes, values: 20_000 }
-export const MANY_SMS_TAKE = { bytes: 2 * 1024 * 1024, values: 20_000 }
+export const EMAIL_BATCH_LIMITS = { bytes: EMAIL_BODY_LIMITS.bytes, values: 20_000 }
+export const SMS_BATCH_LIMITS = { bytes: 2 * 1024 * 1024, values: 20_000 }

@@ -3,13 +3,13 @@ import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { cancelMessage } from '#domain/messages/cancel.ts'
-import { findProtectedMessage } from '#domain/messages/find.ts'
+import { findMessageByKey } from '#domain/messages/find.ts'
 import { messageSchema, type Message } from '#domain/messages/message.ts'
-import { acceptAtOnce, type Answers } from '../../accept.ts'
+import { acceptWithoutJob, type ResourceReader } from '../../accept.ts'
 import { idempotencyKey } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { idParams, route } from '../../route.ts'
-import { openedMessage } from './answers.ts'
+import { openMessage } from './answers.ts'
 import { MESSAGE_CANCELED } from './examples.ts'
 
 const cancelBody = z
@@ -17,7 +17,11 @@ const cancelBody = z
   .meta({ id: 'CancelMessage', description: 'Only an idempotency key.' })
   .nullish()
 
-export function cancelMessageRoute(app: RouteApp, context: RouteContext, answers: Answers<Message>): void {
+export function cancelMessageRoute(
+  app: RouteApp,
+  context: RouteContext,
+  reader: ResourceReader<Message>,
+): void {
   const { sql, vault } = context
 
   app.post(
@@ -44,19 +48,19 @@ export function cancelMessageRoute(app: RouteApp, context: RouteContext, answers
     async (request, reply) => {
       const { tenant_id } = request.credentials
       const message_id = request.params.id
-      const row = await acceptAtOnce(context, request, reply, {
+      const row = await acceptWithoutJob(context, request, reply, {
         body: request.body ?? {},
-        step: (asked) => cancelMessage(sql, { ...asked, message_id, event_id: newId() }),
-        find: (sent) => findProtectedMessage(sql, sent),
-        async why_not() {
-          const { status } = (await answers.find({ tenant_id, id: message_id, job_id: null })).resource
+        step: (requested) => cancelMessage(sql, { ...requested, message_id, event_id: newId() }),
+        find: (sent) => findMessageByKey(sql, sent),
+        async explainRefusal() {
+          const { status } = (await reader.find({ tenant_id, id: message_id, job_id: null })).resource
           return new AppError('message_not_cancelable', {
             message: `The message cannot be canceled: it is ${status}.`,
             context: { status },
           })
         },
       })
-      return openedMessage(vault, row)
+      return openMessage(vault, row)
     },
   )
 }

@@ -1,6 +1,6 @@
 // Makes a message of what a caller sent: whom it is from, what it says, and by what it is found.
 import type { Channel } from '#core/addresses.ts'
-import { need } from '#core/config.ts'
+import { requireVariable } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
 import { isOneLine } from '#core/mail-address.ts'
 import { segmentsOf } from '#core/segments.ts'
@@ -8,14 +8,14 @@ import type { RenderedTemplate } from '#domain/templates/template.ts'
 import type { MessageContent, MessageEnvelope } from '#domain/messages/message.ts'
 import { messageTerm } from '#domain/messages/terms.ts'
 import type { ApiContext } from '../../context.ts'
-import type { Asker } from './asker.ts'
+import type { Requester } from './asker.ts'
 import { sizeOf } from './attachments.ts'
-import { fitsSms, MOST_SUBJECT, type EmailBody, type SmsBody } from './bodies.ts'
+import { fitsSms, MAX_SUBJECT_LENGTH, type EmailBody, type SmsBody } from './bodies.ts'
 import { countryOf } from './recipients.ts'
 import { checkHeaders, checkSender, smsSenderOf } from './senders.ts'
-import { renderedText } from './texts.ts'
+import { renderTemplateTexts } from './texts.ts'
 
-export type Composed = {
+export type ComposedMessage = {
   envelope: MessageEnvelope
   content: MessageContent
   /** The hashes of the recipients, each once, in the order of the envelope. */
@@ -35,34 +35,34 @@ export type Composed = {
  */
 export async function composeEmail(
   { config, hashOf }: ApiContext,
-  asker: Asker,
+  requester: Requester,
   body: EmailBody,
-): Promise<Composed> {
-  const { tenant_id } = asker
-  await checkSender(asker, config, body)
+): Promise<ComposedMessage> {
+  const { tenant_id } = requester
+  await checkSender(requester, config, body)
   checkHeaders(body.headers, config.EMAIL_HEADERS_ALLOWED)
   const { subject = null, text = null, html = null } = body
-  const given = { subject, text, html, body: null }
-  const texts = await textsOf(asker, { channel: 'email', given, ...body })
+  const input_texts = { subject, text, html, body: null }
+  const texts = await textsOf(requester, { channel: 'email', input_texts, ...body })
   const addresses = new Map<string, string>()
   /** Those of the list that no list before has named. */
-  const each = (list: string[] | null | undefined): string[] =>
+  const newAddresses = (list: string[] | null | undefined): string[] =>
     (list ?? []).filter((address) => {
       const hash = hashOf('email', address)
       if (addresses.has(hash)) return false
       addresses.set(hash, address)
       return true
     })
-  const [to, cc, bcc] = [each(body.to), each(body.cc), each(body.bcc)]
+  const [to, cc, bcc] = [newAddresses(body.to), newAddresses(body.cc), newAddresses(body.bcc)]
   const hashes = Array.from(addresses.keys())
   const tags = [...new Set(body.tags)]
   const attachments = body.attachments ?? []
   return {
     envelope: {
-      from: body.from ?? need(config, 'EMAIL_FROM'),
+      from: body.from ?? requireVariable(config, 'EMAIL_FROM'),
       to,
-      cc: noneIsNull(cc),
-      bcc: noneIsNull(bcc),
+      cc: emptyToNull(cc),
+      bcc: emptyToNull(bcc),
       reply_to: body.reply_to ?? null,
       subject: texts.subject,
       list_unsubscribe_url: body.list_unsubscribe_url ?? null,
@@ -72,7 +72,7 @@ export async function composeEmail(
       html: texts.html,
       body: null,
       headers: body.headers ?? null,
-      attachments: noneIsNull(
+      attachments: emptyToNull(
         attachments.map(({ content, ...about }) => ({ ...about, size: sizeOf(content) })),
       ),
       validity_s: null,
@@ -93,14 +93,14 @@ export async function composeEmail(
 /** The same of an SMS; throws also when none may go to the country of its number. */
 export async function composeSms(
   { config, hashOf }: ApiContext,
-  asker: Asker,
+  requester: Requester,
   body: SmsBody,
-): Promise<Composed> {
-  const { tenant_id } = asker
+): Promise<ComposedMessage> {
+  const { tenant_id } = requester
   checkCountry(body.to, config.SMS_COUNTRIES)
-  const given = { subject: null, text: null, html: null, body: body.body ?? null }
-  const texts = await textsOf(asker, { channel: 'sms', given, ...body })
-  const from = await smsSenderOf(asker, config, body.from)
+  const input_texts = { subject: null, text: null, html: null, body: body.body ?? null }
+  const texts = await textsOf(requester, { channel: 'sms', input_texts, ...body })
+  const from = await smsSenderOf(requester, config, body.from)
   const address = hashOf('sms', body.to)
   return {
     envelope: {
@@ -131,17 +131,17 @@ export async function composeSms(
 
 /** The texts that were given, or those of the template, which must be fit to be sent. */
 async function textsOf(
-  asker: Asker,
+  requester: Requester,
   {
     channel,
-    given,
+    input_texts,
     template,
     variables,
-  }: { channel: Channel; given: RenderedTemplate } & Pick<SmsBody, 'template' | 'variables'>,
+  }: { channel: Channel; input_texts: RenderedTemplate } & Pick<SmsBody, 'template' | 'variables'>,
 ): Promise<RenderedTemplate> {
-  if (template == null) return given
-  const rendered = await renderedText(asker, { channel, template, variables: variables ?? {} })
-  const texts = { ...rendered, subject: given.subject ?? rendered.subject }
+  if (template == null) return input_texts
+  const rendered = await renderTemplateTexts(requester, { channel, template, variables: variables ?? {} })
+  const texts = { ...rendered, subject: input_texts.subject ?? rendered.subject }
   const problem = channel === 'sms' ? problemOfSms(texts) : problemOfEmail(texts)
   if (problem !== null)
     throw new AppError('template_invalid', { message: problem, context: { line: null, variable: null } })
@@ -155,7 +155,7 @@ function problemOfSms({ body }: RenderedTemplate): string | null {
 }
 
 function problemOfEmail({ subject, text, html }: RenderedTemplate): string | null {
-  if (subject === null || subject === '' || subject.length > MOST_SUBJECT || !isOneLine(subject))
+  if (subject === null || subject === '' || subject.length > MAX_SUBJECT_LENGTH || !isOneLine(subject))
     return 'The subject must be one line of 1 to 998 characters.'
   return (text ?? '') === '' && (html ?? '') === '' ? 'The template renders to no text.' : null
 }
@@ -166,6 +166,6 @@ function checkCountry(number: string, countries: readonly string[]): void {
   throw new AppError('destination_not_allowed', { param: 'to', context: { country: country ?? null } })
 }
 
-function noneIsNull<Item>(list: Item[]): Item[] | null {
+function emptyToNull<Item>(list: Item[]): Item[] | null {
   return list.length === 0 ? null : list
 }

@@ -2,19 +2,19 @@
 import { SMS } from '#core/config/providers.ts'
 
 /** A recipient with this outcome. */
-export function recipientsOf(status: string | null, { code = null, message = null }: Why = {}) {
+export function recipientsOf(status: string | null, { code = null, message = null }: OutcomeReason = {}) {
   return { recipients: [{ address: 'ada@example.com', status, code, message }] }
 }
-type Why = { code?: string | null; message?: string | null }
+type OutcomeReason = { code?: string | null; message?: string | null }
 
 const NOT_SENT = { provider_reference: null, sent_at: null, ...recipientsOf(null) }
 export const MESSAGE_QUEUED = { status: 'queued', ...NOT_SENT }
 export const MESSAGE_CANCELED = { status: 'canceled', ...NOT_SENT }
 /** In lists. */
-export const NO_TEXTS = { text: null }
+export const LISTED_MESSAGE = { text: null }
 
 /** What an SMS has, and what it has not. */
-export const OF_SMS = {
+export const SMS_MESSAGE = {
   channel: 'sms',
   from: '+15005550006',
   to: '+4915112345678',

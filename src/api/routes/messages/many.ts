@@ -5,15 +5,15 @@ import type { Json } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGates } from '#core/gate.ts'
 import { messageSchema } from '#domain/messages/message.ts'
-import { acceptOneOfMany } from '../../accept.ts'
+import { acceptBatchItem } from '../../accept.ts'
 import type { RouteContext } from '../../context.ts'
 import { errorBody } from '../../openapi/error.ts'
-import { parsedMessage } from '../../validate.ts'
-import type { AskerOf, TakeRoom } from './asker.ts'
-import type { Sending } from './sending.ts'
+import { parseBatchItem } from '../../validate.ts'
+import type { RequesterOf, ReserveBytes } from './asker.ts'
+import type { MessageWork } from './sending.ts'
 
 /** So many of a tenant that were accepted before are read again at once: each can be large, and its request short. */
-const READ = {
+const REPLAY_LIMITS = {
   running: 8,
   queue: {
     waiting: 2_000,
@@ -27,7 +27,7 @@ const READ = {
   },
 }
 
-export const answered = z
+export const batchAnswer = z
   .object({
     status: z.int().meta({
       description:
@@ -41,65 +41,72 @@ export const answered = z
   })
   .meta({ id: 'MessageAnswer', description: 'The result for one message of the batch.' })
 
-type Item = z.output<typeof answered>
+type BatchItem = z.output<typeof batchAnswer>
 
 type Texts = { [Part in 'text' | 'html' | 'body']?: string | null | undefined }
-export type Keyed = Texts & { idempotency_key?: string | undefined }
+export type KeyedBody = Texts & { idempotency_key?: string | undefined }
 
-type ManyRequest = FastifyRequest<{ Body: { messages: Json[] } }>
+type BatchRequest = FastifyRequest<{ Body: { messages: Json[] } }>
 
 /** `path`: of the route that sends one such message. */
-type BatchChannel<Body> = { path: string; schema: z.ZodType<Body>; sending: Sending<Body> }
+type BatchChannel<Body> = { path: string; schema: z.ZodType<Body>; messageWork: MessageWork<Body> }
 
 /** Answers each message of a request, in their order. */
-type AnswerEach = <Body extends Keyed>(request: ManyRequest, channel: BatchChannel<Body>) => Promise<Item[]>
+type AnswerBatch = <Body extends KeyedBody>(
+  request: BatchRequest,
+  channel: BatchChannel<Body>,
+) => Promise<BatchItem[]>
 
-export function createAnswerEach(context: RouteContext, askerOf: AskerOf): AnswerEach {
-  const read = createGates(READ)
+export function createAnswerBatch(context: RouteContext, requesterOf: RequesterOf): AnswerBatch {
+  const read = createGates(REPLAY_LIMITS)
 
-  function parsed<Body>(request: ManyRequest, schema: z.ZodType<Body>, message: Json): { body: Body } | Item {
+  function parseItem<Body>(
+    request: BatchRequest,
+    schema: z.ZodType<Body>,
+    message: Json,
+  ): { body: Body } | BatchItem {
     try {
-      return { body: parsedMessage(schema, message) }
+      return { body: parseBatchItem(schema, message) }
     } catch (error) {
-      return context.shown(error, request)
+      return context.itemError(error, request)
     }
   }
 
-  return async (request, { path, schema, sending }) => {
-    const given = request.body.messages.map((message) => parsed(request, schema, message))
-    const asker = askerOf(request)
-    const { tenant_id } = asker
-    const answerOf = async (body: z.output<typeof schema>, take: TakeRoom): Promise<Item> => {
+  return async (request, { path, schema, messageWork }) => {
+    const items = request.body.messages.map((message) => parseItem(request, schema, message))
+    const requester = requesterOf(request)
+    const { tenant_id } = requester
+    const answerItem = async (body: z.output<typeof schema>, reserve: ReserveBytes): Promise<BatchItem> => {
       const key = body.idempotency_key ?? null
-      const asked = { tenant_id, key, route: `POST ${path}`, request_id: request.id }
+      const request_key = { tenant_id, key, route: `POST ${path}`, request_id: request.id }
       // What was given is held as part of the request.
-      let taken = bytesOf(body)
-      const takeMore = (bytes: number): void => {
-        take(bytes)
-        taken += bytes
+      let reserved = bytesOf(body)
+      const reserveMore = (bytes: number): void => {
+        reserve(bytes)
+        reserved += bytes
       }
-      const { answers, ...work } = sending(body, { ...asker, hold: (step) => step(takeMore) })
-      const find: typeof answers.find = (wanted) =>
+      const { reader, ...work } = messageWork(body, { ...requester, withMemory: (step) => step(reserveMore) })
+      const find: typeof reader.find = (requested) =>
         read(tenant_id, async () => {
-          const found = await answers.find(wanted)
-          takeMore(Math.max(0, bytesOf(found.resource) - taken))
+          const found = await reader.find(requested)
+          reserveMore(Math.max(0, bytesOf(found.resource) - reserved))
           return found
         })
       try {
-        const { status, resource } = await acceptOneOfMany(context, asked, {
+        const { status, resource } = await acceptBatchItem(context, request_key, {
           ...work,
-          answers: { ...answers, find },
+          reader: { ...reader, find },
         })
         return { status, message: resource }
       } catch (error) {
-        return context.shown(error, request)
+        return context.itemError(error, request)
       }
     }
     // The answer shows every text, also one that was rendered: what they take is held until it is whole.
-    return await asker.hold(
-      async (take) =>
+    return await requester.withMemory(
+      async (reserve) =>
         await Promise.all(
-          given.map(async (each) => ('body' in each ? await answerOf(each.body, take) : each)),
+          items.map(async (each) => ('body' in each ? await answerItem(each.body, reserve) : each)),
         ),
     )
   }

@@ -5,31 +5,35 @@ import { listMessages } from '#domain/messages/find.ts'
 import { messageChannel, messageSchema, messageStatus, type Message } from '#domain/messages/message.ts'
 import { messageTerm } from '#domain/messages/terms.ts'
 import { sendEmail } from '#jobs/messages.ts'
-import type { Answers } from '../../accept.ts'
+import type { ResourceReader } from '../../accept.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { idParams, nextPage, pageQuery, route } from '../../route.ts'
 import { timelineRoute } from '../../timeline.ts'
-import { openedMessage } from './answers.ts'
-import { soughtTag } from './bodies.ts'
-import { NO_TEXTS } from './examples.ts'
-import { soughtNumber, soughtRecipient } from './recipients.ts'
+import { openMessage } from './answers.ts'
+import { tagFilter } from './bodies.ts'
+import { LISTED_MESSAGE } from './examples.ts'
+import { numberFilter, recipientFilter } from './recipients.ts'
 
 const filters = pageQuery.extend({
   channel: messageChannel.optional().meta({ description: 'Filter by channel.' }),
   status: messageStatus.optional().meta({ description: 'Filter by status.' }),
-  to: soughtRecipient.optional().meta({
+  to: recipientFilter.optional().meta({
     description:
       'Filter by recipient: an email address in `to`, `cc` or `bcc`, ignoring case, or a phone number.',
   }),
-  from: soughtNumber.optional().meta({
+  from: numberFilter.optional().meta({
     description:
       'Filter by the phone number that somebody sent you an SMS from. Other messages are not found.',
   }),
-  tag: soughtTag.optional().meta({ description: 'Filter by tag. Only email has tags.', example: 'shipping' }),
+  tag: tagFilter.optional().meta({ description: 'Filter by tag. Only email has tags.', example: 'shipping' }),
 })
 
-export function readMessageRoutes(app: RouteApp, context: RouteContext, { find }: Answers<Message>): void {
-  const { lists, vault, hashOf } = context
+export function readMessageRoutes(
+  app: RouteApp,
+  context: RouteContext,
+  { find }: ResourceReader<Message>,
+): void {
+  const { runList, vault, hashOf } = context
   app.get(
     '/v1/messages',
     route({
@@ -41,7 +45,7 @@ export function readMessageRoutes(app: RouteApp, context: RouteContext, { find }
       description: 'Texts, headers and attachments are null in lists. Retrieve a message to read them.',
       querystring: filters,
       response: { 200: z.array(messageSchema) },
-      examples: { answer: NO_TEXTS },
+      examples: { answer: LISTED_MESSAGE },
       errors: [],
     }),
     async (request, reply) => {
@@ -54,11 +58,11 @@ export function readMessageRoutes(app: RouteApp, context: RouteContext, { find }
         ...(from === undefined ? [] : [messageTerm(tenant_id, 'from', hashOf('sms', from))]),
         ...(tag === undefined ? [] : [messageTerm(tenant_id, 'tag', tag)]),
       ]
-      const rows = await lists(request, reply, (lists_sql) =>
+      const rows = await runList(request, reply, (lists_sql) =>
         listMessages(lists_sql, tenant_id, { ...query, terms }),
       )
       reply.headers(nextPage(request.url, query.limit, rows))
-      return rows.map((row) => openedMessage(vault, row))
+      return rows.map((row) => openMessage(vault, row))
     },
   )
 

@@ -2,14 +2,14 @@
 import { parsePhoneNumberFromString } from 'libphonenumber-js/max'
 import { z } from 'zod'
 import { asciiDomain, bareAddress, isSmsSender } from '#core/addresses.ts'
-import { isMailAddress, isOneLine, MOST_OF_MAIL_ADDRESS } from '#core/mail-address.ts'
+import { isMailAddress, isOneLine, MAX_MAIL_ADDRESS_LENGTH } from '#core/mail-address.ts'
 
 /** A text of one line. */
-export const line = (most: number) =>
+export const singleLine = (max_length: number) =>
   z
     .string()
     .min(1)
-    .max(most, { abort: true })
+    .max(max_length, { abort: true })
     .refine((text) => isOneLine(text), { error: 'must be one line, without control characters' })
 
 /** An email address, with or without a name. */
@@ -21,7 +21,7 @@ export const mailAddress = z
   .meta({
     description: 'An address, or a name and an address; a name with special characters in quotes.',
     minLength: 3,
-    maxLength: MOST_OF_MAIL_ADDRESS,
+    maxLength: MAX_MAIL_ADDRESS_LENGTH,
     example: 'Ada <ada@example.com>',
   })
 
@@ -69,16 +69,16 @@ export const smsSender = z
     example: '+15005550006',
   })
 
-const SOUGHT = /^(?=.{3,320}$)(?:[^\s\p{C}]+@[^\s\p{C}]+|\+\d+)$/u
+const RECIPIENT = /^(?=.{3,320}$)(?:[^\s\p{C}]+@[^\s\p{C}]+|\+\d+)$/u
 
 /** An address or a number, as a filter. A `+` that is not encoded comes as a space, and is refused. */
-export const soughtRecipient = z
+export const recipientFilter = z
   .string()
-  .regex(SOUGHT, { error: 'must be an email address or a phone number' })
+  .regex(RECIPIENT, { error: 'must be an email address or a phone number' })
   .meta({ pattern: undefined, minLength: 3, maxLength: 320, example: 'ada@example.com' })
 
 /** The number of somebody who sent an SMS, as a filter. */
-export const soughtNumber = z
+export const numberFilter = z
   .string()
   .regex(/^\+\d{2,15}$/, { error: 'must be a phone number' })
   .meta({ pattern: undefined, minLength: 3, maxLength: 16, example: '+4915112345678' })

@@ -4,10 +4,10 @@ import { messageSchema } from '#domain/messages/message.ts'
 import { accept } from '../../accept.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
-import type { AskerOf } from './asker.ts'
-import { emailBody, EMAIL_TAKES, smsBody, type EmailBody, type SmsBody } from './bodies.ts'
-import { EMAIL_REQUESTS, MESSAGE_QUEUED, OF_SMS, SMS_REQUESTS } from './examples.ts'
-import type { Sending } from './sending.ts'
+import type { RequesterOf } from './asker.ts'
+import { emailBody, EMAIL_BODY_LIMITS, smsBody, type EmailBody, type SmsBody } from './bodies.ts'
+import { EMAIL_REQUESTS, MESSAGE_QUEUED, SMS_MESSAGE, SMS_REQUESTS } from './examples.ts'
+import type { MessageWork } from './sending.ts'
 
 const waiting = (refusal: ErrorCode): string =>
   `If you wait and the provider does not accept the message, the answer is an error, and that is final: \`${refusal}\`. If you do not wait (\`Prefer: respond-async\`), a message that was certainly not sent and may succeed later is tried up to five times in all. If it is not known whether the provider accepted the message, the answer is 202 with the status \`unknown\`; it is never sent again automatically. A message that is \`scheduled\` or \`suppressed\` is answered 201 at once.`
@@ -18,9 +18,17 @@ const REFUSALS = [
   'idempotency_key_reused',
 ] as const satisfies ErrorCode[]
 
-export type Sendings = { askerOf: AskerOf; email: Sending<EmailBody>; sms: Sending<SmsBody> }
+export type MessageWorks = {
+  requesterOf: RequesterOf
+  email: MessageWork<EmailBody>
+  sms: MessageWork<SmsBody>
+}
 
-export function sendRoutes(app: RouteApp, context: RouteContext, { askerOf, email, sms }: Sendings): void {
+export function sendRoutes(
+  app: RouteApp,
+  context: RouteContext,
+  { requesterOf, email, sms }: MessageWorks,
+): void {
   app.post(
     '/v1/messages/email',
     route({
@@ -31,7 +39,7 @@ export function sendRoutes(app: RouteApp, context: RouteContext, { askerOf, emai
       summary: 'Send an email',
       description: `Answered once the server has accepted the email for at least some of the recipients; \`recipients\` shows the outcome for each. ${waiting('email_send_failed')} Suppressed recipients get nothing. The request may have up to 15 MiB.`,
       body: emailBody,
-      takes: EMAIL_TAKES,
+      body_limits: EMAIL_BODY_LIMITS,
       sends: 'email',
       large: 'counted',
       response: { 201: messageSchema, 202: messageSchema },
@@ -42,7 +50,7 @@ export function sendRoutes(app: RouteApp, context: RouteContext, { askerOf, emai
     }),
     async (request, reply) => {
       const { body } = request
-      return await accept(context, request, reply, { body, ...email(body, askerOf(request)) })
+      return await accept(context, request, reply, { body, ...email(body, requesterOf(request)) })
     },
   )
 
@@ -62,14 +70,14 @@ export function sendRoutes(app: RouteApp, context: RouteContext, { askerOf, emai
       key: 'required',
       examples: {
         requests: SMS_REQUESTS,
-        answer: OF_SMS,
-        unfinished: { ...MESSAGE_QUEUED, ...OF_SMS, provider_reference: null },
+        answer: SMS_MESSAGE,
+        unfinished: { ...MESSAGE_QUEUED, ...SMS_MESSAGE, provider_reference: null },
       },
       errors: [...REFUSALS, 'destination_not_allowed', 'sms_send_failed'],
     }),
     async (request, reply) => {
       const { body } = request
-      return await accept(context, request, reply, { body, ...sms(body, askerOf(request)) })
+      return await accept(context, request, reply, { body, ...sms(body, requesterOf(request)) })
     },
   )
 }

@@ -1,28 +1,28 @@
 // In whose name a tenant may write, and by which headers.
-import { need, type Config } from '#core/config.ts'
-import { isOurHeader, steersRelay } from '#core/email-headers.ts'
-import { faultOfSender } from '#core/email-sender.ts'
+import { requireVariable, type Config } from '#core/config.ts'
+import { isSluiceHeader, controlsRelay } from '#core/email-headers.ts'
+import { findSenderProblem } from '#core/email-sender.ts'
 import { AppError } from '#core/errors.ts'
-import type { Asker } from './asker.ts'
+import type { Requester } from './asker.ts'
 import type { EmailBody, SmsBody } from './bodies.ts'
 import { domainOf } from './recipients.ts'
 
 /** Throws where an address is not the tenant's to write from, or is the system's own. */
 export async function checkSender(
-  asker: Asker,
+  requester: Requester,
   config: Config,
   { from, reply_to }: Pick<EmailBody, 'from' | 'reply_to'>,
 ): Promise<void> {
-  const domains = from == null ? null : await asker.emailDomains()
-  const fault = faultOfSender(config, domains, { from, reply_to })
+  const domains = from == null ? null : await requester.emailDomains()
+  const fault = findSenderProblem(config, domains, { from, reply_to })
   if (fault === undefined) return
-  if (fault.why !== 'domain') {
-    const [message, must_be] = REFUSALS[fault.why]
-    throw refused(fault.param, message, must_be)
+  if (fault.reason !== 'domain') {
+    const [message, must_be] = REFUSALS[fault.reason]
+    throw parameterError(fault.param, message, must_be)
   }
   const must_be =
     fault.domains.length === 0 ? 'must be left out' : `must be an address at ${fault.domains.join(', ')}`
-  throw refused('from', `Email may not be from addresses at ${domainOf(from!)}.`, must_be)
+  throw parameterError('from', `Email may not be from addresses at ${domainOf(from!)}.`, must_be)
 }
 
 const REFUSALS = {
@@ -37,28 +37,36 @@ const REFUSALS = {
  * The sender of an SMS: what people answer comes back to it, so a tenant with senders of its own has no other. Throws where
  * one is not the tenant's.
  */
-export async function smsSenderOf(asker: Asker, config: Config, from: SmsBody['from']): Promise<string> {
-  const senders = await asker.smsSenders()
-  const sender = from ?? senders?.[0] ?? need(config, 'TWILIO_FROM')
+export async function smsSenderOf(
+  requester: Requester,
+  config: Config,
+  from: SmsBody['from'],
+): Promise<string> {
+  const senders = await requester.smsSenders()
+  const sender = from ?? senders?.[0] ?? requireVariable(config, 'TWILIO_FROM')
   if (from == null || senders === null || senders.includes(from)) return sender
   const must_be = senders.length === 0 ? 'must be left out' : `must be one of ${senders.join(', ')}`
-  throw refused('from', `SMS may not be from ${from}.`, must_be)
+  throw parameterError('from', `SMS may not be from ${from}.`, must_be)
 }
 
 /** Throws for headers that would steer a relay. */
 export function checkHeaders(headers: EmailBody['headers'], allowed: readonly string[]): void {
-  const name = Object.keys(headers ?? {}).find((each) => steersRelay(each, allowed))
+  const name = Object.keys(headers ?? {}).find((each) => controlsRelay(each, allowed))
   if (name === undefined) return
   const param = `headers.${name}`
-  if (isOurHeader(name))
-    throw refused(param, `The header ${name} is not allowed: Sluice sets it.`, 'is a header that Sluice sets')
-  throw refused(
+  if (isSluiceHeader(name))
+    throw parameterError(
+      param,
+      `The header ${name} is not allowed: Sluice sets it.`,
+      'is a header that Sluice sets',
+    )
+  throw parameterError(
     param,
     `The header ${name} is not allowed: it can steer the server that sends the email on. An operator can allow it with EMAIL_HEADERS_ALLOWED=${name}.`,
     'is a header that can steer a relay',
   )
 }
 
-function refused(param: string, message: string, must_be: string): AppError {
+function parameterError(param: string, message: string, must_be: string): AppError {
   return new AppError('invalid_request', { message, param, details: [{ param, message: must_be }] })
 }

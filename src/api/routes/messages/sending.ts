@@ -1,6 +1,6 @@
 // How a message of a channel is accepted, by itself or as one of many: composed, sealed, and written in one statement.
 import type { Channel } from '#core/addresses.ts'
-import { batcher, MOST_BYTES, type BatchOptions, type Lanes } from '#core/batch.ts'
+import { createBatcher, MAX_BATCH_BYTES, type BatchOptions, type Lanes } from '#core/batch.ts'
 import type { Json } from '#core/db.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
@@ -8,64 +8,68 @@ import type { Vault } from '#core/secrets.ts'
 import { MESSAGE_WINDOWS, type MessageLimits } from '#domain/messages/limits.ts'
 import type { Message, MessageStatus } from '#domain/messages/message.ts'
 import {
-  MOST_DAYS_AHEAD,
+  MAX_DAYS_AHEAD,
   requestMessages,
-  type MessageJudgement,
+  type MessageResult,
   type MessageRequest,
 } from '#domain/messages/request.ts'
-import { attachmentPlace, messagePlace } from '#domain/messages/sealed.ts'
+import { attachmentContext, messageContext } from '#domain/messages/sealed.ts'
 import { sendEmail, sendSms } from '#jobs/messages.ts'
-import type { Answers, Work } from '../../accept.ts'
+import type { ResourceReader, WorkRequest } from '../../accept.ts'
 import type { ApiContext } from '../../context.ts'
 import { fingerprint } from '../../fingerprint.ts'
-import { shownMessage } from './answers.ts'
-import type { Asker } from './asker.ts'
+import { messageView } from './answers.ts'
+import type { Requester } from './asker.ts'
 import type { EmailBody, SmsBody } from './bodies.ts'
-import { composeEmail, composeSms, type Composed } from './compose.ts'
+import { composeEmail, composeSms, type ComposedMessage } from './compose.ts'
 
 /** The asking for one message, as it is accepted. */
-export type Sending<Body> = (body: Body, asker: Asker) => Work<Message>
+export type MessageWork<Body> = (body: Body, requester: Requester) => WorkRequest<Message>
 
-type Kind<Body> = {
+type ChannelOptions<Body> = {
   channel: Channel
   job: typeof sendEmail | typeof sendSms
   failure_code: ErrorCode
-  compose: (context: ApiContext, asker: Asker, body: Body) => Promise<Composed>
+  compose: (context: ApiContext, requester: Requester, body: Body) => Promise<ComposedMessage>
   /** Lets go of what takes room and is needed no more once the message is written, while its request still waits. */
-  forget: (body: Body) => void
+  releaseContent: (body: Body) => void
 }
 
 /** `lanes`: of the tenants, for all channels. */
-export const sendingEmail = (
+export const createEmailWork = (
   context: ApiContext,
-  answers: Answers<Message>,
+  reader: ResourceReader<Message>,
   lanes: Lanes,
-): Sending<EmailBody> =>
-  sending(context, answers, lanes, {
+): MessageWork<EmailBody> =>
+  createMessageWork(context, reader, lanes, {
     channel: 'email',
     job: sendEmail,
     failure_code: 'email_send_failed',
     compose: composeEmail,
-    forget: (body) => {
+    releaseContent: (body) => {
       body.text = null
       body.html = null
       body.attachments = null
     },
   })
 
-export const sendingSms = (context: ApiContext, answers: Answers<Message>, lanes: Lanes): Sending<SmsBody> =>
-  sending(context, answers, lanes, {
+export const createSmsWork = (
+  context: ApiContext,
+  reader: ResourceReader<Message>,
+  lanes: Lanes,
+): MessageWork<SmsBody> =>
+  createMessageWork(context, reader, lanes, {
     channel: 'sms',
     job: sendSms,
     failure_code: 'sms_send_failed',
     compose: composeSms,
-    forget: () => {},
+    releaseContent: () => {},
   })
 
 /** Statuses of a message that a provider has, whatever was thought before. */
-const TAKEN: MessageStatus[] = ['sent', 'delivered', 'undelivered']
+const ACCEPTED_STATUSES: MessageStatus[] = ['sent', 'delivered', 'undelivered']
 /** Those in which there is nothing to wait for. */
-const OVER: MessageStatus[] = [...TAKEN, 'suppressed', 'canceled']
+const FINAL_STATUSES: MessageStatus[] = [...ACCEPTED_STATUSES, 'suppressed', 'canceled']
 
 type AnyBody = {
   idempotency_key?: string | undefined
@@ -77,48 +81,48 @@ type AnyBody = {
 const sizeOf = ({ envelope, content, attachments }: MessageRequest): number =>
   attachments.reduce((sum, file) => sum + file.length, envelope.length + content.length)
 
-function sending<Body extends AnyBody>(
+function createMessageWork<Body extends AnyBody>(
   context: ApiContext,
-  answers: Answers<Message>,
+  reader: ResourceReader<Message>,
   lanes: Lanes,
-  { channel, job, failure_code, compose, forget }: Kind<Body>,
-): Sending<Body> {
+  { channel, job, failure_code, compose, releaseContent }: ChannelOptions<Body>,
+): MessageWork<Body> {
   const { sql, vault, hashOf, config } = context
   const limits = { tenant: config.MESSAGES_PER_MINUTE, destination: config.MESSAGES_PER_DESTINATION_HOUR }
   const request = (requests: MessageRequest[]) => requestMessages(sql, channel, limits, requests)
-  const together: BatchOptions<MessageRequest> = {
+  const batch_options: BatchOptions<MessageRequest> = {
     key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${channel} ${idempotency_key}`,
     // All messages of a tenant lock the row that counts them.
     lane: ({ tenant_id }) => tenant_id,
     lanes,
     size: sizeOf,
   }
-  const create = batcher(`create_${channel}`, request, together)
+  const create = createBatcher(`create_${channel}`, request, batch_options)
   // Each is alone in its run, and takes none from those that are small.
-  const createLarge = batcher(`create_large_${channel}`, request, together)
+  const createLarge = createBatcher(`create_large_${channel}`, request, batch_options)
 
-  return (body, asker) => {
-    const { idempotency_key: _key, ...said } = body
+  return (body, requester) => {
+    const { idempotency_key: _key, ...content_fields } = body
     const { send_at, metadata } = body
     const message_id = newId()
-    let judged: MessageJudgement | undefined
-    let composed: Pick<Composed, 'envelope' | 'addresses'> | undefined
+    let judged: MessageResult | undefined
+    let composed: Pick<ComposedMessage, 'envelope' | 'addresses'> | undefined
     return {
       job,
-      answers,
+      reader,
       id: message_id,
       // A hash that nobody can guess the text of a short message by.
-      content: { keyed: hashOf('sms', fingerprint(said)) },
-      step: (asked, waits) =>
-        asker.hold(async (take) => {
-          const { tenant_id } = asked
-          const { envelope, content, files, ...columns } = await compose(context, asker, body)
+      content: { keyed: hashOf('sms', fingerprint(content_fields)) },
+      step: (requested, waits) =>
+        requester.withMemory(async (reserve) => {
+          const { tenant_id } = requested
+          const { envelope, content, files, ...columns } = await compose(context, requester, body)
           composed = { envelope, addresses: columns.addresses }
           const text = JSON.stringify(content)
           // What was given is held as part of the body.
-          if (body.template != null) take(Buffer.byteLength(text))
+          if (body.template != null) reserve(Buffer.byteLength(text))
           const message_request: MessageRequest = {
-            ...asked,
+            ...requested,
             ...columns,
             message_id,
             ...sealedParts(vault, { tenant_id, message_id }, JSON.stringify(envelope), text, files),
@@ -126,22 +130,22 @@ function sending<Body extends AnyBody>(
             retries: !waits || send_at !== null,
             metadata,
           }
-          judged = await (sizeOf(message_request) > MOST_BYTES ? createLarge : create)(message_request)
-          forget(body)
-          if (judged.became === 'known') return 'known'
-          if (judged.became !== 'accepted') return undefined
+          judged = await (sizeOf(message_request) > MAX_BATCH_BYTES ? createLarge : create)(message_request)
+          releaseContent(body)
+          if (judged.result === 'key_used') return 'key_used'
+          if (judged.result !== 'accepted') return undefined
           const { message } = judged
           // There is nothing to wait for.
           if (message.status !== 'queued') return { joined: null }
           // Who waits is shown it as it then is.
-          return waits ? 'accepted' : { created: shownMessage(message, envelope, content) }
+          return waits ? 'accepted' : { created: messageView(message, envelope, content) }
         }),
       // What is scheduled is answered as it stands: nobody waits for its time.
-      reached: ({ status, send_at }) => send_at !== null || OVER.includes(status),
-      shows_failure: ({ status }) => TAKEN.includes(status),
+      isFulfilled: ({ status, send_at }) => send_at !== null || FINAL_STATUSES.includes(status),
+      showsFailure: ({ status }) => ACCEPTED_STATUSES.includes(status),
       failure_code,
-      expects_news: true,
-      why_not: () => refusalOf(judged, composed, limits),
+      expects_provider_event: true,
+      explainRefusal: () => refusalOf(judged, composed, limits),
     }
   }
 }
@@ -154,36 +158,36 @@ function sealedParts(
   files: string[],
 ): Pick<MessageRequest, 'envelope' | 'content' | 'attachments'> {
   return {
-    envelope: vault.seal(envelope, messagePlace(tenant_id, message_id, 'envelope')),
-    content: vault.seal(content, messagePlace(tenant_id, message_id, 'content')),
-    attachments: files.map((file, nth) => vault.seal(file, attachmentPlace(tenant_id, message_id, nth))),
+    envelope: vault.seal(envelope, messageContext(tenant_id, message_id, 'envelope')),
+    content: vault.seal(content, messageContext(tenant_id, message_id, 'content')),
+    attachments: files.map((file, nth) => vault.seal(file, attachmentContext(tenant_id, message_id, nth))),
   }
 }
 
 function refusalOf(
-  judged: MessageJudgement | undefined,
-  composed: Pick<Composed, 'envelope' | 'addresses'> | undefined,
+  judged: MessageResult | undefined,
+  composed: Pick<ComposedMessage, 'envelope' | 'addresses'> | undefined,
   limits: MessageLimits,
 ): AppError {
-  if (judged?.became === 'tenant' || judged?.became === 'destination') {
-    const { became, address, retry_after_s } = judged
+  if (judged?.result === 'tenant' || judged?.result === 'destination') {
+    const { result, address, retry_after_s } = judged
     const { envelope, addresses = [] } = composed ?? {}
     const to = [envelope?.to, envelope?.cc, envelope?.bcc].flatMap((list) => list ?? [])
-    const { window, window_s } = MESSAGE_WINDOWS[became]
-    const whose = became === 'tenant' ? '' : ' to one destination'
+    const { window, window_s } = MESSAGE_WINDOWS[result]
+    const whose = result === 'tenant' ? '' : ' to one destination'
     return new AppError('rate_limited', {
-      message: `Too many messages: ${limits[became]}${whose} in ${window === 'hour' ? 'an hour' : 'a minute'}.`,
+      message: `Too many messages: ${limits[result]}${whose} in ${window === 'hour' ? 'an hour' : 'a minute'}.`,
       retry_after_s,
       context: {
-        limit: { of: became, messages: limits[became], window_s },
+        limit: { of: result, messages: limits[result], window_s },
         ...(address !== null && { address: to[addresses.indexOf(address)] }),
       },
     })
   }
-  const wrong = `must be in the future, and at most ${MOST_DAYS_AHEAD} days ahead`
+  const problem = `must be in the future, and at most ${MAX_DAYS_AHEAD} days ahead`
   return new AppError('invalid_request', {
-    message: `send_at ${wrong}.`,
+    message: `send_at ${problem}.`,
     param: 'send_at',
-    details: [{ param: 'send_at', message: wrong }],
+    details: [{ param: 'send_at', message: problem }],
   })
 }

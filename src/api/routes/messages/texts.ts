@@ -3,19 +3,19 @@ import type { Channel } from '#core/addresses.ts'
 import { AppError } from '#core/errors.ts'
 import { renderTemplate, type TemplateVariables } from '#domain/templates/render.ts'
 import type { RenderedTemplate } from '#domain/templates/template.ts'
-import type { Asker } from './asker.ts'
+import type { Requester } from './asker.ts'
 
 /** Which template, by its name or id, and what is filled in. */
-export type WantedText = {
+export type TemplateRequest = {
   channel: Channel
   template: string
   variables: TemplateVariables
 }
 
 /** The texts of a template. Throws `template_not_found` and `template_invalid`. */
-export async function renderedText(
-  { withTemplate }: Asker,
-  { channel, template: name_or_id, variables }: WantedText,
+export async function renderTemplateTexts(
+  { withTemplate }: Requester,
+  { channel, template: name_or_id, variables }: TemplateRequest,
 ): Promise<RenderedTemplate> {
   return await withTemplate(name_or_id, async (template, signal) => {
     if (template === undefined) throw new AppError('template_not_found', { param: 'template' })

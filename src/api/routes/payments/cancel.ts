@@ -1,6 +1,6 @@
 // The route that cancels a payment.
 import { z } from 'zod'
-import { batcher } from '#core/batch.ts'
+import { createBatcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { isCancelDropped } from '#domain/cancellations.ts'
 import { findPayment } from '#domain/payments/find.ts'
@@ -11,7 +11,7 @@ import { accept } from '../../accept.ts'
 import { idempotencyKey } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { idParams, route } from '../../route.ts'
-import type { PaymentAnswers } from './answers.ts'
+import type { PaymentReader } from './answers.ts'
 import { CANCELED, CANCELING } from './examples.ts'
 
 const cancelBody = z
@@ -25,9 +25,9 @@ const cancelBody = z
   .meta({ id: 'CancelPayment', description: 'Why to cancel it.' })
   .nullish()
 
-export function cancelPaymentRoute(app: RouteApp, context: RouteContext, answers: PaymentAnswers): void {
+export function cancelPaymentRoute(app: RouteApp, context: RouteContext, reader: PaymentReader): void {
   const { sql } = context
-  const cancel = batcher<CancelRequest, 'canceling' | 'recorded' | undefined>(
+  const cancel = createBatcher<CancelRequest, 'canceling' | 'recorded' | undefined>(
     'request_cancel',
     async (requests) => {
       const accepted = await requestCancels(sql, requests)
@@ -71,28 +71,28 @@ export function cancelPaymentRoute(app: RouteApp, context: RouteContext, answers
       const reason = body.reason ?? null
       return await accept(context, request, reply, {
         job: cancelPayment,
-        answers,
+        reader,
         id: payment_id,
         body,
-        async step(asked) {
-          const accepted = await cancel({ ...asked, payment_id, reason, cancellation_reason: reason })
+        async step(requested) {
+          const accepted = await cancel({ ...requested, payment_id, reason, cancellation_reason: reason })
           if (accepted === 'canceling') return 'accepted'
           if (accepted === 'recorded') return { joined: null }
-          const joined = await joinCancel(sql, { ...asked, payment_id, reason })
+          const joined = await joinCancel(sql, { ...requested, payment_id, reason })
           return joined && { joined: joined.job_id }
         },
-        reached: ({ status }) => status === 'canceled',
-        dropped: (payment) => isCancelDropped(sql, 'payment', payment),
-        async why_not() {
+        isFulfilled: ({ status }) => status === 'canceled',
+        isDropped: (payment) => isCancelDropped(sql, 'payment', payment),
+        async explainRefusal() {
           const payment = await findPayment(sql, request.credentials.tenant_id, payment_id)
-          return whyNotCanceled(payment, reason)
+          return cancelRefusal(payment, reason)
         },
       })
     },
   )
 }
 
-function whyNotCanceled(payment: Payment | undefined, reason: string | null): AppError {
+function cancelRefusal(payment: Payment | undefined, reason: string | null): AppError {
   if (payment === undefined) return new AppError('payment_not_found')
   const { status, cancellation_reason } = payment
   const other = status === 'canceling' || status === 'pending'

@@ -1,6 +1,6 @@
 // The route that captures a payment.
 import { z } from 'zod'
-import { batcher } from '#core/batch.ts'
+import { createBatcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { amountMinor, moneyText, settlesExactly } from '#core/money.ts'
 import { findPayment } from '#domain/payments/find.ts'
@@ -8,10 +8,10 @@ import { paymentSchema, type Payment } from '#domain/payments/payment.ts'
 import { requestCaptures, type CaptureRequest } from '#domain/payments/request.ts'
 import { capturePayment } from '#jobs/payments.ts'
 import { accept } from '../../accept.ts'
-import { idempotencyKey, tooFine } from '../../body.ts'
+import { idempotencyKey, settlementStepError } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { idParams, route } from '../../route.ts'
-import type { PaymentAnswers } from './answers.ts'
+import type { PaymentReader } from './answers.ts'
 import { CAPTURED, CAPTURING } from './examples.ts'
 
 const captureBody = z
@@ -26,9 +26,9 @@ const captureBody = z
   .meta({ id: 'CapturePayment', description: 'What to capture.' })
   .nullish()
 
-export function capturePaymentRoute(app: RouteApp, context: RouteContext, answers: PaymentAnswers): void {
+export function capturePaymentRoute(app: RouteApp, context: RouteContext, reader: PaymentReader): void {
   const { sql } = context
-  const capture = batcher<CaptureRequest, 'accepted' | undefined>(
+  const capture = createBatcher<CaptureRequest, 'accepted' | undefined>(
     'request_capture',
     async (requests) => {
       const accepted = await requestCaptures(sql, requests)
@@ -77,23 +77,23 @@ export function capturePaymentRoute(app: RouteApp, context: RouteContext, answer
       const amount_minor = body.amount_minor ?? null
       return await accept(context, request, reply, {
         job: capturePayment,
-        answers,
+        reader,
         id: payment_id,
         body,
-        step: (asked) => capture({ ...asked, payment_id, amount_minor }),
-        reached: (payment) =>
+        step: (requested) => capture({ ...requested, payment_id, amount_minor }),
+        isFulfilled: (payment) =>
           payment.status === 'captured' &&
           payment.amount_captured_minor === (amount_minor ?? payment.amount_minor),
-        async why_not() {
+        async explainRefusal() {
           const payment = await findPayment(sql, request.credentials.tenant_id, payment_id)
-          return whyNotCaptured(payment, amount_minor)
+          return captureRefusal(payment, amount_minor)
         },
       })
     },
   )
 }
 
-function whyNotCaptured(payment: Payment | undefined, amount_minor: number | null): AppError {
+function captureRefusal(payment: Payment | undefined, amount_minor: number | null): AppError {
   if (payment === undefined) return new AppError('payment_not_found')
   const { status, currency, amount_capturable_minor, amount_captured_minor } = payment
   if (status === 'captured')
@@ -108,7 +108,7 @@ function whyNotCaptured(payment: Payment | undefined, amount_minor: number | nul
         message: `${moneyText(amount_minor, currency)} is more than the ${moneyText(amount_capturable_minor, currency)} that can be captured.`,
         context: { requested_minor: amount_minor, amount_capturable_minor, currency },
       })
-    if (!settlesExactly(amount_minor, currency)) return tooFine('payment_invalid', currency)
+    if (!settlesExactly(amount_minor, currency)) return settlementStepError('payment_invalid', currency)
   }
   return new AppError('payment_not_capturable', {
     message: `The payment cannot be captured: it is ${status}.`,

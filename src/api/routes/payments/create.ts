@@ -1,23 +1,23 @@
 // The route that creates a payment.
 import { z } from 'zod'
-import { batcher } from '#core/batch.ts'
+import { createBatcher } from '#core/batch.ts'
 import { PAYMENTS } from '#core/config/providers.ts'
 import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import { amountMinor, largestPayment, takenCurrency } from '#core/money.ts'
+import { amountMinor, maxPaymentMinor, supportedCurrency } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
 import { paymentSchema, type Payment } from '#domain/payments/payment.ts'
 import { createPayments, type CreateRequest } from '#domain/payments/request.ts'
-import { paymentMethodPlace } from '#domain/payments/sealed.ts'
+import { paymentMethodContext } from '#domain/payments/sealed.ts'
 import { findRecord } from '#domain/records.ts'
 import { authorizePayment } from '#jobs/payments.ts'
 import { accept } from '../../accept.ts'
 import { checkAmount, httpUrl, idempotencyKey, metadata, text } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { EXAMPLE_ID, idText, route } from '../../route.ts'
-import type { PaymentAnswers } from './answers.ts'
-import { HELD, PENDING, PAYMENT_REQUESTS } from './examples.ts'
+import type { PaymentReader } from './answers.ts'
+import { AUTHORIZED, PENDING, PAYMENT_REQUESTS } from './examples.ts'
 
 /** 13 digits or more, however they are divided, that are no part of a word: some card's number, also a mistyped one. */
 const CARD_NUMBER = /(?<![\p{L}\p{Nd}])(?:\p{Nd}[^\p{L}\p{Nd}]*){12,}\p{Nd}(?![\p{L}\p{Nd}])/u
@@ -41,7 +41,7 @@ const paymentMethod = z
 const createBody = z
   .strictObject({
     amount_minor: amountMinor,
-    currency: takenCurrency.transform((code) => code.toUpperCase()),
+    currency: supportedCurrency.transform((code) => code.toUpperCase()),
     method: z
       .literal('card')
       .meta({ description: 'The payment method. Currently only `card`.', example: 'card' }),
@@ -68,15 +68,15 @@ const createBody = z
   .meta({ id: 'CreatePayment', description: 'The payment to create.' })
 
 /** Whether the authorization has ended without a refusal. (The error of a refusal comes from the job.) */
-const reached = ({ status }: Payment) => status !== 'pending' && status !== 'failed'
+const isFulfilled = ({ status }: Payment) => status !== 'pending' && status !== 'failed'
 
-export function createPaymentRoute(app: RouteApp, context: RouteContext, answers: PaymentAnswers): void {
+export function createPaymentRoute(app: RouteApp, context: RouteContext, reader: PaymentReader): void {
   const { sql, vault } = context
-  const create = batcher<CreateRequest, 'accepted' | 'known' | undefined>(
+  const create = createBatcher<CreateRequest, 'accepted' | 'key_used' | undefined>(
     'create_payment',
     async (requests) => {
-      const became = await createPayments(sql, requests)
-      return requests.map(({ payment_id }) => became.get(payment_id))
+      const results = await createPayments(sql, requests)
+      return requests.map(({ payment_id }) => results.get(payment_id))
     },
     { key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}` },
   )
@@ -95,7 +95,7 @@ export function createPaymentRoute(app: RouteApp, context: RouteContext, answers
       key: 'required',
       examples: {
         requests: PAYMENT_REQUESTS,
-        answer: HELD,
+        answer: AUTHORIZED,
         unfinished: PENDING,
       },
       errors: [
@@ -113,23 +113,30 @@ export function createPaymentRoute(app: RouteApp, context: RouteContext, answers
       const payment_id = newId()
       return await accept(context, request, reply, {
         job: authorizePayment,
-        answers,
+        reader,
         id: payment_id,
         body,
-        step(asked) {
-          checkAmount(body, largestPayment(body.currency))
-          const place = paymentMethodPlace(asked.tenant_id, asked.job_id)
-          const payment_method = body.payment_method === null ? null : vault.seal(body.payment_method, place)
-          return create({ ...body, ...asked, payment_id, payment_method, processor: AREAS.payments.provider })
+        step(requested) {
+          checkAmount(body, maxPaymentMinor(body.currency))
+          const sealing_context = paymentMethodContext(requested.tenant_id, requested.job_id)
+          const payment_method =
+            body.payment_method === null ? null : vault.seal(body.payment_method, sealing_context)
+          return create({
+            ...body,
+            ...requested,
+            payment_id,
+            payment_method,
+            processor: AREAS.payments.provider,
+          })
         },
-        reached,
-        why_not: () => whyNot(sql, request.credentials.tenant_id, body),
+        isFulfilled,
+        explainRefusal: () => findRefusal(sql, request.credentials.tenant_id, body),
       })
     },
   )
 }
 
-async function whyNot(
+async function findRefusal(
   sql: Sql,
   tenant_id: string,
   { customer_id, merchant_id }: { customer_id: string | null; merchant_id: string | null },

@@ -19,7 +19,7 @@ export const REQUIRES_ACTION = {
   capture_before: null,
   authorized_at: null,
 }
-export const HELD = OPEN
+export const AUTHORIZED = OPEN
 export const CAPTURING = { ...OPEN, status: 'capturing' }
 export const CAPTURED = {
   ...OPEN,

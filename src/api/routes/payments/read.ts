@@ -18,8 +18,8 @@ import {
   route,
 } from '../../route.ts'
 import { timelineRoute } from '../../timeline.ts'
-import type { PaymentAnswers } from './answers.ts'
-import { HELD } from './examples.ts'
+import type { PaymentReader } from './answers.ts'
+import { AUTHORIZED } from './examples.ts'
 
 const MAX_METADATA_FILTERS = 20
 
@@ -62,9 +62,9 @@ const filters = pageQuery.extend({
 export function readPaymentRoutes(
   app: RouteApp,
   context: RouteContext,
-  { shown, find }: PaymentAnswers,
+  { viewOf, find }: PaymentReader,
 ): void {
-  const { lists } = context
+  const { runList } = context
   app.get(
     '/v1/payments',
     route({
@@ -76,16 +76,16 @@ export function readPaymentRoutes(
         "Strongly consistent: the list shows a payment's new status as soon as the request that changed it is answered.",
       querystring: filters,
       response: { 200: z.array(paymentSchema) },
-      examples: { answer: HELD },
+      examples: { answer: AUTHORIZED },
       errors: [],
     }),
     async (request, reply) => {
       const { metadata = {}, ...query } = request.query
-      const payments = await lists(request, reply, (lists_sql) =>
+      const payments = await runList(request, reply, (lists_sql) =>
         listPayments(lists_sql, request.credentials.tenant_id, { ...query, metadata }),
       )
       reply.headers(nextPage(request.url, query.limit, payments))
-      return payments.map(shown)
+      return payments.map(viewOf)
     },
   )
 
@@ -96,7 +96,7 @@ export function readPaymentRoutes(
       scope: 'payments:read',
       operation_id: 'getPayment',
       summary: 'Retrieve a payment',
-      examples: { answer: HELD },
+      examples: { answer: AUTHORIZED },
       params: idParams,
       response: { 200: paymentSchema },
       errors: ['payment_not_found'],

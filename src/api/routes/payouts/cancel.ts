@@ -1,11 +1,11 @@
 // The route that cancels a payout.
 import { z } from 'zod'
-import { batcher } from '#core/batch.ts'
+import { createBatcher } from '#core/batch.ts'
 import { isCancelDropped } from '#domain/cancellations.ts'
 import { payoutSchema, type Payout } from '#domain/payouts/payout.ts'
 import { joinPayoutCancel, requestPayoutCancels, type PayoutCancelRequest } from '#domain/payouts/request.ts'
 import { cancelPayout } from '#jobs/payouts.ts'
-import { accept, type Answers } from '../../accept.ts'
+import { accept, type ResourceReader } from '../../accept.ts'
 import { idempotencyKey } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { idParams, route } from '../../route.ts'
@@ -17,9 +17,13 @@ const cancelBody = z
   .meta({ id: 'CancelPayout', description: 'Only an idempotency key.' })
   .nullish()
 
-export function cancelPayoutRoute(app: RouteApp, context: RouteContext, answers: Answers<Payout>): void {
+export function cancelPayoutRoute(
+  app: RouteApp,
+  context: RouteContext,
+  reader: ResourceReader<Payout>,
+): void {
   const { sql } = context
-  const cancel = batcher<PayoutCancelRequest, 'canceled' | 'canceling' | 'recorded' | undefined>(
+  const cancel = createBatcher<PayoutCancelRequest, 'canceled' | 'canceling' | 'recorded' | undefined>(
     'cancel_payout',
     async (requests) => {
       const accepted = await requestPayoutCancels(sql, requests)
@@ -53,25 +57,25 @@ export function cancelPayoutRoute(app: RouteApp, context: RouteContext, answers:
       const payout_id = request.params.id
       return await accept(context, request, reply, {
         job: cancelPayout,
-        answers,
+        reader,
         id: payout_id,
         body: request.body ?? {},
-        async step(asked) {
-          const accepted = await cancel({ ...asked, payout_id })
+        async step(requested) {
+          const accepted = await cancel({ ...requested, payout_id })
           if (accepted === 'canceling') return 'accepted'
           if (accepted !== undefined) return { joined: null }
-          const joined = await joinPayoutCancel(sql, { ...asked, payout_id })
+          const joined = await joinPayoutCancel(sql, { ...requested, payout_id })
           return joined && { joined: joined.job_id }
         },
         // One that joined a failure by hand has ended with it.
-        reached: ({ status, fail_requested_at }) =>
+        isFulfilled: ({ status, fail_requested_at }) =>
           status === 'canceled' || (status === 'failed' && fail_requested_at !== null),
-        may_end_otherwise: true,
-        dropped: async (payout) =>
+        can_succeed_unfulfilled: true,
+        isDropped: async (payout) =>
           payout.fail_requested_at === null
             ? await isCancelDropped(sql, 'payout', payout)
             : payout.status === 'paid',
-        why_not: () =>
+        explainRefusal: () =>
           refusalOfPayout(sql, request.credentials.tenant_id, payout_id, 'payout_not_cancelable', 'canceled'),
       })
     },

@@ -1,15 +1,15 @@
 // The route that creates a payout.
 import { z } from 'zod'
-import { batcher } from '#core/batch.ts'
+import { createBatcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import { amountMinor, moneyText, settlesExactly, takenCurrency } from '#core/money.ts'
+import { amountMinor, moneyText, settlesExactly, supportedCurrency } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
 import { payoutSchema, type Payout } from '#domain/payouts/payout.ts'
-import { requestPayouts, type PayoutRequest, type Judgement } from '#domain/payouts/request.ts'
+import { requestPayouts, type PayoutRequest, type PayoutResult } from '#domain/payouts/request.ts'
 import { createPayout } from '#jobs/payouts.ts'
-import { accept, type Answers } from '../../accept.ts'
-import { idempotencyKey, metadata, text, tooFine } from '../../body.ts'
+import { accept, type ResourceReader } from '../../accept.ts'
+import { idempotencyKey, metadata, text, settlementStepError } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { EXAMPLE_ID, idText, route } from '../../route.ts'
 import { PAYOUT_REQUESTS, PENDING_PAYOUT } from './examples.ts'
@@ -17,7 +17,7 @@ import { PAYOUT_REQUESTS, PENDING_PAYOUT } from './examples.ts'
 const createBody = z
   .strictObject({
     amount_minor: amountMinor,
-    currency: takenCurrency.transform((code) => code.toLowerCase()).meta({ example: 'usd' }),
+    currency: supportedCurrency.transform((code) => code.toLowerCase()).meta({ example: 'usd' }),
     recipient_id: idText.meta({
       description: 'The id of the recipient, who must be paid in the same currency.',
       example: EXAMPLE_ID,
@@ -29,9 +29,13 @@ const createBody = z
   .meta({ id: 'CreatePayout', description: 'The payout to create.' })
 type CreateBody = z.output<typeof createBody>
 
-export function createPayoutRoute(app: RouteApp, context: RouteContext, answers: Answers<Payout>): void {
+export function createPayoutRoute(
+  app: RouteApp,
+  context: RouteContext,
+  reader: ResourceReader<Payout>,
+): void {
   const { sql } = context
-  const create = batcher<PayoutRequest, Judgement>(
+  const create = createBatcher<PayoutRequest, PayoutResult>(
     'create_payout',
     async (requests) => {
       const judged = await requestPayouts(sql, requests)
@@ -55,7 +59,7 @@ export function createPayoutRoute(app: RouteApp, context: RouteContext, answers:
         'Pays a recipient from your available balance: the balance in that currency minus what other payouts have reserved. The amount is checked and reserved in one step, so concurrent payouts can never take more than is available. If you ask the request to wait, it is answered when the processor has accepted or refused the payout.',
       body: createBody,
       response: { 201: payoutSchema, 202: payoutSchema },
-      waits: 'if_asked',
+      waits: 'if_requested',
       key: 'required',
       examples: {
         requests: PAYOUT_REQUESTS,
@@ -74,29 +78,29 @@ export function createPayoutRoute(app: RouteApp, context: RouteContext, answers:
     async (request, reply) => {
       const { body } = request
       const payout_id = newId()
-      let judged: Judgement | undefined
+      let judged: PayoutResult | undefined
       return await accept(context, request, reply, {
         job: createPayout,
-        answers,
+        reader,
         id: payout_id,
         body,
-        async step(asked) {
+        async step(requested) {
           const exact = settlesExactly(body.amount_minor, body.currency, 'payout')
           const { provider: processor } = AREAS.payouts
-          judged = await create({ ...body, ...asked, payout_id, exact, processor })
-          const { became, payout } = judged
+          judged = await create({ ...body, ...requested, payout_id, exact, processor })
+          const { result, payout } = judged
           if (payout !== undefined) return { created: payout }
-          return became === 'known' ? became : undefined
+          return result === 'key_used' ? result : undefined
         },
-        reached: ({ status }) => status === 'processing' || status === 'paid',
-        why_not: () => refusalOf(judged, body),
+        isFulfilled: ({ status }) => status === 'processing' || status === 'paid',
+        explainRefusal: () => refusalOf(judged, body),
       })
     },
   )
 }
 
-const WHY_INVALID: Partial<
-  Record<Judgement['became'], (body: CreateBody) => [param: string, message: string]>
+const INVALID_PAYOUT_TEXTS: Partial<
+  Record<PayoutResult['result'], (body: CreateBody) => [param: string, message: string]>
 > = {
   recipient_archived: () => ['recipient_id', 'The recipient is archived.'],
   other_currency: ({ currency }) => ['currency', `The recipient is not paid in ${currency}.`],
@@ -104,11 +108,11 @@ const WHY_INVALID: Partial<
 }
 
 /** The refusal, by what the accepting statement saw. */
-function refusalOf(judged: Judgement | undefined, body: CreateBody): AppError {
-  if (judged?.became === 'recipient_not_found')
+function refusalOf(judged: PayoutResult | undefined, body: CreateBody): AppError {
+  if (judged?.result === 'recipient_not_found')
     return new AppError('recipient_not_found', { param: 'recipient_id' })
-  if (judged?.became === 'too_fine') return tooFine('payout_invalid', body.currency)
-  const invalid = judged && WHY_INVALID[judged.became]?.(body)
+  if (judged?.result === 'too_precise') return settlementStepError('payout_invalid', body.currency)
+  const invalid = judged && INVALID_PAYOUT_TEXTS[judged.result]?.(body)
   if (invalid !== undefined) return new AppError('payout_invalid', { param: invalid[0], message: invalid[1] })
   const { amount_minor: requested_minor, currency } = body
   const available_minor = judged?.available_minor ?? 0

@@ -13,19 +13,23 @@ export const PENDING_PAYOUT = {
 }
 export const PROCESSING_PAYOUT = OPEN
 export const CANCELED_PAYOUT = { ...OPEN, status: 'canceled', canceled_at: LATER, updated_at: LATER }
-const BY_HAND = { code: 'failed_manually', message: 'The bank says that it never arrived.', manual: true }
-export const FAILED_BY_HAND = {
+const MANUAL_FAILURE = {
+  code: 'failed_manually',
+  message: 'The bank says that it never arrived.',
+  manual: true,
+}
+export const FAILED_MANUALLY = {
   ...OPEN,
   status: 'failed',
   failed_at: LATER,
   updated_at: LATER,
-  failure: BY_HAND,
+  failure: MANUAL_FAILURE,
 }
 export const FAIL_REQUESTED = {
   ...PROCESSING_PAYOUT,
   fail_requested_at: LATER,
   updated_at: LATER,
-  failure: BY_HAND,
+  failure: MANUAL_FAILURE,
 }
 
 export const PAYOUT_REQUESTS = {

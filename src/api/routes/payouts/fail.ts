@@ -1,13 +1,13 @@
 // The route that fails a payout manually.
 import { z } from 'zod'
 import { joinPayoutFail, requestPayoutFail } from '#domain/payouts/fail.ts'
-import { OPEN_STATUSES, payoutSchema, type Payout } from '#domain/payouts/payout.ts'
+import { OPEN_PAYOUT_STATUSES, payoutSchema, type Payout } from '#domain/payouts/payout.ts'
 import { cancelPayout } from '#jobs/payouts.ts'
-import { accept, type Answers } from '../../accept.ts'
+import { accept, type ResourceReader } from '../../accept.ts'
 import { idempotencyKey } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { idParams, route } from '../../route.ts'
-import { FAIL_REQUESTED, FAILED_BY_HAND } from './examples.ts'
+import { FAIL_REQUESTED, FAILED_MANUALLY } from './examples.ts'
 import { refusalOfPayout } from './refusals.ts'
 
 const failBody = z
@@ -20,7 +20,7 @@ const failBody = z
   })
   .meta({ id: 'FailPayout', description: 'Why the payout failed.' })
 
-export function failPayoutRoute(app: RouteApp, context: RouteContext, answers: Answers<Payout>): void {
+export function failPayoutRoute(app: RouteApp, context: RouteContext, reader: ResourceReader<Payout>): void {
   const { sql } = context
 
   app.post(
@@ -35,13 +35,13 @@ export function failPayoutRoute(app: RouteApp, context: RouteContext, answers: A
       params: idParams,
       body: failBody,
       response: { 200: payoutSchema, 202: payoutSchema },
-      waits: 'if_asked',
+      waits: 'if_requested',
       key: 'optional',
       examples: {
         requests: {
           reason: { summary: 'With a reason', value: { reason: 'The bank says that it never arrived.' } },
         },
-        answer: FAILED_BY_HAND,
+        answer: FAILED_MANUALLY,
         unfinished: FAIL_REQUESTED,
       },
       errors: ['payout_not_found', 'payout_not_failable', 'idempotency_key_reused'],
@@ -52,20 +52,20 @@ export function failPayoutRoute(app: RouteApp, context: RouteContext, answers: A
       const payout_id = request.params.id
       return await accept(context, request, reply, {
         job: cancelPayout,
-        answers,
+        reader,
         id: payout_id,
         body,
-        async step(asked) {
-          const accepted = await requestPayoutFail(sql, { ...asked, payout_id, reason })
-          if (accepted === 'known') return accepted
+        async step(requested) {
+          const accepted = await requestPayoutFail(sql, { ...requested, payout_id, reason })
+          if (accepted === 'key_used') return accepted
           if (accepted?.accepted === 'canceling') return 'accepted'
-          const joined = accepted ?? (await joinPayoutFail(sql, { ...asked, payout_id }))
+          const joined = accepted ?? (await joinPayoutFail(sql, { ...requested, payout_id }))
           return joined && { joined: joined.job_id }
         },
-        until: ({ status }) => !OPEN_STATUSES.includes(status),
+        waitUntil: ({ status }) => !OPEN_PAYOUT_STATUSES.includes(status),
         // It may have been canceled before: nothing has left then, either.
-        reached: ({ status }) => status === 'failed' || status === 'canceled',
-        why_not: () =>
+        isFulfilled: ({ status }) => status === 'failed' || status === 'canceled',
+        explainRefusal: () =>
           refusalOfPayout(sql, request.credentials.tenant_id, payout_id, 'payout_not_failable', 'failed'),
       })
     },

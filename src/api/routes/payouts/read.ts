@@ -5,7 +5,7 @@ import { currencyCode } from '#core/money.ts'
 import { listPayouts } from '#domain/payouts/find.ts'
 import { payoutSchema, payoutStatus, type Payout } from '#domain/payouts/payout.ts'
 import { createPayout } from '#jobs/payouts.ts'
-import type { Answers } from '../../accept.ts'
+import type { ResourceReader } from '../../accept.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
 import { timelineRoute } from '../../timeline.ts'
@@ -17,8 +17,12 @@ const filters = pageQuery.extend({
   currency: currencyCode.optional().meta({ description: 'Filter by currency.', example: 'usd' }),
 })
 
-export function readPayoutRoutes(app: RouteApp, context: RouteContext, { find }: Answers<Payout>): void {
-  const { lists } = context
+export function readPayoutRoutes(
+  app: RouteApp,
+  context: RouteContext,
+  { find }: ResourceReader<Payout>,
+): void {
+  const { runList } = context
   app.get(
     '/v1/payouts',
     route({
@@ -32,7 +36,7 @@ export function readPayoutRoutes(app: RouteApp, context: RouteContext, { find }:
       errors: [],
     }),
     async (request, reply) => {
-      const payouts = await lists(request, reply, (lists_sql) =>
+      const payouts = await runList(request, reply, (lists_sql) =>
         listPayouts(lists_sql, request.credentials.tenant_id, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, payouts))

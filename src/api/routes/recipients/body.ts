@@ -2,8 +2,8 @@
 import { z } from 'zod'
 import { DESTINATIONS } from '#core/config/providers.ts'
 import { countryCode } from '#core/countries.ts'
-import { TAKEN_TEXT, takenCurrency } from '#core/money.ts'
-import { DESTINATION, fits, recipientType } from '#domain/recipients/recipient.ts'
+import { SUPPORTED_CURRENCIES_TEXT, supportedCurrency } from '#core/money.ts'
+import { DESTINATION_PATTERN, fitsRecipientType, recipientType } from '#domain/recipients/recipient.ts'
 import { emailAddress, idempotencyKey, metadata, metadataValue, name } from '../../body.ts'
 
 const NAME = { description: 'The name of the recipient.', example: 'Grace Hopper' }
@@ -21,12 +21,14 @@ export const createRecipientBody = z
       .transform((email) => email ?? null)
       .meta(EMAIL),
     type: recipientType,
-    currency: takenCurrency
-      .meta({ description: `The currency of their payouts, in upper or lower case. ${TAKEN_TEXT}` })
+    currency: supportedCurrency
+      .meta({
+        description: `The currency of their payouts, in upper or lower case. ${SUPPORTED_CURRENCIES_TEXT}`,
+      })
       .transform((code) => code.toLowerCase())
       .meta({ example: 'usd' }),
     country: countryCode.transform((code) => code.toUpperCase()),
-    destination: z.string().max(255, { abort: true }).regex(DESTINATION, NO_TOKEN).meta({
+    destination: z.string().max(255, { abort: true }).regex(DESTINATION_PATTERN, NO_TOKEN).meta({
       description:
         "The processor's token for where the money goes: `ba_...` with `bank_account`, `card_...` with `card`, `acct_...` with `account`. Never an account or card number: that is refused and not stored.",
       example: 'acct_success',
@@ -34,7 +36,10 @@ export const createRecipientBody = z
     metadata,
     idempotency_key: idempotencyKey.meta({ example: 'recipient-17' }).optional(),
   })
-  .refine(({ destination, type }) => fits(destination, type), { path: ['destination'], ...NO_TOKEN })
+  .refine(({ destination, type }) => fitsRecipientType(destination, type), {
+    path: ['destination'],
+    ...NO_TOKEN,
+  })
   .meta({ id: 'CreateRecipient', description: 'The recipient to create.' })
 export const updateRecipientBody = z
   .strictObject({

@@ -1,8 +1,8 @@
 // The route that creates a recipient.
 import { newId } from '#core/ids.ts'
 import { recipientSchema } from '#domain/recipients/recipient.ts'
-import { createRecord, findProtectedRecord } from '#domain/records.ts'
-import { acceptAtOnce } from '../../accept.ts'
+import { createRecord, findRecordByKey } from '#domain/records.ts'
+import { acceptWithoutJob } from '../../accept.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
 import { createRecipientBody } from './body.ts'
@@ -52,11 +52,11 @@ export function createRecipientRoute(app: RouteApp, context: RouteContext): void
     }),
     async (request, reply) => {
       const { idempotency_key: _key, ...columns } = request.body
-      return await acceptAtOnce(context, request, reply, {
+      return await acceptWithoutJob(context, request, reply, {
         body: request.body,
-        step: (asked) =>
-          createRecord(sql, 'recipient', { ...asked, id: newId(), event_id: newId() }, columns),
-        find: (sent) => findProtectedRecord(sql, 'recipient', sent),
+        step: (requested) =>
+          createRecord(sql, 'recipient', { ...requested, id: newId(), event_id: newId() }, columns),
+        find: (sent) => findRecordByKey(sql, 'recipient', sent),
       })
     },
   )

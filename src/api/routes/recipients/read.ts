@@ -6,9 +6,9 @@ import { recipientSchema, recipientType } from '#domain/recipients/recipient.ts'
 import { findRecord } from '#domain/records.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
-import { flag, idParams, nextPage, pageQuery, route } from '../../route.ts'
+import { booleanFilter, idParams, nextPage, pageQuery, route } from '../../route.ts'
 
-export function readRecipientRoutes(app: RouteApp, { sql, lists }: RouteContext): void {
+export function readRecipientRoutes(app: RouteApp, { sql, runList }: RouteContext): void {
   app.get(
     '/v1/recipients',
     route({
@@ -24,13 +24,13 @@ export function readRecipientRoutes(app: RouteApp, { sql, lists }: RouteContext)
           .meta({ description: 'Filter by email; must match exactly.', example: 'grace@example.com' }),
         type: recipientType.optional().meta({ description: 'Filter by type.' }),
         currency: currencyCode.optional().meta({ description: 'Filter by currency.', example: 'usd' }),
-        archived: flag('List archived ones instead of the others.'),
+        archived: booleanFilter('List archived ones instead of the others.'),
       }),
       response: { 200: z.array(recipientSchema) },
       errors: [],
     }),
     async (request, reply) => {
-      const recipients = await lists(request, reply, (lists_sql) =>
+      const recipients = await runList(request, reply, (lists_sql) =>
         listRecipients(lists_sql, request.credentials.tenant_id, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, recipients))

@@ -2,7 +2,7 @@
 import { newId } from '#core/ids.ts'
 import { recipientSchema } from '#domain/recipients/recipient.ts'
 import { updateRecord } from '#domain/records.ts'
-import { changing } from '../../body.ts'
+import { updateBodyOf } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
@@ -19,7 +19,7 @@ export function updateRecipientRoute(app: RouteApp, { sql }: RouteContext): void
       description:
         'Fields that you leave out stay unchanged. Where the money goes cannot change: archive the recipient and create another.',
       params: idParams,
-      body: changing(updateRecipientBody, createRecipientBody, 'archive the recipient'),
+      body: updateBodyOf(updateRecipientBody, createRecipientBody, 'archive the recipient'),
       examples: {
         requests: { email: { summary: 'Another email', value: { email: 'grace@example.org' } } },
         answer: { email: 'grace@example.org' },

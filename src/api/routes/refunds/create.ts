@@ -1,6 +1,6 @@
 // The route that creates a refund.
 import { z } from 'zod'
-import { batcher } from '#core/batch.ts'
+import { createBatcher } from '#core/batch.ts'
 import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
@@ -9,8 +9,8 @@ import { findPayment } from '#domain/payments/find.ts'
 import { refundSchema, type Refund } from '#domain/refunds/refund.ts'
 import { requestRefunds, type RefundRequest } from '#domain/refunds/request.ts'
 import { createRefund } from '#jobs/refunds.ts'
-import { accept, type Answers } from '../../accept.ts'
-import { idempotencyKey, metadata, tooFine } from '../../body.ts'
+import { accept, type ResourceReader } from '../../accept.ts'
+import { idempotencyKey, metadata, settlementStepError } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { idParams, route } from '../../route.ts'
 import { REFUND_REQUESTS } from './examples.ts'
@@ -31,13 +31,17 @@ const createBody = z
   })
   .meta({ id: 'CreateRefund', description: 'What to refund.' })
 
-export function createRefundRoute(app: RouteApp, context: RouteContext, answers: Answers<Refund>): void {
+export function createRefundRoute(
+  app: RouteApp,
+  context: RouteContext,
+  reader: ResourceReader<Refund>,
+): void {
   const { sql } = context
-  const request_refund = batcher<RefundRequest, 'accepted' | 'known' | undefined>(
+  const request_refund = createBatcher<RefundRequest, 'accepted' | 'key_used' | undefined>(
     'request_refund',
     async (requests) => {
-      const became = await requestRefunds(sql, requests)
-      return requests.map(({ refund_id }) => became.get(refund_id))
+      const results = await requestRefunds(sql, requests)
+      return requests.map(({ refund_id }) => results.get(refund_id))
     },
     {
       key: ({ tenant_id, payment_id, idempotency_key }) => [
@@ -86,19 +90,26 @@ export function createRefundRoute(app: RouteApp, context: RouteContext, answers:
       const reason = body.reason ?? null
       return await accept(context, request, reply, {
         job: createRefund,
-        answers,
+        reader,
         id: refund_id,
         body,
-        step: (asked) =>
-          request_refund({ ...asked, payment_id, refund_id, amount_minor, reason, metadata: body.metadata }),
-        reached: ({ status }) => status === 'succeeded',
-        why_not: () => whyNot(sql, tenant_id, payment_id, amount_minor),
+        step: (requested) =>
+          request_refund({
+            ...requested,
+            payment_id,
+            refund_id,
+            amount_minor,
+            reason,
+            metadata: body.metadata,
+          }),
+        isFulfilled: ({ status }) => status === 'succeeded',
+        explainRefusal: () => findRefusal(sql, tenant_id, payment_id, amount_minor),
       })
     },
   )
 }
 
-async function whyNot(
+async function findRefusal(
   sql: Sql,
   tenant_id: string,
   payment_id: string,
@@ -115,15 +126,15 @@ async function whyNot(
     })
   }
   if (amount_minor !== null && !settlesExactly(amount_minor, currency))
-    return tooFine('payment_invalid', currency)
-  const left_minor = amount_captured_minor - amount_refunded_minor - amount_refund_pending_minor
+    return settlementStepError('payment_invalid', currency)
+  const refundable_minor = amount_captured_minor - amount_refunded_minor - amount_refund_pending_minor
   const money = (some: number) => moneyText(some, currency)
   return new AppError('refund_exceeds_captured', {
     param: 'amount_minor',
     message:
-      left_minor === 0
+      refundable_minor === 0
         ? 'Nothing is left to refund.'
-        : `The refund is more than the ${money(left_minor)} that can be refunded.`,
+        : `The refund is more than the ${money(refundable_minor)} that can be refunded.`,
     context: {
       requested_minor: amount_minor,
       amount_captured_minor,

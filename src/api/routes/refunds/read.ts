@@ -6,7 +6,7 @@ import { currencyCode } from '#core/money.ts'
 import { findPayment } from '#domain/payments/find.ts'
 import { listAllRefunds, listRefunds } from '#domain/refunds/find.ts'
 import { refundSchema, refundStatus, type Refund } from '#domain/refunds/refund.ts'
-import type { Answers } from '../../accept.ts'
+import type { ResourceReader } from '../../accept.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { idParams, nextPage, pageQuery, processorReference, route } from '../../route.ts'
 
@@ -21,8 +21,8 @@ const allQuery = pageQuery.extend({
 
 export function readRefundRoutes(
   app: RouteApp,
-  { sql, lists }: RouteContext,
-  { find }: Answers<Refund>,
+  { sql, runList }: RouteContext,
+  { find }: ResourceReader<Refund>,
 ): void {
   app.get(
     '/v1/payments/:id/refunds',
@@ -41,7 +41,7 @@ export function readRefundRoutes(
       const { tenant_id } = request.credentials
       if ((await findPayment(sql, tenant_id, request.params.id)) === undefined)
         throw new AppError('payment_not_found')
-      const refunds = await lists(request, reply, (lists_sql) =>
+      const refunds = await runList(request, reply, (lists_sql) =>
         listRefunds(lists_sql, tenant_id, request.params.id, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, refunds))
@@ -63,7 +63,7 @@ export function readRefundRoutes(
       errors: [],
     }),
     async (request, reply) => {
-      const refunds = await lists(request, reply, (lists_sql) =>
+      const refunds = await runList(request, reply, (lists_sql) =>
         listAllRefunds(lists_sql, request.credentials.tenant_id, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, refunds))

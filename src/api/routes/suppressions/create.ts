@@ -3,15 +3,15 @@ import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { messageChannel } from '#domain/messages/message.ts'
-import { findProtectedSuppression } from '#domain/suppressions/find.ts'
+import { findSuppressionByKey } from '#domain/suppressions/find.ts'
 import { suppress } from '#domain/suppressions/request.ts'
-import { suppressionPlace, suppressionSchema } from '#domain/suppressions/suppression.ts'
-import { acceptAtOnce } from '../../accept.ts'
+import { suppressionContext, suppressionSchema } from '#domain/suppressions/suppression.ts'
+import { acceptWithoutJob } from '../../accept.ts'
 import { bareEmail, e164 } from '../../addresses.ts'
 import { idempotencyKey, metadata } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
-import type { ShowSuppression } from './answers.ts'
+import type { SuppressionView } from './answers.ts'
 
 const ADDRESSES = { email: bareEmail, sms: e164 }
 
@@ -32,7 +32,7 @@ const createBody = z
   })
   .meta({ id: 'CreateSuppression', description: 'An address or number that should no longer get messages.' })
 
-export function createSuppressionRoute(app: RouteApp, context: RouteContext, show: ShowSuppression): void {
+export function createSuppressionRoute(app: RouteApp, context: RouteContext, view: SuppressionView): void {
   const { sql, vault, hashOf } = context
 
   app.post(
@@ -60,24 +60,24 @@ export function createSuppressionRoute(app: RouteApp, context: RouteContext, sho
     async (request, reply) => {
       const { channel, address, metadata } = request.body
       const suppression_id = newId()
-      const { row, is_new } = await acceptAtOnce(context, request, reply, {
+      const { row, is_new } = await acceptWithoutJob(context, request, reply, {
         body: request.body,
-        async step(asked) {
+        async step(requested) {
           const row = await suppress(sql, {
-            ...asked,
+            ...requested,
             suppression_id,
             event_id: newId(),
             channel,
             address: hashOf(channel, address),
-            sealed: vault.seal(address, suppressionPlace(asked.tenant_id, suppression_id)),
+            sealed: vault.seal(address, suppressionContext(requested.tenant_id, suppression_id)),
             metadata,
           })
-          return row === 'known' ? row : { row, is_new: row.id === suppression_id }
+          return row === 'key_used' ? row : { row, is_new: row.id === suppression_id }
         },
         async find(sent) {
-          const remembered = await findProtectedSuppression(sql, sent)
-          if (remembered === undefined) return undefined
-          const { fingerprint, resource } = remembered
+          const stored = await findSuppressionByKey(sql, sent)
+          if (stored === undefined) return undefined
+          const { fingerprint, resource } = stored
           const { sealed } = resource
           if (sealed === null)
             throw new AppError('suppression_not_found', { message: 'The suppression was deleted since.' })
@@ -86,7 +86,7 @@ export function createSuppressionRoute(app: RouteApp, context: RouteContext, sho
         },
       })
       if (!is_new) reply.code(200)
-      return show(row)
+      return view(row)
     },
   )
 }

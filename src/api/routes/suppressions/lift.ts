@@ -5,9 +5,9 @@ import { suppressionSchema } from '#domain/suppressions/suppression.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
-import type { ShowSuppression } from './answers.ts'
+import type { SuppressionView } from './answers.ts'
 
-export function liftSuppressionRoute(app: RouteApp, { sql }: RouteContext, show: ShowSuppression): void {
+export function liftSuppressionRoute(app: RouteApp, { sql }: RouteContext, view: SuppressionView): void {
   app.delete(
     '/v1/messages/suppressions/:id',
     route({
@@ -23,6 +23,6 @@ export function liftSuppressionRoute(app: RouteApp, { sql }: RouteContext, show:
       errors: ['suppression_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      show(found(await liftSuppression(sql, tenant_id, id, newId()), 'suppression_not_found')),
+      view(found(await liftSuppression(sql, tenant_id, id, newId()), 'suppression_not_found')),
   )
 }

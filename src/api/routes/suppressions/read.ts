@@ -7,12 +7,12 @@ import { suppressionReason, suppressionSchema } from '#domain/suppressions/suppr
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
 import { idParams, nextPage, pageQuery, route } from '../../route.ts'
-import { soughtRecipient } from '../messages/recipients.ts'
-import type { ShowSuppression } from './answers.ts'
+import { recipientFilter } from '../messages/recipients.ts'
+import type { SuppressionView } from './answers.ts'
 
 const filters = pageQuery.extend({
   channel: messageChannel.optional().meta({ description: 'Filter by channel.' }),
-  address: soughtRecipient
+  address: recipientFilter
     .optional()
     .meta({ description: 'Filter by address or number.', example: 'grace@example.com' }),
   reason: suppressionReason.optional().meta({ description: 'Filter by reason.' }),
@@ -20,8 +20,8 @@ const filters = pageQuery.extend({
 
 export function readSuppressionRoutes(
   app: RouteApp,
-  { sql, lists, hashOf }: RouteContext,
-  show: ShowSuppression,
+  { sql, runList, hashOf }: RouteContext,
+  view: SuppressionView,
 ): void {
   app.get(
     '/v1/messages/suppressions',
@@ -39,11 +39,11 @@ export function readSuppressionRoutes(
       const { address, ...query } = request.query
       const addresses =
         address === undefined ? {} : { addresses: CHANNELS.map((each) => hashOf(each, address)) }
-      const rows = await lists(request, reply, (lists_sql) =>
+      const rows = await runList(request, reply, (lists_sql) =>
         listSuppressions(lists_sql, request.credentials.tenant_id, { ...query, ...addresses }),
       )
       reply.headers(nextPage(request.url, query.limit, rows))
-      return rows.map(show)
+      return rows.map(view)
     },
   )
 
@@ -60,6 +60,6 @@ export function readSuppressionRoutes(
       errors: ['suppression_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      show(found(await findSuppression(sql, tenant_id, id), 'suppression_not_found')),
+      view(found(await findSuppression(sql, tenant_id, id), 'suppression_not_found')),
   )
 }

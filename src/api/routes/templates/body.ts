@@ -2,10 +2,17 @@
 import { z } from 'zod'
 import { anyJson } from '#core/json.ts'
 import { messageChannel } from '#domain/messages/message.ts'
-import { SOURCE_LIMIT } from '#domain/templates/limits.ts'
+import { MAX_SOURCE_LENGTH } from '#domain/templates/limits.ts'
 import { TEMPLATE_ID } from '#domain/templates/find.ts'
-import { faultsOfParts } from '#domain/templates/template.ts'
-import { changing, FEW_VALUES, hasFewValues, idempotencyKey, metadata, metadataValue } from '../../body.ts'
+import { findPartFaults } from '#domain/templates/template.ts'
+import {
+  updateBodyOf,
+  FEW_VALUES_ERROR,
+  hasFewValues,
+  idempotencyKey,
+  metadata,
+  metadataValue,
+} from '../../body.ts'
 
 const templateName = z
   .string()
@@ -26,8 +33,8 @@ const HTML = {
 const BODY = { description: 'The text of an SMS.', example: null }
 const parts = {
   subject: part(1_000),
-  text: part(SOURCE_LIMIT),
-  html: part(SOURCE_LIMIT),
+  text: part(MAX_SOURCE_LENGTH),
+  html: part(MAX_SOURCE_LENGTH),
   body: part(10_000),
 }
 /** Null where it is left out. */
@@ -46,7 +53,7 @@ const fields = z.strictObject({
 
 export const createTemplateBody = fields
   .superRefine((template, check) => {
-    for (const { param, message } of faultsOfParts(template))
+    for (const { param, message } of findPartFaults(template))
       check.addIssue({ code: 'custom', path: [param], message })
   })
   .meta({ id: 'CreateMessageTemplate', description: 'The template to create.' })
@@ -62,12 +69,12 @@ const patch = z
   })
   .partial()
   .meta({ id: 'UpdateMessageTemplate', description: 'The fields to change.' })
-export const updateTemplateBody = changing(patch, fields, 'delete the template')
+export const updateTemplateBody = updateBodyOf(patch, fields, 'delete the template')
 
 /** What is filled into a template. */
 const templateVariables = z
   .record(z.string(), anyJson)
-  .refine(hasFewValues, FEW_VALUES)
+  .refine(hasFewValues, FEW_VALUES_ERROR)
   .meta({
     description: 'The variables of the template: any JSON, up to 1,000 values.',
     example: { name: 'Ada', order: { number: 'A-17' } },

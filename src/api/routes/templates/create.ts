@@ -1,11 +1,11 @@
 // The route that creates a template.
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import { whileThere } from '#core/leaving.ts'
-import { findProtectedTemplate } from '#domain/templates/find.ts'
+import { whileConnected } from '#core/leaving.ts'
+import { findTemplateByKey } from '#domain/templates/find.ts'
 import { createTemplate } from '#domain/templates/request.ts'
 import { templateSchema } from '#domain/templates/template.ts'
-import { acceptAtOnce } from '../../accept.ts'
+import { acceptWithoutJob } from '../../accept.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
 import { createTemplateBody } from './body.ts'
@@ -51,17 +51,17 @@ export function createTemplateRoute(app: RouteApp, context: RouteContext): void 
     }),
     async (request, reply) => {
       const { idempotency_key: _key, ...fields } = request.body
-      return await acceptAtOnce(context, request, reply, {
+      return await acceptWithoutJob(context, request, reply, {
         body: request.body,
-        step: (asked) =>
-          whileThere(request, (signal) =>
-            createTemplate(sql, { ...fields, ...asked, template_id: newId(), event_id: newId() }, signal),
+        step: (requested) =>
+          whileConnected(request, (signal) =>
+            createTemplate(sql, { ...fields, ...requested, template_id: newId(), event_id: newId() }, signal),
           ),
         async find(sent) {
-          const remembered = await findProtectedTemplate(sql, sent)
-          if (remembered?.resource.deleted_at != null)
+          const stored = await findTemplateByKey(sql, sent)
+          if (stored?.resource.deleted_at != null)
             throw new AppError('template_not_found', { message: 'The template was deleted since.' })
-          return remembered
+          return stored
         },
       })
     },

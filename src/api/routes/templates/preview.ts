@@ -1,5 +1,5 @@
 // The route that renders a template without sending anything.
-import { whileThere } from '#core/leaving.ts'
+import { whileConnected } from '#core/leaving.ts'
 import { findTemplate } from '#domain/templates/find.ts'
 import { renderTemplate } from '#domain/templates/render.ts'
 import { renderedTemplateSchema } from '#domain/templates/template.ts'
@@ -34,7 +34,7 @@ export function previewTemplateRoute(app: RouteApp, { sql }: RouteContext): void
     }),
     async (request) => {
       const { params, body, credentials } = request
-      return await whileThere(request, async (signal) =>
+      return await whileConnected(request, async (signal) =>
         renderTemplate(
           found(await findTemplate(sql, credentials.tenant_id, params.id), 'template_not_found'),
           body.variables,

@@ -12,7 +12,7 @@ const filters = pageQuery.extend({
   name: z.string().max(64).optional().meta({ description: 'Filter by name.', example: 'order_shipped' }),
 })
 
-export function readTemplateRoutes(app: RouteApp, { sql, lists }: RouteContext): void {
+export function readTemplateRoutes(app: RouteApp, { sql, runList }: RouteContext): void {
   app.get(
     '/v1/messages/templates',
     route({
@@ -28,7 +28,7 @@ export function readTemplateRoutes(app: RouteApp, { sql, lists }: RouteContext):
       errors: [],
     }),
     async (request, reply) => {
-      const templates = await lists(request, reply, (lists_sql) =>
+      const templates = await runList(request, reply, (lists_sql) =>
         listTemplates(lists_sql, request.credentials.tenant_id, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, templates))

@@ -1,6 +1,6 @@
 // The route that changes a template.
 import { newId } from '#core/ids.ts'
-import { whileThere } from '#core/leaving.ts'
+import { whileConnected } from '#core/leaving.ts'
 import { updateTemplate } from '#domain/templates/request.ts'
 import { templateSchema } from '#domain/templates/template.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
@@ -31,7 +31,7 @@ export function updateTemplateRoute(app: RouteApp, { sql }: RouteContext): void 
     }),
     async (request) => {
       const { params, body, credentials } = request
-      const updated = await whileThere(request, (signal) =>
+      const updated = await whileConnected(request, (signal) =>
         updateTemplate(
           sql,
           { tenant_id: credentials.tenant_id, id: params.id, event_id: newId() },

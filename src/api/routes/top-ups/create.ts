@@ -1,15 +1,15 @@
 // The route that creates a top-up.
 import { z } from 'zod'
-import { batcher } from '#core/batch.ts'
+import { createBatcher } from '#core/batch.ts'
 import { TOP_UPS } from '#core/config/providers.ts'
 import { newId } from '#core/ids.ts'
-import { amountMinor, MAX_AMOUNT_MINOR, takenCurrency } from '#core/money.ts'
+import { amountMinor, MAX_AMOUNT_MINOR, supportedCurrency } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
 import { requestTopUps, type TopUpRequest } from '#domain/top-ups/request.ts'
-import { sourcePlace } from '#domain/top-ups/sealed.ts'
+import { topUpSourceContext } from '#domain/top-ups/sealed.ts'
 import { maskedSource, topUpSchema, type TopUp } from '#domain/top-ups/top-up.ts'
 import { createTopUp } from '#jobs/top-ups.ts'
-import { accept, type Answers } from '../../accept.ts'
+import { accept, type ResourceReader } from '../../accept.ts'
 import { checkAmount, idempotencyKey, metadata, text } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
@@ -28,7 +28,7 @@ const token = z
 const createBody = z
   .strictObject({
     amount_minor: amountMinor,
-    currency: takenCurrency.transform((code) => code.toLowerCase()),
+    currency: supportedCurrency.transform((code) => code.toLowerCase()),
     source: token.meta({
       description:
         'A processor token for where the money comes from. Defaults to the bank account that the platform has set up with the processor. It is shown masked.',
@@ -40,13 +40,13 @@ const createBody = z
   })
   .meta({ id: 'CreateTopUp', description: 'The top-up to create.' })
 
-export function createTopUpRoute(app: RouteApp, context: RouteContext, answers: Answers<TopUp>): void {
+export function createTopUpRoute(app: RouteApp, context: RouteContext, reader: ResourceReader<TopUp>): void {
   const { sql, vault } = context
-  const create = batcher<TopUpRequest, 'accepted' | 'known' | undefined>(
+  const create = createBatcher<TopUpRequest, 'accepted' | 'key_used' | undefined>(
     'create_top_up',
     async (requests) => {
-      const became = await requestTopUps(sql, requests)
-      return requests.map(({ top_up_id }) => became.get(top_up_id))
+      const results = await requestTopUps(sql, requests)
+      return requests.map(({ top_up_id }) => results.get(top_up_id))
     },
     { key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}` },
   )
@@ -63,7 +63,7 @@ export function createTopUpRoute(app: RouteApp, context: RouteContext, answers: 
         'Adds money to your balance through the processor, which can take days: the top-up is `pending` until the money has come. With `Prefer: wait`, the answer comes when the processor has accepted or refused it.',
       body: createBody,
       response: { 201: topUpSchema, 202: topUpSchema },
-      waits: 'if_asked',
+      waits: 'if_requested',
       key: 'required',
       examples: {
         requests: TOP_UP_REQUESTS,
@@ -83,24 +83,26 @@ export function createTopUpRoute(app: RouteApp, context: RouteContext, answers: 
       const top_up_id = newId()
       return await accept(context, request, reply, {
         job: createTopUp,
-        answers,
+        reader,
         id: top_up_id,
         body,
-        step(asked) {
+        step(requested) {
           checkAmount(body, MAX_AMOUNT_MINOR)
           const { source } = body
           const sealed =
-            source === null ? null : vault.seal(source, sourcePlace(asked.tenant_id, asked.job_id))
+            source === null
+              ? null
+              : vault.seal(source, topUpSourceContext(requested.tenant_id, requested.job_id))
           return create({
             ...body,
-            ...asked,
+            ...requested,
             top_up_id,
             source: sealed,
             masked_source: source === null ? null : maskedSource(source),
             processor: AREAS.wallet.provider,
           })
         },
-        reached: ({ status }) => status === 'succeeded',
+        isFulfilled: ({ status }) => status === 'succeeded',
       })
     },
   )

@@ -5,13 +5,13 @@ import { currencyCode } from '#core/money.ts'
 import { listTopUps } from '#domain/top-ups/find.ts'
 import { topUpSchema, topUpStatus, type TopUp } from '#domain/top-ups/top-up.ts'
 import { createTopUp } from '#jobs/top-ups.ts'
-import type { Answers } from '../../accept.ts'
+import type { ResourceReader } from '../../accept.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { idParams, nextPage, pageQuery, route } from '../../route.ts'
 import { timelineRoute } from '../../timeline.ts'
 
-export function readTopUpRoutes(app: RouteApp, context: RouteContext, { find }: Answers<TopUp>): void {
-  const { lists } = context
+export function readTopUpRoutes(app: RouteApp, context: RouteContext, { find }: ResourceReader<TopUp>): void {
+  const { runList } = context
 
   app.get(
     '/v1/wallet/top_ups',
@@ -29,7 +29,7 @@ export function readTopUpRoutes(app: RouteApp, context: RouteContext, { find }: 
       errors: [],
     }),
     async (request, reply) => {
-      const top_ups = await lists(request, reply, (lists_sql) =>
+      const top_ups = await runList(request, reply, (lists_sql) =>
         listTopUps(lists_sql, request.credentials.tenant_id, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, top_ups))

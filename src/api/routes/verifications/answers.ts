@@ -1,35 +1,38 @@
 // Answers with verifications: reads them in batches, and shows a link to the one answer that may carry it.
 import { SealError } from '#core/secrets.ts'
 import { findVerifications } from '#domain/verifications/find.ts'
-import { takeVerificationLink } from '#domain/verifications/links.ts'
-import { verificationLinkPlace } from '#domain/verifications/sealed.ts'
+import { consumeVerificationLink } from '#domain/verifications/links.ts'
+import { verificationLinkContext } from '#domain/verifications/sealed.ts'
 import type { Verification } from '#domain/verifications/verification.ts'
-import { finding, type Answers } from '../../accept.ts'
+import { batchedFind, type ResourceReader } from '../../accept.ts'
 import type { ApiContext } from '../../context.ts'
 
 /** A verification, and the job whose link its answer may carry. */
-type Answered = Verification & { job_id: string | null }
-type Shown = Verification & { url: string | null }
+type VerificationWithJob = Verification & { job_id: string | null }
+type VerificationView = Verification & { url: string | null }
 
-export type VerificationAnswers = Answers<Answered> & {
+export type VerificationReader = ResourceReader<VerificationWithJob> & {
   /** With the link that its job brought, if nobody has been shown that yet. */
-  withLink: (answered: Answered) => Promise<Shown>
+  withLink: (verification: VerificationWithJob) => Promise<VerificationView>
 }
 
-export function createVerificationAnswers({ sql, vault, log }: ApiContext): VerificationAnswers {
-  const find = finding('find_kyc', (asked) => findVerifications(sql, asked), 'kyc_not_found')
+export function createVerificationReader({ sql, vault, log }: ApiContext): VerificationReader {
+  const find = batchedFind('find_kyc', (requested) => findVerifications(sql, requested), 'kyc_not_found')
   return {
-    async find(asked) {
-      const found = await find(asked)
-      return { ...found, resource: { ...found.resource, job_id: asked.job_id } }
+    async find(requested) {
+      const found = await find(requested)
+      return { ...found, resource: { ...found.resource, job_id: requested.job_id } }
     },
     async withLink({ job_id, ...verification }) {
       const { tenant_id, id: kyc_id, status } = verification
       if (job_id === null || status !== 'requires_input') return withoutLink(verification)
-      const sealed = await takeVerificationLink(sql, { tenant_id, kyc_id, job_id })
+      const sealed = await consumeVerificationLink(sql, { tenant_id, kyc_id, job_id })
       if (sealed === undefined) return withoutLink(verification)
       try {
-        return { ...verification, url: vault.open(sealed, verificationLinkPlace(tenant_id, kyc_id, job_id)) }
+        return {
+          ...verification,
+          url: vault.open(sealed, verificationLinkContext(tenant_id, kyc_id, job_id)),
+        }
       } catch (error) {
         // Another one can be asked for.
         if (!(error instanceof SealError)) throw error
@@ -43,6 +46,6 @@ export function createVerificationAnswers({ sql, vault, log }: ApiContext): Veri
 }
 
 /** As every answer shows it that may not carry the link. */
-export function withoutLink(verification: Verification): Shown {
+export function withoutLink(verification: Verification): VerificationView {
   return { ...verification, url: null }
 }

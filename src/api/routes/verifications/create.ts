@@ -15,7 +15,7 @@ import { accept } from '../../accept.ts'
 import { httpUrl, idempotencyKey, metadata } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { EXAMPLE_ID, idText, route } from '../../route.ts'
-import type { VerificationAnswers } from './answers.ts'
+import type { VerificationReader } from './answers.ts'
 import { PENDING_VERIFICATION } from './examples.ts'
 
 const createBody = z
@@ -46,7 +46,7 @@ const NOT_FOUND: Record<VerificationSubjectType, ErrorCode> = {
 export function createVerificationRoute(
   app: RouteApp,
   context: RouteContext,
-  answers: VerificationAnswers,
+  reader: VerificationReader,
 ): void {
   const { sql } = context
 
@@ -93,29 +93,29 @@ export function createVerificationRoute(
     async (request, reply) => {
       const { body } = request
       const kyc_id = newId()
-      const answered = await accept(context, request, reply, {
+      const verification = await accept(context, request, reply, {
         job: createVerification,
-        answers,
+        reader,
         id: kyc_id,
         body,
-        step: (asked) =>
-          requestVerification(sql, { ...body, ...asked, kyc_id, provider: AREAS.compliance.provider }),
-        reached: ({ status }) => status !== 'pending',
-        why_not: () => whyNot(sql, request.credentials.tenant_id, body),
+        step: (requested) =>
+          requestVerification(sql, { ...body, ...requested, kyc_id, provider: AREAS.compliance.provider }),
+        isFulfilled: ({ status }) => status !== 'pending',
+        explainRefusal: () => findRefusal(sql, request.credentials.tenant_id, body),
       })
-      return await answers.withLink(answered)
+      return await reader.withLink(verification)
     },
   )
 }
 
-async function whyNot(
+async function findRefusal(
   sql: Sql,
   tenant_id: string,
   { subject_type, subject_id }: z.output<typeof createBody>,
 ): Promise<AppError> {
   const subject = await findVerificationSubject(sql, { tenant_id, subject_type, subject_id })
   if (subject === undefined) return new AppError(NOT_FOUND[subject_type], { param: 'subject_id' })
-  if (subject.gone) {
+  if (subject.is_removed) {
     const became = subject_type === 'customer' ? 'deleted' : 'archived'
     return new AppError('kyc_invalid', {
       param: 'subject_id',

@@ -2,10 +2,10 @@
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import { findVerification, findProtectedVerification } from '#domain/verifications/find.ts'
+import { findVerification, findVerificationByKey } from '#domain/verifications/find.ts'
 import { decideVerification } from '#domain/verifications/request.ts'
 import { verificationDecision, verificationSchema } from '#domain/verifications/verification.ts'
-import { acceptAtOnce } from '../../accept.ts'
+import { acceptWithoutJob } from '../../accept.ts'
 import { idempotencyKey } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
@@ -60,12 +60,12 @@ export function decideVerificationRoute(app: RouteApp, context: RouteContext): v
       const { tenant_id, key_id } = request.credentials
       const ids = { kyc_id, key_id, event_id: newId(), job_id: newId() }
       request.subject_id = kyc_id
-      const decided = await acceptAtOnce(context, request, reply, {
+      const decided = await acceptWithoutJob(context, request, reply, {
         body,
-        step: (asked) =>
-          decideVerification(sql, { ...asked, ...ids, decision: body.decision, reason: body.reason }),
-        find: (sent) => findProtectedVerification(sql, sent),
-        async why_not() {
+        step: (requested) =>
+          decideVerification(sql, { ...requested, ...ids, decision: body.decision, reason: body.reason }),
+        find: (sent) => findVerificationByKey(sql, sent),
+        async explainRefusal() {
           const { status } = found(await findVerification(sql, tenant_id, kyc_id), 'kyc_not_found')
           const message = `The verification was decided by hand before: it is ${status}.`
           return new AppError('kyc_already_decided', { message, context: { status } })

@@ -4,15 +4,15 @@ import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGates } from '#core/gate.ts'
 import { findVerification } from '#domain/verifications/find.ts'
-import { MOST_OPEN_LINKS, requestVerificationLink } from '#domain/verifications/request.ts'
-import { isOpen, verificationSchema } from '#domain/verifications/verification.ts'
+import { MAX_OPEN_LINKS, requestVerificationLink } from '#domain/verifications/request.ts'
+import { isOpenVerification, verificationSchema } from '#domain/verifications/verification.ts'
 import { linkVerification } from '#jobs/verifications.ts'
 import { accept } from '../../accept.ts'
 import { idempotencyKey } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
-import type { VerificationAnswers } from './answers.ts'
+import type { VerificationReader } from './answers.ts'
 import { WAITING_VERIFICATION } from './examples.ts'
 
 const linkBody = z
@@ -23,11 +23,11 @@ const linkBody = z
 export function linkVerificationRoute(
   app: RouteApp,
   context: RouteContext,
-  answers: VerificationAnswers,
+  reader: VerificationReader,
 ): void {
   const { sql } = context
   // So that links are counted right; beside other processes there may be one more for each of these.
-  const oneByOne = createGates({
+  const serialized = createGates({
     running: 1,
     queue: {
       waiting: 20,
@@ -69,32 +69,34 @@ export function linkVerificationRoute(
     }),
     async (request, reply) => {
       const kyc_id = request.params.id
-      const answered = await accept(context, request, reply, {
+      const verification = await accept(context, request, reply, {
         job: linkVerification,
-        answers,
+        reader,
         id: kyc_id,
         body: request.body ?? {},
-        step: (asked) =>
-          oneByOne(`${asked.tenant_id} ${kyc_id}`, () => requestVerificationLink(sql, { ...asked, kyc_id })),
-        reached: () => false,
-        why_not: () => whyNot(sql, request.credentials.tenant_id, kyc_id),
+        step: (requested) =>
+          serialized(`${requested.tenant_id} ${kyc_id}`, () =>
+            requestVerificationLink(sql, { ...requested, kyc_id }),
+          ),
+        isFulfilled: () => false,
+        explainRefusal: () => findRefusal(sql, request.credentials.tenant_id, kyc_id),
       })
-      return await answers.withLink(answered)
+      return await reader.withLink(verification)
     },
   )
 }
 
-async function whyNot(sql: Sql, tenant_id: string, kyc_id: string): Promise<AppError> {
+async function findRefusal(sql: Sql, tenant_id: string, kyc_id: string): Promise<AppError> {
   const { status } = found(await findVerification(sql, tenant_id, kyc_id), 'kyc_not_found')
   if (status === 'requires_input') {
-    const message = `${MOST_OPEN_LINKS} requests for links to this verification are unfinished: wait for one of them.`
+    const message = `${MAX_OPEN_LINKS} requests for links to this verification are unfinished: wait for one of them.`
     return new AppError('rate_limited', {
       message,
       retry_after_s: 1,
-      context: { limit: MOST_OPEN_LINKS },
+      context: { limit: MAX_OPEN_LINKS },
     })
   }
-  const code = isOpen(status) ? 'kyc_not_linkable' : 'kyc_already_decided'
+  const code = isOpenVerification(status) ? 'kyc_not_linkable' : 'kyc_already_decided'
   const message = `There is no link: the verification is ${status}.`
   return new AppError(code, { message, context: { status } })
 }

@@ -9,24 +9,24 @@ import {
 } from '#domain/verifications/verification.ts'
 import { createVerification } from '#jobs/verifications.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { EXAMPLE_ID, flag, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
+import { EXAMPLE_ID, booleanFilter, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
 import { timelineRoute } from '../../timeline.ts'
-import { withoutLink, type VerificationAnswers } from './answers.ts'
+import { withoutLink, type VerificationReader } from './answers.ts'
 import { WAITING_VERIFICATION } from './examples.ts'
 
 const filters = pageQuery.extend({
   status: verificationStatus.optional().meta({ description: 'Filter by status.' }),
   subject_type: verificationSubjectType.optional().meta({ description: 'Filter by type of subject.' }),
   subject_id: idText.optional().meta({ description: 'Filter by subject.', example: EXAMPLE_ID }),
-  open: flag('Only those that nobody has decided yet.'),
+  open: booleanFilter('Only those that nobody has decided yet.'),
 })
 
 export function readVerificationRoutes(
   app: RouteApp,
   context: RouteContext,
-  { find }: VerificationAnswers,
+  { find }: VerificationReader,
 ): void {
-  const { lists } = context
+  const { runList } = context
   app.get(
     '/v1/compliance/kyc',
     route({
@@ -41,7 +41,7 @@ export function readVerificationRoutes(
       errors: [],
     }),
     async (request, reply) => {
-      const found = await lists(request, reply, (lists_sql) =>
+      const found = await runList(request, reply, (lists_sql) =>
         listVerifications(lists_sql, request.credentials.tenant_id, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, found))

@@ -4,7 +4,7 @@ import { deliveryDetailSchema, deliverySchema, deliveryStatus } from '#domain/de
 import { findDeliveryDetail, listDeliveries } from '#domain/deliveries/find.ts'
 import { findEndpoint } from '#domain/webhook-endpoints/find.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { createEventAnswers } from '../../event-answers.ts'
+import { createEventViews } from '../../event-answers.ts'
 import { eventTypes } from '../../event-types.ts'
 import { found } from '../../refusals.ts'
 import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
@@ -16,8 +16,8 @@ const filters = pageQuery.extend({
 })
 
 export function readDeliveryRoutes(app: RouteApp, context: RouteContext): void {
-  const { sql, lists } = context
-  const { complete } = createEventAnswers(context)
+  const { sql, runList } = context
+  const { complete } = createEventViews(context)
 
   app.get(
     '/v1/webhook_endpoints/:id/deliveries',
@@ -36,7 +36,7 @@ export function readDeliveryRoutes(app: RouteApp, context: RouteContext): void {
       const { tenant_id } = request.credentials
       const endpoint_id = request.params.id
       found(await findEndpoint(sql, tenant_id, endpoint_id), 'webhook_endpoint_not_found')
-      const deliveries = await lists(request, reply, (lists_sql) =>
+      const deliveries = await runList(request, reply, (lists_sql) =>
         listDeliveries(lists_sql, { tenant_id, endpoint_id }, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, deliveries))
@@ -60,7 +60,7 @@ export function readDeliveryRoutes(app: RouteApp, context: RouteContext): void {
     // With its payload and its log it may be as long as a list.
     async (request, reply) => {
       const { tenant_id } = request.credentials
-      const delivery = await lists(request, reply, (lists_sql) =>
+      const delivery = await runList(request, reply, (lists_sql) =>
         findDeliveryDetail(lists_sql, complete, tenant_id, request.params.id),
       )
       return found(delivery, 'webhook_delivery_not_found')

@@ -4,15 +4,15 @@ import { deliverySchema } from '#domain/deliveries/delivery.ts'
 import { findDelivery, findDeliveryDetail } from '#domain/deliveries/find.ts'
 import { requestReplay } from '#domain/deliveries/request.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { createEventAnswers } from '../../event-answers.ts'
+import { createEventViews } from '../../event-answers.ts'
 import { found } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
-import { askForAttempt, tooManyByHand } from '../webhook-endpoints/attempts.ts'
+import { requestAttempt, tooManyManualAttempts } from '../webhook-endpoints/attempts.ts'
 import { replayBody } from '../webhook-endpoints/body.ts'
 
 export function replayDeliveryRoute(app: RouteApp, context: RouteContext): void {
   const { sql, log } = context
-  const { complete } = createEventAnswers(context)
+  const { complete } = createEventViews(context)
 
   app.post(
     '/v1/webhook_deliveries/:id/replay',
@@ -36,22 +36,22 @@ export function replayDeliveryRoute(app: RouteApp, context: RouteContext): void 
       const delivery_id = request.params.id
       const find = async () =>
         found(await findDelivery(sql, tenant_id, delivery_id), 'webhook_delivery_not_found')
-      return await askForAttempt(context, request, reply, {
+      return await requestAttempt(context, request, reply, {
         body: request.body ?? {},
-        async step(asked) {
-          const delivery = await requestReplay(sql, { ...asked, delivery_id, key_id })
+        async step(requested) {
+          const delivery = await requestReplay(sql, { ...requested, delivery_id, key_id })
           if (delivery !== undefined)
             log.info(
-              { tenant_id, key_id, delivery_id, job_id: asked.job_id },
+              { tenant_id, key_id, delivery_id, job_id: requested.job_id },
               'a delivery is sent again by hand',
             )
           return delivery
         },
         find,
-        async why_not() {
+        async explainRefusal() {
           const delivery = await findDeliveryDetail(sql, complete, tenant_id, delivery_id)
           const { payload } = found(delivery, 'webhook_delivery_not_found')
-          return payload === null ? new AppError('event_expired') : tooManyByHand()
+          return payload === null ? new AppError('event_expired') : tooManyManualAttempts()
         },
       })
     },

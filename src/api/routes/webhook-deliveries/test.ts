@@ -4,16 +4,16 @@ import { newId } from '#core/ids.ts'
 import { deliverySchema } from '#domain/deliveries/delivery.ts'
 import { findDelivery } from '#domain/deliveries/find.ts'
 import { requestTest } from '#domain/deliveries/request.ts'
-import { typesMatching, type EventType } from '#domain/events.ts'
+import { matchEventTypes, type EventType } from '#domain/events.ts'
 import { findEndpoint } from '#domain/webhook-endpoints/find.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { exampleOfEvent } from '../../openapi/events.ts'
 import { found } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
-import { askForAttempt, tooManyByHand } from '../webhook-endpoints/attempts.ts'
+import { requestAttempt, tooManyManualAttempts } from '../webhook-endpoints/attempts.ts'
 import { testBody } from '../webhook-endpoints/body.ts'
 
-const USUAL_TEST: EventType = 'payment.captured'
+const DEFAULT_TEST_TYPE: EventType = 'payment.captured'
 
 const NOT_SENT = {
   status: 'pending',
@@ -54,18 +54,18 @@ export function testEndpointRoute(app: RouteApp, context: RouteContext): void {
       const endpoint_id = request.params.id
       const body = request.body ?? {}
       const ids = { endpoint_id, delivery_id: newId(), event_id: newId() }
-      return await askForAttempt(context, request, reply, {
+      return await requestAttempt(context, request, reply, {
         body,
-        async step(asked) {
-          const type = body.type ?? (await usualTestOf(sql, tenant_id, endpoint_id))
+        async step(requested) {
+          const type = body.type ?? (await defaultTestType(sql, tenant_id, endpoint_id))
           if (type === undefined) return undefined
           const sample = { ...exampleOfEvent(type), tenant_id } as Json
-          return await requestTest(sql, { ...asked, ...ids, type, sample })
+          return await requestTest(sql, { ...requested, ...ids, type, sample })
         },
         find: async (id) => found(await findDelivery(sql, tenant_id, id), 'webhook_delivery_not_found'),
-        async why_not() {
+        async explainRefusal() {
           found(await findEndpoint(sql, tenant_id, endpoint_id), 'webhook_endpoint_not_found')
-          return tooManyByHand()
+          return tooManyManualAttempts()
         },
       })
     },
@@ -73,9 +73,15 @@ export function testEndpointRoute(app: RouteApp, context: RouteContext): void {
 }
 
 /** What a test is like unless somebody says: what the endpoint takes. Undefined when there is no such endpoint. */
-async function usualTestOf(sql: Sql, tenant_id: string, endpoint_id: string): Promise<EventType | undefined> {
+async function defaultTestType(
+  sql: Sql,
+  tenant_id: string,
+  endpoint_id: string,
+): Promise<EventType | undefined> {
   const endpoint = await findEndpoint(sql, tenant_id, endpoint_id)
   if (endpoint === undefined) return undefined
-  const taken = endpoint.types.flatMap(typesMatching)
-  return taken.includes(USUAL_TEST) ? USUAL_TEST : (taken[0] ?? USUAL_TEST)
+  const subscribed_types = endpoint.types.flatMap(matchEventTypes)
+  return subscribed_types.includes(DEFAULT_TEST_TYPE)
+    ? DEFAULT_TEST_TYPE
+    : (subscribed_types[0] ?? DEFAULT_TEST_TYPE)
 }

@@ -5,7 +5,7 @@ import { newId } from '#core/ids.ts'
 import type { Delivery } from '#domain/deliveries/delivery.ts'
 import type { JobRequest } from '#domain/idempotency.ts'
 import { replayDelivery } from '#jobs/deliveries.ts'
-import { acceptAtOnce } from '../../accept.ts'
+import { acceptWithoutJob } from '../../accept.ts'
 import type { RouteContext } from '../../context.ts'
 
 const { queue: QUEUE } = replayDelivery
@@ -14,7 +14,7 @@ const { queue: QUEUE } = replayDelivery
  * `step` writes the job, and returns undefined when its guard refused or the key was used before; `find` reads the
  * delivery of a request whose key protects this id.
  */
-export async function askForAttempt(
+export async function requestAttempt(
   context: RouteContext,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -22,37 +22,37 @@ export async function askForAttempt(
     body,
     step,
     find,
-    why_not,
+    explainRefusal,
   }: {
     body: { idempotency_key?: string | undefined }
-    step: (asked: Omit<JobRequest, 'event_id'>) => Promise<Delivery | undefined>
+    step: (requested: Omit<JobRequest, 'event_id'>) => Promise<Delivery | undefined>
     find: (delivery_id: string) => Promise<Delivery>
-    why_not: () => AppError | Promise<AppError>
+    explainRefusal: () => AppError | Promise<AppError>
   },
 ): Promise<Delivery> {
-  const { doorbell, remembered } = context
+  const { wakeups, remembered } = context
   const { tenant_id } = request.credentials
   const id = newId()
-  const rung = doorbell.admits(QUEUE, tenant_id)
-  const delivery = await acceptAtOnce(context, request, reply, {
+  const will_wake = wakeups.admits(QUEUE, tenant_id)
+  const delivery = await acceptWithoutJob(context, request, reply, {
     body,
-    async step(asked) {
-      const made = await step({ ...asked, job_id: id, rung })
-      if (made !== undefined && rung) doorbell.ring({ id, queue: QUEUE, tenant_id })
-      return made
+    async step(requested) {
+      const created = await step({ ...requested, job_id: id, will_wake })
+      if (created !== undefined && will_wake) wakeups.wake({ id, queue: QUEUE, tenant_id })
+      return created
     },
     async find(sent) {
       const earlier = await remembered(sent)
       return earlier && { fingerprint: earlier.fingerprint, resource: await find(earlier.resource_id) }
     },
-    why_not,
+    explainRefusal,
   })
   reply.code(202).header('location', `/v1/webhook_deliveries/${delivery.id}`)
   return delivery
 }
 
 /** Why an attempt was refused where nothing else forbids it. Those in its way may have ended since, so nobody counts again. */
-export function tooManyByHand(): AppError {
+export function tooManyManualAttempts(): AppError {
   return new AppError('rate_limited', {
     retry_after_s: 1,
     message: 'Too many tests and replays of this endpoint are under way: wait until some have ended.',

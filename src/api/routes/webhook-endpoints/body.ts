@@ -4,7 +4,7 @@ import { tenantHeaders } from '#core/tenant-headers.ts'
 import { problemOfUrlForm } from '#core/tenant-urls.ts'
 import { dateTime } from '#core/time.ts'
 import { endpointStatus } from '#domain/webhook-endpoints/endpoint.ts'
-import { changing, idempotencyKey, metadata, metadataValue, text } from '../../body.ts'
+import { updateBodyOf, idempotencyKey, metadata, metadataValue, text } from '../../body.ts'
 import { eventType, eventTypes } from '../../event-types.ts'
 
 const types = z
@@ -12,7 +12,7 @@ const types = z
   .min(1)
   .max(100)
   .meta({
-    description: 'The events to send: `*` for all, `<noun>.*`, or single types.',
+    description: 'The events to send: `*` for all, `<resource>.*`, or single types.',
     example: ['payment.*', 'refund.succeeded'],
   })
 const url = z
@@ -79,7 +79,7 @@ const patch = z
   })
   .partial()
   .meta({ id: 'UpdateWebhookEndpoint', description: 'The fields to change.' })
-export const updateEndpointBody = changing(patch, fields, 'delete the endpoint')
+export const updateEndpointBody = updateBodyOf(patch, fields, 'delete the endpoint')
 
 export const rotateBody = z
   .strictObject({

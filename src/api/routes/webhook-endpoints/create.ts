@@ -3,10 +3,10 @@ import { newId } from '#core/ids.ts'
 import { newWebhookSecret } from '#core/standard-webhooks.ts'
 import { endpointSchema } from '#domain/webhook-endpoints/endpoint.ts'
 import { createEndpoint } from '#domain/webhook-endpoints/request.ts'
-import { acceptAtOnce } from '../../accept.ts'
+import { acceptWithoutJob } from '../../accept.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
-import type { EndpointAnswers } from './answers.ts'
+import type { EndpointViews } from './answers.ts'
 import { createEndpointBody } from './body.ts'
 import { SECRET } from './examples.ts'
 import type { UrlCheck } from './urls.ts'
@@ -14,7 +14,7 @@ import type { UrlCheck } from './urls.ts'
 export function createEndpointRoute(
   app: RouteApp,
   context: RouteContext,
-  { show, findByKey }: EndpointAnswers,
+  { view, findByKey }: EndpointViews,
   checkUrl: UrlCheck,
 ): void {
   const { sql, vault } = context
@@ -55,14 +55,14 @@ export function createEndpointRoute(
     }),
     async (request, reply) => {
       const { idempotency_key: _key, ...fields } = request.body
-      return await acceptAtOnce(context, request, reply, {
+      return await acceptWithoutJob(context, request, reply, {
         body: request.body,
-        async step(asked) {
+        async step(requested) {
           await checkUrl(fields.url)
           const secret = newWebhookSecret()
           const ids = { endpoint_id: newId(), event_id: newId() }
-          const made = await createEndpoint(sql, vault, { ...asked, ...fields, ...ids, secret })
-          return made === 'known' ? made : show(made, secret)
+          const created = await createEndpoint(sql, vault, { ...requested, ...fields, ...ids, secret })
+          return created === 'key_used' ? created : view(created, secret)
         },
         find: findByKey,
       })

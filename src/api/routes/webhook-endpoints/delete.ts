@@ -4,9 +4,9 @@ import { deleteEndpoint } from '#domain/webhook-endpoints/request.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
-import type { EndpointAnswers } from './answers.ts'
+import type { EndpointViews } from './answers.ts'
 
-export function deleteEndpointRoute(app: RouteApp, { sql }: RouteContext, { show }: EndpointAnswers): void {
+export function deleteEndpointRoute(app: RouteApp, { sql }: RouteContext, { view }: EndpointViews): void {
   app.delete(
     '/v1/webhook_endpoints/:id',
     route({
@@ -22,6 +22,6 @@ export function deleteEndpointRoute(app: RouteApp, { sql }: RouteContext, { show
       errors: ['webhook_endpoint_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      show(found(await deleteEndpoint(sql, tenant_id, id), 'webhook_endpoint_not_found')),
+      view(found(await deleteEndpoint(sql, tenant_id, id), 'webhook_endpoint_not_found')),
   )
 }

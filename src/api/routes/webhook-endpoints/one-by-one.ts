@@ -12,10 +12,10 @@ const QUEUE = { waiting: 256, wait_ms: 5_000, refuse }
  * One at a time of a tenant, and so of an endpoint: no other connection of this process waits for its row, and no tenant
  * fills the line of all by naming many endpoints.
  */
-const of_a_tenant = createGates({ running: 1, queue: QUEUE })
-const of_all = createGate({ running: 2, queue: QUEUE })
+const tenantGates = createGates({ running: 1, queue: QUEUE })
+const processGate = createGate({ running: 2, queue: QUEUE })
 
 /** Runs `change` when it is its turn. Throws `rate_limited` when too many wait, or the wait takes too long. */
-export async function oneByOne<T>(tenant_id: string, change: () => Promise<T>): Promise<T> {
-  return await of_a_tenant(tenant_id, async () => await of_all(change))
+export async function serializeChange<T>(tenant_id: string, change: () => Promise<T>): Promise<T> {
+  return await tenantGates(tenant_id, async () => await processGate(change))
 }

@@ -5,12 +5,12 @@ import { findEndpoint, listEndpoints } from '#domain/webhook-endpoints/find.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
 import { idParams, nextPage, pageQuery, route } from '../../route.ts'
-import type { EndpointAnswers } from './answers.ts'
+import type { EndpointViews } from './answers.ts'
 
 export function readEndpointRoutes(
   app: RouteApp,
-  { sql, lists }: RouteContext,
-  { show }: EndpointAnswers,
+  { sql, runList }: RouteContext,
+  { view }: EndpointViews,
 ): void {
   app.get(
     '/v1/webhook_endpoints',
@@ -25,11 +25,11 @@ export function readEndpointRoutes(
       errors: [],
     }),
     async (request, reply) => {
-      const endpoints = await lists(request, reply, (lists_sql) =>
+      const endpoints = await runList(request, reply, (lists_sql) =>
         listEndpoints(lists_sql, request.credentials.tenant_id, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, endpoints))
-      return endpoints.map((endpoint) => show(endpoint))
+      return endpoints.map((endpoint) => view(endpoint))
     },
   )
 
@@ -46,6 +46,6 @@ export function readEndpointRoutes(
       errors: ['webhook_endpoint_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      show(found(await findEndpoint(sql, tenant_id, id), 'webhook_endpoint_not_found')),
+      view(found(await findEndpoint(sql, tenant_id, id), 'webhook_endpoint_not_found')),
   )
 }

@@ -3,17 +3,17 @@ import { AppError } from '#core/errors.ts'
 import { newWebhookSecret } from '#core/standard-webhooks.ts'
 import { endpointSchema } from '#domain/webhook-endpoints/endpoint.ts'
 import { rotateSecret } from '#domain/webhook-endpoints/request.ts'
-import { acceptAtOnce } from '../../accept.ts'
+import { acceptWithoutJob } from '../../accept.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { idParams, route } from '../../route.ts'
-import type { EndpointAnswers } from './answers.ts'
+import type { EndpointViews } from './answers.ts'
 import { rotateBody } from './body.ts'
 import { SECRET } from './examples.ts'
 
 export function rotateSecretRoute(
   app: RouteApp,
   context: RouteContext,
-  { show, findByKey }: EndpointAnswers,
+  { view, findByKey }: EndpointViews,
 ): void {
   const { sql, vault } = context
 
@@ -43,16 +43,16 @@ export function rotateSecretRoute(
     async (request, reply) => {
       const body = { grace_s: 86_400, ...request.body }
       const endpoint_id = request.params.id
-      return await acceptAtOnce(context, request, reply, {
+      return await acceptWithoutJob(context, request, reply, {
         body,
-        async step(asked) {
+        async step(requested) {
           const secret = newWebhookSecret()
           const { grace_s } = body
-          const rotated = await rotateSecret(sql, vault, { ...asked, endpoint_id, grace_s, secret })
-          return rotated && show(rotated, secret)
+          const rotated = await rotateSecret(sql, vault, { ...requested, endpoint_id, grace_s, secret })
+          return rotated && view(rotated, secret)
         },
         find: findByKey,
-        why_not: () => new AppError('webhook_endpoint_not_found'),
+        explainRefusal: () => new AppError('webhook_endpoint_not_found'),
       })
     },
   )

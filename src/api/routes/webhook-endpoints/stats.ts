@@ -4,7 +4,7 @@ import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 
-export function endpointStatsRoute(app: RouteApp, { lists }: RouteContext): void {
+export function endpointStatsRoute(app: RouteApp, { runList }: RouteContext): void {
   app.get(
     '/v1/webhook_endpoints/:id/stats',
     route({
@@ -18,7 +18,7 @@ export function endpointStatsRoute(app: RouteApp, { lists }: RouteContext): void
       errors: ['webhook_endpoint_not_found'],
     }),
     async (request, reply) =>
-      await lists(request, reply, async (lists_sql) => {
+      await runList(request, reply, async (lists_sql) => {
         const { tenant_id } = request.credentials
         const stats = await findEndpointStats(lists_sql, tenant_id, request.params.id)
         return found(stats, 'webhook_endpoint_not_found')

@@ -4,15 +4,15 @@ import { updateEndpoint } from '#domain/webhook-endpoints/request.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
-import type { EndpointAnswers } from './answers.ts'
+import type { EndpointViews } from './answers.ts'
 import { updateEndpointBody } from './body.ts'
-import { oneByOne } from './one-by-one.ts'
+import { serializeChange } from './one-by-one.ts'
 import type { UrlCheck } from './urls.ts'
 
 export function updateEndpointRoute(
   app: RouteApp,
   context: RouteContext,
-  { show }: EndpointAnswers,
+  { view }: EndpointViews,
   checkUrl: UrlCheck,
 ): void {
   const { sql, vault } = context
@@ -42,8 +42,10 @@ export function updateEndpointRoute(
     async ({ credentials: { tenant_id }, params: { id }, body }) => {
       const changes = body ?? {}
       if (changes.url !== undefined) await checkUrl(changes.url)
-      const endpoint = await oneByOne(tenant_id, () => updateEndpoint(sql, vault, tenant_id, id, changes))
-      return show(found(endpoint, 'webhook_endpoint_not_found'))
+      const endpoint = await serializeChange(tenant_id, () =>
+        updateEndpoint(sql, vault, tenant_id, id, changes),
+      )
+      return view(found(endpoint, 'webhook_endpoint_not_found'))
     },
   )
 }

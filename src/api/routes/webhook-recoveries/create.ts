@@ -3,17 +3,17 @@ import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { findRecovery, requestRecovery } from '#domain/deliveries/recover.ts'
 import { recoverySchema } from '#domain/deliveries/recovery.ts'
-import { acceptAtOnce } from '../../accept.ts'
+import { acceptWithoutJob } from '../../accept.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import { recoverBody } from '../webhook-endpoints/body.ts'
-import { oneByOne } from '../webhook-endpoints/one-by-one.ts'
+import { serializeChange } from '../webhook-endpoints/one-by-one.ts'
 
 const STARTED = { status: 'pending', found: 0, sent: 0 }
 
 export function createRecoveryRoute(app: RouteApp, context: RouteContext): void {
-  const { sql, lists } = context
+  const { sql, runList } = context
 
   app.post(
     '/v1/webhook_endpoints/:id/recover',
@@ -49,13 +49,14 @@ export function createRecoveryRoute(app: RouteApp, context: RouteContext): void 
       const { tenant_id } = request.credentials
       const { since, until } = request.body
       const ids = { endpoint_id: request.params.id, recovery_id: newId() }
-      const recovery = await acceptAtOnce(context, request, reply, {
+      const recovery = await acceptWithoutJob(context, request, reply, {
         body: request.body,
-        step: (asked) => oneByOne(tenant_id, () => requestRecovery(sql, { ...asked, ...ids, since, until })),
+        step: (requested) =>
+          serializeChange(tenant_id, () => requestRecovery(sql, { ...requested, ...ids, since, until })),
         async find(sent) {
           const earlier = await context.remembered(sent)
           if (earlier === undefined) return undefined
-          const recovery = await lists(request, reply, (lists_sql) =>
+          const recovery = await runList(request, reply, (lists_sql) =>
             findRecovery(lists_sql, tenant_id, earlier.resource_id),
           )
           return {
@@ -63,7 +64,7 @@ export function createRecoveryRoute(app: RouteApp, context: RouteContext): void 
             resource: found(recovery, 'webhook_recovery_not_found'),
           }
         },
-        why_not: () => new AppError('webhook_endpoint_not_found'),
+        explainRefusal: () => new AppError('webhook_endpoint_not_found'),
       })
       reply.code(202).header('location', `/v1/webhook_recoveries/${recovery.id}`)
       return recovery

@@ -5,7 +5,7 @@ import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 
-export function readRecoveryRoute(app: RouteApp, { lists }: RouteContext): void {
+export function readRecoveryRoute(app: RouteApp, { runList }: RouteContext): void {
   app.get(
     '/v1/webhook_recoveries/:id',
     route({
@@ -22,7 +22,7 @@ export function readRecoveryRoute(app: RouteApp, { lists }: RouteContext): void 
     async (request, reply) => {
       const { tenant_id } = request.credentials
       // It counts what waits in the line.
-      const recovery = await lists(request, reply, (lists_sql) =>
+      const recovery = await runList(request, reply, (lists_sql) =>
         findRecovery(lists_sql, tenant_id, request.params.id),
       )
       return found(recovery, 'webhook_recovery_not_found')

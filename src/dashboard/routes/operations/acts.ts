@@ -6,8 +6,8 @@ import { found } from '#api/refusals.ts'
 import { AppError } from '#core/errors.ts'
 import {
   actItemSchema,
-  askedActSchema,
-  askForAct,
+  requestedActSchema,
+  requestAct,
   cancelAct,
   findAct,
   findActItems,
@@ -17,7 +17,7 @@ import {
 import { findTenantOfFilter, findTenantOfJob } from '#domain/interventions/find.ts'
 import { countJobs } from '#domain/interventions/search.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
-import { actorOf, asOperator, type DashboardContext } from '../../context.ts'
+import { actorOf, requireOperator, type DashboardContext } from '../../context.ts'
 import { AUDIT_HEADER } from '../../on-record.ts'
 
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
@@ -31,24 +31,25 @@ const itemsQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(100).default(50),
 })
 
-export function actRoutes(root: FastifyInstance, { sql, operators }: DashboardContext): void {
+export function actRoutes(root: FastifyInstance, { sql, operatorSql }: DashboardContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.post(
     '/api/ops/acts',
-    { schema: { body: askedActSchema, response: { 202: operatorActSchema } } },
+    { schema: { body: requestedActSchema, response: { 202: operatorActSchema } } },
     async (request, reply) => {
-      const { email: who } = asOperator(request)
-      const asked = request.body
-      const matched = asked.filter === undefined ? 1 : (await countMatching(asked.filter, operators)).count
+      const { email: who } = requireOperator(request)
+      const requested = request.body
+      const matched =
+        requested.filter === undefined ? 1 : (await countMatching(requested.filter, operatorSql)).count
       const id = await sql.begin(async (tx) => {
-        const id = await askForAct(tx, asked, { who, matched })
-        const { act, job_id, ...given } = asked
-        const details = { ...given, matched, act_id: id }
+        const id = await requestAct(tx, requested, { who, matched })
+        const { act, job_id, ...other_fields } = requested
+        const details = { ...other_fields, matched, act_id: id }
         // What is done about the jobs of one tenant is on record there too.
         const tenant_id =
           job_id === undefined
-            ? await findTenantOfFilter(tx, asked.filter ?? {})
+            ? await findTenantOfFilter(tx, requested.filter ?? {})
             : await findTenantOfJob(tx, job_id)
         const by = actorOf(request, tenant_id)
         const entry = {
@@ -84,7 +85,7 @@ export function actRoutes(root: FastifyInstance, { sql, operators }: DashboardCo
   )
 
   app.post('/api/ops/acts/:id/cancel', { schema: { params } }, async (request, reply) => {
-    const { email } = asOperator(request)
+    const { email } = requireOperator(request)
     const { id } = request.params
     await sql.begin(async (tx) => {
       if (!(await cancelAct(tx, id, email)))
@@ -97,7 +98,7 @@ export function actRoutes(root: FastifyInstance, { sql, operators }: DashboardCo
 }
 
 async function countMatching(
-  { tenant_id, ...filter }: NonNullable<z.output<typeof askedActSchema>['filter']>,
+  { tenant_id, ...filter }: NonNullable<z.output<typeof requestedActSchema>['filter']>,
   sql: DashboardContext['sql'],
 ): Promise<{ count: number }> {
   return await countJobs(sql, { ...filter, ...(tenant_id && { tenant: tenant_id }) }, { for_act: true })

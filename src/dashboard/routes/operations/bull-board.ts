@@ -6,11 +6,11 @@ import type { DashboardContext } from '../../context.ts'
 
 const PATH = '/ops/bull-board'
 /** A style that its script puts into the page; of another version it is not applied, which harms nothing. */
-const STYLE = 'sha256-r2N1TB/gHbBtBZFKg7ejmq1acVSREzucTAEw6ga4hoU='
+const SCRIPT_STYLE_HASH = 'sha256-r2N1TB/gHbBtBZFKg7ejmq1acVSREzucTAEw6ga4hoU='
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
-  `style-src 'self' '${STYLE}'`,
+  `style-src 'self' '${SCRIPT_STYLE_HASH}'`,
   "img-src 'self' data:",
   "font-src 'self'",
   "connect-src 'self'",
@@ -19,9 +19,9 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join('; ')
 /** What its page would fetch from other hosts. */
-const ELSEWHERE = /<link\b[^>]*\bhref="https?:[^>]*>/g
+const EXTERNAL_LINKS = /<link\b[^>]*\bhref="https?:[^>]*>/g
 /** What it shows until its script runs, in styles that stand in the page. */
-const LOADING = /(<div id="root">)[^]*?<\/style>\s*(<\/div>)/
+const LOADING_PLACEHOLDER = /(<div id="root">)[^]*?<\/style>\s*(<\/div>)/
 
 /** It is loaded when somebody opens it. Only what reads is passed on: its own routes that change something are not there. */
 export function bullBoardRoutes(app: FastifyInstance, { queue, log }: DashboardContext): void {
@@ -34,7 +34,7 @@ export function bullBoardRoutes(app: FastifyInstance, { queue, log }: DashboardC
     return await buildBoard(queues)
   }
 
-  async function show(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  async function serve(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     board ??= load().catch((error: unknown) => {
       board = undefined
       throw error
@@ -43,8 +43,8 @@ export function bullBoardRoutes(app: FastifyInstance, { queue, log }: DashboardC
     reply.hijack()
     built.routing(request.raw, reply.raw)
   }
-  app.get(PATH, show)
-  app.get(`${PATH}/*`, show)
+  app.get(PATH, serve)
+  app.get(`${PATH}/*`, serve)
   app.addHook('onClose', async () => {
     const built = await board?.catch(() => undefined)
     await built?.close()
@@ -78,7 +78,7 @@ async function buildBoard(
     if (!is_page) return body
     reply.header('cache-control', 'no-store')
     reply.removeHeader('content-length')
-    return String(body).replaceAll(ELSEWHERE, '').replace(LOADING, '$1$2')
+    return String(body).replaceAll(EXTERNAL_LINKS, '').replace(LOADING_PLACEHOLDER, '$1$2')
   })
   await app.register(server.registerPlugin(), { prefix: PATH })
   await app.ready()

@@ -8,7 +8,7 @@ import {
   findParkedNotifications,
   parkedNotificationSchema,
   tenantsDriftSchema,
-} from '#domain/operations/doubts.ts'
+} from '#domain/operations/unresolved.ts'
 import { figureWindow } from '#domain/operations/figures.ts'
 import { findNameFigures, nameFiguresSchema } from '#domain/operations/job-names.ts'
 import { findProcesses, processSchema } from '#domain/operations/processes.ts'
@@ -20,7 +20,7 @@ import { findTenantShares, tenantSharesSchema } from '#domain/operations/tenant-
 import { driftState, driftSubject } from '#domain/reconciliation/drift.ts'
 import { listTenants } from '#domain/tenants.ts'
 import type { DashboardContext } from '../../context.ts'
-import { askedOf } from '../../told.ts'
+import { auditedParameters } from '../../audited-parameters.ts'
 
 const queue = z.enum(QUEUES)
 const limit = z.coerce.number().int().min(1).max(100).default(50)
@@ -82,7 +82,10 @@ export function figureRoutes(root: FastifyInstance, { gate }: DashboardContext):
       const { query, sql } = request
       const drifts = await findAllDrifts(sql, query)
       if (query.tenant_id !== undefined && drifts.length > 0)
-        await gate.recordLook(request, query.tenant_id, { action: 'listDrifts', ...askedOf(request) })
+        await gate.recordAccess(request, query.tenant_id, {
+          action: 'listDrifts',
+          ...auditedParameters(request),
+        })
       return drifts
     },
   )

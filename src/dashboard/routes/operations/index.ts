@@ -1,9 +1,9 @@
 // Operations, over all tenants: for operators only.
 import type { FastifyInstance } from 'fastify'
-import { createLists } from '#api/lists.ts'
-import { asOperator, type DashboardContext } from '../../context.ts'
-import { OPERATORS_CONNECTIONS, readInTurn } from '../../reads.ts'
-import { wholeAuditRoutes } from '../audit-log.ts'
+import { createListRunner } from '#api/lists.ts'
+import { requireOperator, type DashboardContext } from '../../context.ts'
+import { OPERATOR_CONNECTIONS, limitReads } from '../../reads.ts'
+import { installationAuditRoutes } from '../audit-log.ts'
 import { actRoutes } from './acts.ts'
 import { bullBoardRoutes } from './bull-board.ts'
 import { figureRoutes } from './figures.ts'
@@ -19,22 +19,22 @@ const OPERATIONS_ROUTES: Routes[] = [
   actRoutes,
   pauseRoutes,
   proposalRoutes,
-  wholeAuditRoutes,
+  installationAuditRoutes,
 ]
 /** They answer for as long as somebody listens, or read nothing of ours. */
 const OTHER_ROUTES: Routes[] = [streamRoutes, bullBoardRoutes]
 
 export function operationsRoutes(root: FastifyInstance, context: DashboardContext): void {
-  const lists = createLists({ long: context.operators }, OPERATORS_CONNECTIONS, context.limit)
+  const runList = createListRunner({ long: context.operatorSql }, OPERATOR_CONNECTIONS, context.limit)
   root.register(async (app) => {
     app.addHook('preHandler', async (request) => {
-      await context.signedIn(request)
-      asOperator(request)
+      await context.requireSession(request)
+      requireOperator(request)
     })
     for (const add of OTHER_ROUTES) add(app, context)
     app.register(async (reads) => {
-      readInTurn(reads, lists, (request) => {
-        const { user_id } = asOperator(request)
+      limitReads(reads, runList, (request) => {
+        const { user_id } = requireOperator(request)
         return { key_id: user_id, tenant_id: user_id }
       })
       for (const add of OPERATIONS_ROUTES) add(reads, context)

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { found } from '#api/refusals.ts'
-import { findJob, shownJobSchema } from '#domain/interventions/find.ts'
+import { findJob, jobDetailSchema } from '#domain/interventions/find.ts'
 import { countJobs, jobFiltersSchema, jobPageSchema, searchJobs } from '#domain/interventions/search.ts'
 import { actFilterSchema } from '#domain/operator-acts/act.ts'
 import { findTenant } from '#domain/tenants.ts'
@@ -41,18 +41,26 @@ export function jobRoutes(root: FastifyInstance, { gate }: DashboardContext): vo
       const slug = tenant === undefined || z.uuid().safeParse(tenant).success ? undefined : tenant
       const tenant_id = slug === undefined ? tenant : (await findTenant(sql, slug))?.id
       // It takes fewer filters than a search, and what is counted is what it takes.
-      const taken = actFilterSchema.safeParse({ ...filters, ...(tenant_id && { tenant_id }) })
+      const parsed = actFilterSchema.safeParse({ ...filters, ...(tenant_id && { tenant_id }) })
       const unknown_tenant = tenant !== undefined && tenant_id === undefined
-      const filter = taken.success && !unknown_tenant ? taken.data : null
+      const filter = parsed.success && !unknown_tenant ? parsed.data : null
       return { ...(await countJobs(sql, query, { for_act: filter !== null })), filter }
     },
   )
 
-  app.get('/api/ops/jobs/:id', { schema: { params, response: { 200: shownJobSchema } } }, async (request) => {
-    const job = found(await findJob(request.sql, request.params.id), 'not_found')
-    // It shows what the tenant's pages show, down to amounts.
-    if (job.tenant !== null)
-      await gate.recordLook(request, job.tenant_id, { action: 'readJob', subject: 'job', subject_id: job.id })
-    return job
-  })
+  app.get(
+    '/api/ops/jobs/:id',
+    { schema: { params, response: { 200: jobDetailSchema } } },
+    async (request) => {
+      const job = found(await findJob(request.sql, request.params.id), 'not_found')
+      // It shows what the tenant's pages show, down to amounts.
+      if (job.tenant !== null)
+        await gate.recordAccess(request, job.tenant_id, {
+          action: 'readJob',
+          subject: 'job',
+          subject_id: job.id,
+        })
+      return job
+    },
+  )
 }

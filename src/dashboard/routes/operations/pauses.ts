@@ -6,14 +6,15 @@ import { QUEUES } from '#core/config/queues.ts'
 import { AppError } from '#core/errors.ts'
 import { findPauses, pauseJobs, pauseSchema, resumeJobs } from '#domain/jobs/pauses.ts'
 import { reasonText } from '#domain/jobs/reason.ts'
-import { actorOf, asOperator, type DashboardContext } from '../../context.ts'
+import { actorOf, requireOperator, type DashboardContext } from '../../context.ts'
 import { AUDIT_HEADER } from '../../on-record.ts'
 
-const what = z.strictObject({ queue: z.enum(QUEUES).optional(), tenant_id: z.uuid().optional() })
-const isSome = ({ queue, tenant_id }: z.output<typeof what>) => queue !== undefined || tenant_id !== undefined
-const NOTHING = { error: 'must name a queue, a tenant, or both' }
-const pauseBody = what.extend({ reason: reasonText }).refine(isSome, NOTHING)
-const resumeBody = what.refine(isSome, NOTHING)
+const pauseTarget = z.strictObject({ queue: z.enum(QUEUES).optional(), tenant_id: z.uuid().optional() })
+const hasTarget = ({ queue, tenant_id }: z.output<typeof pauseTarget>) =>
+  queue !== undefined || tenant_id !== undefined
+const NO_TARGET = { error: 'must name a queue, a tenant, or both' }
+const pauseBody = pauseTarget.extend({ reason: reasonText }).refine(hasTarget, NO_TARGET)
+const resumeBody = pauseTarget.refine(hasTarget, NO_TARGET)
 
 export function pauseRoutes(root: FastifyInstance, { sql }: DashboardContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
@@ -23,7 +24,7 @@ export function pauseRoutes(root: FastifyInstance, { sql }: DashboardContext): v
   )
 
   app.post('/api/ops/pauses', { schema: { body: pauseBody } }, async (request, reply) => {
-    const { email: who } = asOperator(request)
+    const { email: who } = requireOperator(request)
     const by = actorOf(request, request.body.tenant_id ?? null)
     const entry = await pauseJobs(sql, { ...request.body, who }, by)
     if (entry === undefined) throw new AppError('conflict', { message: 'It is already paused.' })

@@ -11,7 +11,7 @@ import {
   proposalState,
   proposedSchema,
 } from '#domain/proposals/proposal.ts'
-import { actorOf, asOperator, type DashboardContext } from '../../context.ts'
+import { actorOf, requireOperator, type DashboardContext } from '../../context.ts'
 import { AUDIT_HEADER } from '../../on-record.ts'
 
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
@@ -60,6 +60,6 @@ export function proposalRoutes(root: FastifyInstance, { sql }: DashboardContext)
 }
 
 function operatorOf(request: FastifyRequest): Operator {
-  const { user_id, email } = asOperator(request)
+  const { user_id, email } = requireOperator(request)
   return { user_id, email, by: (tenant_id) => actorOf(request, tenant_id) }
 }

@@ -3,33 +3,33 @@ import type { ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
-import { wantsHead } from '#core/listener.ts'
+import { isHeadRequest } from '#core/listener.ts'
 import { findPauses } from '#domain/jobs/pauses.ts'
 import { listActs } from '#domain/operator-acts/act.ts'
 import { findQueueFigures } from '#domain/operations/queues.ts'
-import { asOperator, type DashboardContext } from '../../context.ts'
+import { requireOperator, type DashboardContext } from '../../context.ts'
 
-const LOOK_MS = 1_000
+const POLL_INTERVAL_MS = 1_000
 /** Figures are counted every ten seconds. */
-const FIGURES_EVERY = 5
+const POLLS_PER_FIGURES = 5
 /** Proxies close silent connections, and a user who is no operator any more is disconnected. */
-const CHECK_MS = 5_000
-const MOST_STREAMS = 200
-const MOST_OF_USER = 5
+const CHECK_INTERVAL_MS = 5_000
+const MAX_STREAMS = 200
+const MAX_STREAMS_PER_USER = 5
 /** A reader that is so far behind has stalled. It reconnects. */
-const MOST_UNREAD_BYTES = 1024 * 1024
+const MAX_UNREAD_BYTES = 1024 * 1024
 
 /** The events that are sent, by name. */
-const TOPICS: { name: string; every: number; find: (sql: Sql) => Promise<unknown> }[] = [
-  { name: 'pauses', every: 1, find: findPauses },
-  { name: 'acts', every: 1, find: async (sql) => listActs(sql, { limit: 20 }) },
-  { name: 'queues', every: FIGURES_EVERY, find: findQueueFigures },
+const TOPICS: { name: string; every_polls: number; find: (sql: Sql) => Promise<unknown> }[] = [
+  { name: 'pauses', every_polls: 1, find: findPauses },
+  { name: 'acts', every_polls: 1, find: async (sql) => listActs(sql, { limit: 20 }) },
+  { name: 'queues', every_polls: POLLS_PER_FIGURES, find: findQueueFigures },
 ]
 
 /** The open streams of operators. */
 type Broadcast = {
   /** Throws `overloaded` or `rate_limited` when the user may not open another stream. */
-  assertRoom: (user_id: string) => void
+  assertCapacity: (user_id: string) => void
   open: (stream: ServerResponse, user_id: string) => void
   has: (stream: ServerResponse) => boolean
   end: (stream: ServerResponse) => void
@@ -37,29 +37,29 @@ type Broadcast = {
 }
 
 /** Queries the database once for all streams, and not at all while none is open. */
-function createBroadcast({ operators, log }: Pick<DashboardContext, 'operators' | 'log'>): Broadcast {
+function createBroadcast({ operatorSql, log }: Pick<DashboardContext, 'operatorSql' | 'log'>): Broadcast {
   /** The user of each stream. */
   const streams = new Map<ServerResponse, string>()
-  const last = new Map<string, string>()
-  let rounds = 0
+  const last_sent = new Map<string, string>()
+  let polls = 0
   let timer: NodeJS.Timeout | undefined
   let closing = false
 
   async function send(): Promise<void> {
     // The reader has stalled: it has not read what was sent over a second ago.
     for (const stream of streams.keys())
-      if (stream.writableLength > MOST_UNREAD_BYTES) {
+      if (stream.writableLength > MAX_UNREAD_BYTES) {
         streams.delete(stream)
         stream.destroy()
       }
-    for (const { name, every, find } of TOPICS) {
-      if (rounds % every !== 0) continue
-      const data = JSON.stringify(await find(operators))
-      if (last.get(name) === data) continue
-      last.set(name, data)
+    for (const { name, every_polls, find } of TOPICS) {
+      if (polls % every_polls !== 0) continue
+      const data = JSON.stringify(await find(operatorSql))
+      if (last_sent.get(name) === data) continue
+      last_sent.set(name, data)
       for (const stream of streams.keys()) stream.write(messageOf(name, data))
     }
-    rounds += 1
+    polls += 1
   }
   function schedule(): void {
     timer ??= setTimeout(() => {
@@ -68,9 +68,9 @@ function createBroadcast({ operators, log }: Pick<DashboardContext, 'operators' 
         .finally(() => {
           timer = undefined
           if (streams.size > 0 && !closing) schedule()
-          else last.clear()
+          else last_sent.clear()
         })
-    }, LOOK_MS)
+    }, POLL_INTERVAL_MS)
   }
   /** Removes it too: nothing may be written after its end. */
   function end(stream: ServerResponse): void {
@@ -78,17 +78,19 @@ function createBroadcast({ operators, log }: Pick<DashboardContext, 'operators' 
     stream.end()
   }
   return {
-    assertRoom(user_id) {
-      if (streams.size >= MOST_STREAMS)
+    assertCapacity(user_id) {
+      if (streams.size >= MAX_STREAMS)
         throw new AppError('overloaded', { message: 'Too many streams of operators are open.' })
-      if ([...streams.values()].filter((id) => id === user_id).length >= MOST_OF_USER)
+      if ([...streams.values()].filter((id) => id === user_id).length >= MAX_STREAMS_PER_USER)
         throw new AppError('rate_limited', {
-          retry_after_s: CHECK_MS / 1000,
-          message: `You already have ${MOST_OF_USER} open streams.`,
+          retry_after_s: CHECK_INTERVAL_MS / 1000,
+          message: `You already have ${MAX_STREAMS_PER_USER} open streams.`,
         })
     },
     open(stream, user_id) {
-      stream.write(`retry: 2000\n\n${Array.from(last, ([name, data]) => messageOf(name, data)).join('')}`)
+      stream.write(
+        `retry: 2000\n\n${Array.from(last_sent, ([name, data]) => messageOf(name, data)).join('')}`,
+      )
       stream.on('error', (err) => log.debug({ err }, 'a stream of operations broke off'))
       stream.on('close', () => streams.delete(stream))
       streams.set(stream, user_id)
@@ -105,12 +107,12 @@ function createBroadcast({ operators, log }: Pick<DashboardContext, 'operators' 
 }
 
 export function streamRoutes(app: FastifyInstance, context: DashboardContext): void {
-  const { signedIn } = context
+  const { requireSession } = context
   const broadcast = createBroadcast(context)
 
   app.get('/api/ops/stream', async (request, reply) => {
-    const { user_id } = asOperator(request)
-    broadcast.assertRoom(user_id)
+    const { user_id } = requireOperator(request)
+    broadcast.assertCapacity(user_id)
     reply.hijack()
     const stream = reply.raw
     stream.writeHead(200, {
@@ -118,7 +120,7 @@ export function streamRoutes(app: FastifyInstance, context: DashboardContext): v
       'cache-control': 'no-store',
       'x-accel-buffering': 'no',
     })
-    if (wantsHead(request)) {
+    if (isHeadRequest(request)) {
       stream.end()
       return
     }
@@ -128,14 +130,14 @@ export function streamRoutes(app: FastifyInstance, context: DashboardContext): v
         stream.destroy()
         return
       }
-      void signedIn(request).then(
+      void requireSession(request).then(
         ({ is_operator }) =>
           void (is_operator
             ? broadcast.has(stream) && stream.write(': still here\n\n')
             : broadcast.end(stream)),
         () => broadcast.end(stream),
       )
-    }, CHECK_MS)
+    }, CHECK_INTERVAL_MS)
     stream.on('close', () => clearInterval(check))
     broadcast.open(stream, user_id)
   })

@@ -8,7 +8,7 @@ export function EntryOutcome({ of: { outcome, expects_outcome } }: { of: Outcome
   if (outcome === null) {
     // Old entries do not say whether one was to follow.
     if (expects_outcome === null) return <span className="dim">–</span>
-    return expects_outcome ? <Status status="unknown" word="Not on record" /> : <Status status="done" />
+    return expects_outcome ? <Status status="unknown" label="Not on record" /> : <Status status="done" />
   }
   const { status, state, refused } = outcome
   // An act of operators, as it stands.
@@ -16,8 +16,8 @@ export function EntryOutcome({ of: { outcome, expects_outcome } }: { of: Outcome
     return state === 'done' && refused !== 0 ? <Status status="refused" /> : <Status status={state} />
   if (typeof status !== 'number') return <Status status="done" />
   return status < 300 ? (
-    <Status status="done" word={status === 202 ? 'Accepted' : 'Done'} />
+    <Status status="done" label={status === 202 ? 'Accepted' : 'Done'} />
   ) : (
-    <Status status="refused" word={`Refused, ${status}`} />
+    <Status status="refused" label={`Refused, ${status}`} />
   )
 }

@@ -159,7 +159,7 @@ interface AttentionShape {
     /** What of this tenant waits for it. */
     waiting: {
       /** What waits. */
-      noun:
+      resource:
         | 'customer'
         | 'recipient'
         | 'merchant'
@@ -792,7 +792,7 @@ export interface Answers {
   'GET /overview': OverviewShape
   'GET /stories/{id}': StoryShape
   'GET /find': {
-    noun:
+    resource:
       | 'customer'
       | 'recipient'
       | 'merchant'
@@ -933,7 +933,7 @@ export interface Answers {
     }[]
     next: string | null
     previous: string | null
-    looked_until: string | null
+    scanned_until: string | null
   }
   'GET /ops/jobs/count': {
     count: number
@@ -993,7 +993,7 @@ export interface Answers {
     worker: string | null
     lease_until: string | null
     works_on: {
-      noun:
+      resource:
         | 'customer'
         | 'recipient'
         | 'merchant'
@@ -1159,7 +1159,7 @@ export interface Answers {
     at: string | null
     before: string | null
     after: string | null
-    look_only: boolean
+    lookup_only: boolean
     refused: string | null
   }[]
   'GET /ops/pauses': {

@@ -6,10 +6,10 @@ import { sluice } from '../api.ts'
 import { notify } from './notices.tsx'
 
 /** What an act answered. `finished` false: it is still under way. `audit_seq`: its entry in the audit log. */
-export type Acted<T> = { data: T; finished: boolean; audit_seq: string | null }
+export type ActResponse<T> = { data: T; finished: boolean; audit_seq: string | null }
 
 /** Waits for the answer of an act, e.g. `acted(sluice.payments.capture(id, body, { idempotency_key }))`. */
-export async function acted<T>(answer: Answer<T>): Promise<Acted<T>> {
+export async function actResponse<T>(answer: Answer<T>): Promise<ActResponse<T>> {
   const { data, response } = await answer.withResponse()
   return { data, finished: response.status !== 202, audit_seq: response.headers.get('x-audit-entry') }
 }
@@ -18,27 +18,31 @@ export async function acted<T>(answer: Answer<T>): Promise<Acted<T>> {
  * The same for the dashboard's own routes, which the SDK has no calls for. They know no idempotency keys, so it is asked
  * once.
  */
-export async function askActed<T>(method: string, path: `/${string}`, body?: unknown): Promise<Acted<T>> {
-  return await acted<T>(sluice.request(method, path, { body }, { max_retries: 0 }))
+export async function sendAct<T>(
+  method: string,
+  path: `/${string}`,
+  body?: unknown,
+): Promise<ActResponse<T>> {
+  return await actResponse<T>(sluice.request(method, path, { body }, { max_retries: 0 }))
 }
 
 /**
- * The outcome of an act in words, then the link to its audit entry. `also_accepted`: the words are true of what was only
+ * The outcome of an act in words, then the link to its audit entry. `true_if_accepted`: the words are true of what was only
  * accepted, too.
  */
-export function ActedOutcome({
+export function ActResultText({
   of: { finished, audit_seq },
-  also_accepted = false,
+  true_if_accepted = false,
   children,
 }: {
-  of: Acted<unknown>
-  also_accepted?: boolean
+  of: ActResponse<unknown>
+  true_if_accepted?: boolean
   children: ReactNode
 }) {
   return (
     <div className="stack">
       <div>
-        {finished || also_accepted
+        {finished || true_if_accepted
           ? children
           : 'It was accepted and is under way. This page shows the outcome.'}
       </div>
@@ -52,7 +56,7 @@ export function ActedOutcome({
 }
 
 /** The outcome of an act as a notice, where its dialog or its page is gone by then. */
-export function noteActed(text: string, { audit_seq }: Acted<unknown>): void {
+export function notifyActDone(text: string, { audit_seq }: ActResponse<unknown>): void {
   const link = audit_seq !== null && {
     to: '/settings/audit',
     search: { seq: audit_seq },

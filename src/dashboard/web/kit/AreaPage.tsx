@@ -13,14 +13,14 @@ export function AreaPage({ area, title, children }: { area: string; title: strin
       <PageHeader title={title} />
       <div className="state">
         <PowerOff size={24} strokeWidth={1.5} aria-hidden />
-        <h2>{WORDS[state].title}</h2>
-        <p>{WORDS[state].text}</p>
+        <h2>{TEXTS[state].title}</h2>
+        <p>{TEXTS[state].text}</p>
       </div>
     </>
   )
 }
 
-const WORDS: Record<Exclude<AreaState, 'deployed'>, { title: string; text: string }> = {
+const TEXTS: Record<Exclude<AreaState, 'deployed'>, { title: string; text: string }> = {
   switched_off: {
     title: 'This area is switched off',
     text: 'The operator of this installation has switched it off. Its data is kept.',

@@ -2,8 +2,8 @@
 import { Button, Modal } from '@mantine/core'
 import { useId, useState, type ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
-import { wordsOf } from '../api.ts'
-import { isUnknown, outcomeWords } from '../outcomes.ts'
+import { errorMessage } from '../api.ts'
+import { isOutcomeUnknown, outcomeText } from '../outcomes.ts'
 import { useConfirmedAct } from './confirmed-act.ts'
 import { Id } from './Id.tsx'
 import { toneClass } from './Status.tsx'
@@ -13,7 +13,7 @@ type ConfirmDialogProps<T> = {
   onClose: () => void
   title: string
   action: string
-  does: ReactNode
+  effect: ReactNode
   act: (idempotency_key: string) => Promise<T>
   outcome?: (result: T) => ReactNode
   /** After it was done, e.g. to have lists read again. */
@@ -24,7 +24,7 @@ type ConfirmDialogProps<T> = {
    * What an act on money is about, e.g. `capture 0198…`: while its outcome is unknown the same act keeps its key, and asks
    * what became of it. It may change with what is chosen in the dialog.
    */
-  about?: string | undefined
+  operation?: string | undefined
   /** What is said, for an act without a key, when nobody knows whether it was done. */
   unknown?: string
   /** What came of it is shown this once: only the button closes that, not Escape or a click beside it. */
@@ -62,12 +62,12 @@ function ConfirmBody<T>({
   onClose,
   title,
   action,
-  does,
+  effect,
   act,
   outcome,
   onDone,
   onSettled,
-  about,
+  operation,
   unknown,
   shown_once = false,
   tone,
@@ -78,10 +78,10 @@ function ConfirmBody<T>({
 }: ConfirmDialogProps<T> & { onBusy: (busy: boolean) => void }) {
   const missing_id = useId()
   const [touched, setTouched] = useState(false)
-  const { asked, lookup, lookUp } = useConfirmedAct<T>({
+  const { mutation, lookup, lookUp } = useConfirmedAct<T>({
     title,
     act,
-    about,
+    operation,
     shown_once,
     onBusy,
     onDone: async (result) => {
@@ -91,15 +91,15 @@ function ConfirmBody<T>({
     },
     onSettled: () => onSettled?.(),
   })
-  const arrived = lookup.data !== undefined && lookup.data.state !== 'missing'
-  const in_doubt = lookup.status === 'pending' || lookup.status === 'error'
-  const { status } = asked
-  const done = status === 'success' || arrived
-  const lacks = touched && !done && !ready ? missing : undefined
-  const at_fields = new Set<string>()
+  const was_received = lookup.data !== undefined && lookup.data.state !== 'missing'
+  const is_looking_up = lookup.status === 'pending' || lookup.status === 'error'
+  const { status } = mutation
+  const done = status === 'success' || was_received
+  const missing_text = touched && !done && !ready ? missing : undefined
+  const field_errors = new Set<string>()
   const errorOf = (param: string) => {
-    const words = wordsAt(asked.error, param)
-    if (words !== undefined) at_fields.add(param)
+    const words = fieldError(mutation.error, param)
+    if (words !== undefined) field_errors.add(param)
     return words
   }
   const fields = typeof children === 'function' ? children(errorOf) : children
@@ -109,15 +109,19 @@ function ConfirmBody<T>({
       onSubmit={(event) => {
         event.preventDefault()
         if (lookup.status === 'error') lookUp()
-        else if (ready && !done && !in_doubt && status !== 'pending') asked.mutate()
+        else if (ready && !done && !is_looking_up && status !== 'pending') mutation.mutate()
       }}
     >
-      <div className="dialog-does">{does}</div>
+      <div className="dialog-does">{effect}</div>
       {!done && fields !== undefined && <div className="stack dialog-fields">{fields}</div>}
-      <Progress {...{ asked, lookup, outcome, arrived }} brief={at_fields.size > 0} unknown={unknown} />
-      {lacks !== undefined && (
+      <ActProgress
+        {...{ mutation, lookup, outcome, was_received }}
+        brief={field_errors.size > 0}
+        unknown={unknown}
+      />
+      {missing_text !== undefined && (
         <p className="dim" id={missing_id}>
-          {lacks}
+          {missing_text}
         </p>
       )}
       <div className="dialog-foot">
@@ -131,10 +135,10 @@ function ConfirmBody<T>({
         {!done && (
           <ActButton
             tone={tone}
-            described_by={lacks === undefined ? undefined : missing_id}
+            described_by={missing_text === undefined ? undefined : missing_id}
             {...(lookup.status === 'error'
               ? { action: 'Check again', disabled: false }
-              : { action, disabled: !ready || status === 'pending' || in_doubt })}
+              : { action, disabled: !ready || status === 'pending' || is_looking_up })}
           />
         )}
       </div>
@@ -143,33 +147,37 @@ function ConfirmBody<T>({
 }
 
 /** How far the act is, and what became of it. `brief`: what is wrong stands at a field. */
-function Progress<T>({
-  asked,
+function ActProgress<T>({
+  mutation,
   lookup,
   outcome,
-  arrived,
+  was_received,
   brief,
   unknown,
 }: {
-  asked: ReturnType<typeof useConfirmedAct<T>>['asked']
+  mutation: ReturnType<typeof useConfirmedAct<T>>['mutation']
   lookup: ReturnType<typeof useConfirmedAct<T>>['lookup']
   outcome: ((result: T) => ReactNode) | undefined
-  arrived: boolean
+  was_received: boolean
   brief: boolean
   unknown: string | undefined
 }) {
   return (
     <div aria-live="polite">
-      {asked.status === 'pending' && (
+      {mutation.status === 'pending' && (
         <div className={toneClass('going', 'dialog-result')}>Sent. Waiting for the outcome.</div>
       )}
-      {asked.status === 'success' && outcome !== undefined && (
-        <div className={toneClass('idle', 'dialog-result')}>{outcome(asked.data)}</div>
+      {mutation.status === 'success' && outcome !== undefined && (
+        <div className={toneClass('idle', 'dialog-result')}>{outcome(mutation.data)}</div>
       )}
-      {asked.status === 'error' && !arrived && (
-        <DialogError error={asked.error} brief={brief} words={isUnknown(asked.error) ? unknown : undefined} />
+      {mutation.status === 'error' && !was_received && (
+        <DialogError
+          error={mutation.error}
+          brief={brief}
+          words={isOutcomeUnknown(mutation.error) ? unknown : undefined}
+        />
       )}
-      <Lookup of={lookup} arrived={arrived} />
+      <LookupOutcome of={lookup} was_received={was_received} />
     </div>
   )
 }
@@ -199,37 +207,37 @@ function ActButton({
 }
 
 /** What became of an act whose answer did not come. */
-function Lookup({
+function LookupOutcome({
   of: { status, data },
-  arrived,
+  was_received,
 }: {
   of: Pick<ReturnType<typeof useConfirmedAct>['lookup'], 'status' | 'data'>
-  arrived: boolean
+  was_received: boolean
 }) {
   if (status === 'idle') return null
   return (
-    <div className={toneClass(arrived ? 'idle' : 'going', 'dialog-result')}>
+    <div className={toneClass(was_received ? 'idle' : 'going', 'dialog-result')}>
       {status === 'pending'
         ? 'The outcome is not known yet. Checking.'
         : data === undefined
           ? 'The outcome is still not known.'
-          : outcomeWords(data, data.words)}
+          : outcomeText(data, data.words)}
     </div>
   )
 }
 
 /** What the API says is wrong with a parameter. */
-function wordsAt(error: Error | null, param: string): string | undefined {
+function fieldError(error: Error | null, param: string): string | undefined {
   if (!(error instanceof SluiceError)) return undefined
   const detail = error.details.find((each) => each.param === param)
-  return detail?.message ?? (error.param === param ? wordsOf(error) : undefined)
+  return detail?.message ?? (error.param === param ? errorMessage(error) : undefined)
 }
 
 /** An error within a dialog or a form: the API's message, and the request id. `brief`: the message stands at a field. */
 export function DialogError({
   error,
   brief = false,
-  words = wordsOf(error),
+  words = errorMessage(error),
 }: {
   error: Error
   brief?: boolean

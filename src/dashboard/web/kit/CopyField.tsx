@@ -4,7 +4,7 @@ import { Check, Copy } from 'lucide-react'
 import { useCopy } from './CopyButton.tsx'
 
 /** Letters that fit in a line of a dialog; on a phone a line more is scrolled. */
-const A_LINE = 36
+const LINE_LENGTH = 36
 
 /** A field named `label` that cannot be changed, with a button `Copy`. */
 export function CopyField({ label, value }: { label: string; value: string }) {
@@ -16,7 +16,7 @@ export function CopyField({ label, value }: { label: string; value: string }) {
         value={value}
         readOnly
         // All of it is seen.
-        rows={Math.ceil(value.length / A_LINE)}
+        rows={Math.ceil(value.length / LINE_LENGTH)}
         resize="none"
         style={{ flex: 1 }}
         styles={{ input: { wordBreak: 'break-all' } }}

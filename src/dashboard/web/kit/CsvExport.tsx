@@ -3,7 +3,7 @@ import { Button } from '@mantine/core'
 import { Download } from 'lucide-react'
 import { useEffect, useRef, useState } from 'react'
 import { readAll } from '../api.ts'
-import { CSV_MARK, csvLine } from './csv.ts'
+import { UTF8_BOM, csvLine } from './csv.ts'
 import type { TableColumn } from './DataTable.tsx'
 import type { ListState } from './list.ts'
 import { notify } from './notices.tsx'
@@ -20,18 +20,18 @@ export function CsvExport<T>({
 }) {
   const file = fileName(name, list.filters)
   const [count, setCount] = useState<number>()
-  const under_way = useRef<AbortController>(undefined)
-  useEffect(() => () => under_way.current?.abort(), [])
+  const running_export = useRef<AbortController>(undefined)
+  useEffect(() => () => running_export.current?.abort(), [])
 
   async function run(): Promise<void> {
-    const { signal } = (under_way.current = new AbortController())
-    const kept = columns.flatMap(({ title, csv }) => (csv === undefined ? [] : [{ title, csv }]))
-    const parts = [CSV_MARK, csvLine(kept.map(({ title }) => title))]
+    const { signal } = (running_export.current = new AbortController())
+    const exported_columns = columns.flatMap(({ title, csv }) => (csv === undefined ? [] : [{ title, csv }]))
+    const parts = [UTF8_BOM, csvLine(exported_columns.map(({ title }) => title))]
     let rows = 0
     setCount(0)
     try {
       for await (const page of readAll<T>(list.path, list.filters, signal)) {
-        parts.push(...page.map((row) => csvLine(kept.map(({ csv }) => csv(row)))))
+        parts.push(...page.map((row) => csvLine(exported_columns.map(({ csv }) => csv(row)))))
         setCount((rows += page.length))
       }
       save(new Blob(parts, { type: 'text/csv;charset=utf-8' }), file)
@@ -55,7 +55,7 @@ export function CsvExport<T>({
       <span className="dim figures" role="status">
         {count} rows
       </span>
-      <Button onClick={() => under_way.current?.abort()}>Cancel export</Button>
+      <Button onClick={() => running_export.current?.abort()}>Cancel export</Button>
     </div>
   )
 }
@@ -67,10 +67,10 @@ function fileName(name: string, filters: ListState<unknown>['filters']): string 
   return `${words
     .filter((word) => word !== '')
     .join('-')
-    .slice(0, LONGEST_NAME)}.csv`
+    .slice(0, MAX_FILE_NAME_LENGTH)}.csv`
 }
 
-const LONGEST_NAME = 120
+const MAX_FILE_NAME_LENGTH = 120
 
 function save(file: Blob, name: string): void {
   const link = document.createElement('a')

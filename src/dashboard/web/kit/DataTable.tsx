@@ -5,12 +5,12 @@ import { ChevronLeft, ChevronRight } from 'lucide-react'
 import { useState, type ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
 import { parseAddress, type AddressSearch } from '../address.ts'
-import { wordsOf } from '../api.ts'
-import { Bone } from './Bone.tsx'
+import { errorMessage } from '../api.ts'
+import { Skeleton } from './Bone.tsx'
 import { AsOf, Instant } from './Instant.tsx'
 import type { TableList } from './list.ts'
-import { moveByKey, useRowLeft } from './row-focus.ts'
-import { EmptyState, Failed } from './states.tsx'
+import { moveByKey, useOpenedRow } from './row-focus.ts'
+import { EmptyState, ErrorState } from './states.tsx'
 
 export type TableColumn<T> = {
   title: string
@@ -38,7 +38,7 @@ export function DataTable<T>({
   empty,
   acting,
   paged = true,
-  marked,
+  compared,
 }: {
   label: string
   list: TableList<T>
@@ -48,14 +48,14 @@ export function DataTable<T>({
   empty: ReactNode
   acting?: (row: T) => string | undefined
   paged?: boolean
-  marked?: (row: T) => unknown
+  compared?: (row: T) => unknown
 }) {
   const { query, rows } = list
-  const changed = useChanged(rows, rowKey, marked)
-  const { body, leaveBy } = useRowLeft(rows !== undefined)
-  const refused = query.error instanceof SluiceError && query.error.status === 403
-  if (query.error !== null && (rows === undefined || refused))
-    return <Failed error={query.error} retry={query.refetch} />
+  const changed = useChanged(rows, rowKey, compared)
+  const { body, rememberRow } = useOpenedRow(rows !== undefined)
+  const is_forbidden = query.error instanceof SluiceError && query.error.status === 403
+  if (query.error !== null && (rows === undefined || is_forbidden))
+    return <ErrorState error={query.error} retry={query.refetch} />
   if (rows?.length === 0 && list.goPrevious === undefined) return <NoRows list={list} empty={empty} />
   return (
     <div>
@@ -71,7 +71,7 @@ export function DataTable<T>({
         >
           <TableHead columns={columns} />
           <tbody ref={body}>
-            {rows === undefined && <BoneRows columns={columns} />}
+            {rows === undefined && <SkeletonRows columns={columns} />}
             {rows?.map((row) => {
               const key = rowKey(row)
               return (
@@ -79,8 +79,8 @@ export function DataTable<T>({
                   key={key}
                   row={row}
                   columns={columns}
-                  link={to && { ...linkOf(to(row)), 'data-row': key, onClick: () => leaveBy(key) }}
-                  under_way={acting?.(row)}
+                  link={to && { ...linkOf(to(row)), 'data-row': key, onClick: () => rememberRow(key) }}
+                  progress={acting?.(row)}
                   is_changed={changed.has(key)}
                 />
               )
@@ -89,7 +89,7 @@ export function DataTable<T>({
         </table>
       </div>
       <TableFoot list={list} paged={paged} />
-      <LookedUntil list={list} />
+      <ScannedUntil list={list} />
     </div>
   )
 }
@@ -113,21 +113,21 @@ function TableRow<T>({
   row,
   columns,
   link,
-  under_way,
+  progress,
   is_changed,
 }: {
   row: T
   columns: TableColumn<T>[]
   link: { to: string; search: AddressSearch; 'data-row': string; onClick: () => void } | undefined
-  under_way: string | undefined
+  progress: string | undefined
   is_changed: boolean
 }) {
   return (
     <tr
       data-link={link !== undefined || undefined}
       data-changed={is_changed || undefined}
-      data-acting={under_way}
-      aria-busy={under_way !== undefined || undefined}
+      data-acting={progress}
+      aria-busy={progress !== undefined || undefined}
     >
       {columns.map(({ title, cell, align, clip }, at) => (
         <td
@@ -145,7 +145,7 @@ function TableRow<T>({
           ) : (
             cell(row)
           )}
-          {at === 0 && under_way !== undefined && <span className="dim"> · {under_way}</span>}
+          {at === 0 && progress !== undefined && <span className="dim"> · {progress}</span>}
         </td>
       ))}
     </tr>
@@ -155,28 +155,28 @@ function TableRow<T>({
 function NoRows({ list, empty }: { list: TableList<unknown>; empty: ReactNode }) {
   return (
     <>
-      {list.looked_until !== null ? (
+      {list.scanned_until !== null ? (
         <EmptyState title="None in what was looked at" />
-      ) : list.filtered ? (
+      ) : list.is_filtered ? (
         <EmptyState title="Nothing matches these filters" />
       ) : (
         empty
       )}
-      <LookedUntil list={list} />
+      <ScannedUntil list={list} />
     </>
   )
 }
 
 /** Of a list that looks at so many rows for a page, whether they match or not. */
-function LookedUntil({
-  list: { rows, looked_until, goNext },
+function ScannedUntil({
+  list: { rows, scanned_until, goNext },
 }: {
-  list: Pick<TableList<unknown>, 'rows' | 'looked_until' | 'goNext'>
+  list: Pick<TableList<unknown>, 'rows' | 'scanned_until' | 'goNext'>
 }) {
-  if (looked_until === null) return null
+  if (scanned_until === null) return null
   return (
     <p className="dim" role="status">
-      Looked until <Instant at={looked_until} />. Next goes on from there.
+      Looked until <Instant at={scanned_until} />. Next goes on from there.
       {rows?.length === 0 && goNext !== undefined && (
         <>
           {' '}
@@ -201,7 +201,7 @@ function TableFoot({
   return (
     <div className="table-foot">
       <span>
-        {query.error !== null && `Not refreshed: ${wordsOf(query.error)} `}
+        {query.error !== null && `Not refreshed: ${errorMessage(query.error)} `}
         {at > 0 && <AsOf at={at} />}
       </span>
       {paged && (goPrevious ?? goNext) !== undefined && (
@@ -236,12 +236,12 @@ function linkOf(address: string): { to: string; search: AddressSearch } {
 
 const WIDTHS = ['70%', '55%', '80%', '62%', '48%', '74%', '58%', '66%']
 
-function BoneRows({ columns }: { columns: { title: string }[] }) {
+function SkeletonRows({ columns }: { columns: { title: string }[] }) {
   return WIDTHS.map((first, row) => (
     <tr key={first} aria-hidden>
       {columns.map(({ title }, column) => (
         <td key={title}>
-          <Bone width={WIDTHS[(row + column * 3) % WIDTHS.length]} />
+          <Skeleton width={WIDTHS[(row + column * 3) % WIDTHS.length]} />
         </td>
       ))}
     </tr>
@@ -252,10 +252,11 @@ function BoneRows({ columns }: { columns: { title: string }[] }) {
 function useChanged<T>(
   rows: T[] | undefined,
   rowKey: (row: T) => string,
-  marked: (row: T) => unknown = (row) => row,
+  compared: (row: T) => unknown = (row) => row,
 ): Set<string> {
   const [seen, setSeen] = useState({ rows, changed: new Set<string>() })
-  if (seen.rows !== rows) setSeen({ rows, changed: difference(seen.rows ?? [], rows ?? [], rowKey, marked) })
+  if (seen.rows !== rows)
+    setSeen({ rows, changed: difference(seen.rows ?? [], rows ?? [], rowKey, compared) })
   return seen.changed
 }
 
@@ -263,9 +264,11 @@ function difference<T>(
   before: T[],
   now: T[],
   rowKey: (row: T) => string,
-  marked: (row: T) => unknown,
+  compared: (row: T) => unknown,
 ): Set<string> {
-  const known = new Map(before.map((row) => [rowKey(row), JSON.stringify(marked(row))]))
-  if (!now.some((row) => known.has(rowKey(row)))) return new Set()
-  return new Set(now.filter((row) => known.get(rowKey(row)) !== JSON.stringify(marked(row))).map(rowKey))
+  const previous_rows = new Map(before.map((row) => [rowKey(row), JSON.stringify(compared(row))]))
+  if (!now.some((row) => previous_rows.has(rowKey(row)))) return new Set()
+  return new Set(
+    now.filter((row) => previous_rows.get(rowKey(row)) !== JSON.stringify(compared(row))).map(rowKey),
+  )
 }

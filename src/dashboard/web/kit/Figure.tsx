@@ -2,7 +2,7 @@
 import { Link } from '@tanstack/react-router'
 import { ArrowDownRight, ArrowRight, ArrowUpRight } from 'lucide-react'
 import type { ReactNode } from 'react'
-import { Bone } from './Bone.tsx'
+import { Skeleton } from './Bone.tsx'
 import { Sparkline } from './Sparkline.tsx'
 import { toneClass } from './Status.tsx'
 
@@ -13,19 +13,19 @@ import { toneClass } from './Status.tsx'
 export function Figure({
   name,
   value,
-  line,
+  history,
   top,
-  over = 'last 7 days',
+  period = 'last 7 days',
   trend,
   note,
   to,
 }: {
   name: string
   value: ReactNode
-  line?: (number | null)[]
+  history?: (number | null)[]
   /** What the top of the line stands for, where it is not its highest value. */
   top?: number
-  over?: string
+  period?: string
   trend?: { by: 'up' | 'down' | 'none'; good: boolean; text: string }
   /** What else is to be said, in one line under the value. */
   note?: ReactNode
@@ -35,14 +35,14 @@ export function Figure({
   return (
     <section className="figure" aria-label={name}>
       <div className="figure-name">{to === undefined ? name : <Link to={to}>{name}</Link>}</div>
-      <div className="figure-value">{value === undefined ? <Bone width={120} height={20} /> : value}</div>
+      <div className="figure-value">{value === undefined ? <Skeleton width={120} height={20} /> : value}</div>
       {note !== undefined && <div className="figure-note">{note}</div>}
-      {line !== undefined && (
-        <Sparkline values={line} label={`${name}, ${over}`} {...(top !== undefined && { top })} />
+      {history !== undefined && (
+        <Sparkline values={history} label={`${name}, ${period}`} {...(top !== undefined && { top })} />
       )}
       <div className="page-as-of">
         {trend === undefined || Arrow === undefined ? (
-          over
+          period
         ) : (
           <span className={toneClass(trend.by === 'none' ? 'idle' : trend.good ? 'good' : 'bad')}>
             <Arrow size={12} aria-hidden /> {trend.text}

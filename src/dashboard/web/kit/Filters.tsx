@@ -3,14 +3,14 @@ import { Button, NativeSelect, TextInput } from '@mantine/core'
 import { Search, SlidersHorizontal, X } from 'lucide-react'
 import { useState, type ReactNode } from 'react'
 import { useAddressSearch, type AddressSearch } from '../address.ts'
-import { formatMoney, parseMoney, typedMoney } from './amounts.ts'
+import { formatMoney, parseMoney, decimalAmount } from './amounts.ts'
 import type { FilterField, Option } from './filter-fields.ts'
 
 /** Fields by their labels; `end` is what stands at the end of their line, e.g. `CsvExport`. */
 export function Filters({ fields, end }: { fields: FilterField[]; end?: ReactNode }) {
   const [search, change] = useAddressSearch()
   // Another filter is another list, which begins at its first page.
-  const set = (some: AddressSearch) => change({ ...some, before: undefined, after: undefined })
+  const set = (changes: AddressSearch) => change({ ...changes, before: undefined, after: undefined })
   const shown = fields.filter((field) => field.linked !== true || chipsOf(field, search).length > 0)
   const chips = shown.flatMap((field) => chipsOf(field, search))
   const [open, setOpen] = useState(false)
@@ -54,7 +54,7 @@ export function Filters({ fields, end }: { fields: FilterField[]; end?: ReactNod
 
 type FieldState = {
   search: AddressSearch
-  set: (some: AddressSearch) => void
+  set: (changes: AddressSearch) => void
 }
 
 function Field({ field, search, set }: FieldState & { field: FilterField }) {
@@ -69,7 +69,7 @@ function Field({ field, search, set }: FieldState & { field: FilterField }) {
         label={field.label}
         value={search[field.name] ?? ''}
         onChange={(event) => set({ [field.name]: event.currentTarget.value })}
-        data={[{ value: '', label: field.unset ?? 'Any' }, ...optionsOf(field, search)]}
+        data={[{ value: '', label: field.default_label ?? 'Any' }, ...optionsOf(field, search)]}
       />
     )
   return (
@@ -77,14 +77,14 @@ function Field({ field, search, set }: FieldState & { field: FilterField }) {
       <TextInput
         type="date"
         label={`${field.label} from`}
-        value={dayOf(search[field.from])}
-        onChange={(event) => set({ [field.from]: instantOf(event.currentTarget.value, 0) })}
+        value={instantToDay(search[field.from])}
+        onChange={(event) => set({ [field.from]: dayToInstant(event.currentTarget.value, 0) })}
       />
       <TextInput
         type="date"
         label={`${field.label} until`}
-        value={dayOf(search[field.to], 1)}
-        onChange={(event) => set({ [field.to]: instantOf(event.currentTarget.value, 1) })}
+        value={instantToDay(search[field.to], 1)}
+        onChange={(event) => set({ [field.to]: dayToInstant(event.currentTarget.value, 1) })}
       />
     </>
   )
@@ -95,14 +95,14 @@ function TextField({
   label,
   placeholder,
   value,
-  problem,
+  validate,
   commit,
   disabled = false,
 }: {
   label: string
   placeholder?: string | undefined
   value: string
-  problem?: ((text: string) => string | null) | undefined
+  validate?: ((text: string) => string | null) | undefined
   commit: (text: string) => void
   disabled?: boolean
 }) {
@@ -110,11 +110,11 @@ function TextField({
   const [error, setError] = useState<string | null>(null)
   // The address has changed by itself: by a chip, or by going back.
   const text = typed.from === value ? typed.text : value
-  const leave = () => {
-    const asked = text.trim()
-    const found = asked === '' ? null : (problem?.(asked) ?? null)
+  const commitText = () => {
+    const trimmed = text.trim()
+    const found = trimmed === '' ? null : (validate?.(trimmed) ?? null)
     setError(found)
-    if (found === null && asked !== value) commit(asked)
+    if (found === null && trimmed !== value) commit(trimmed)
   }
   return (
     <TextInput
@@ -127,9 +127,9 @@ function TextField({
       error={error}
       disabled={disabled}
       onChange={(event) => setTyped({ text: event.currentTarget.value, from: value })}
-      onBlur={leave}
+      onBlur={commitText}
       onKeyDown={(event) => {
-        if (event.key === 'Enter') leave()
+        if (event.key === 'Enter') commitText()
       }}
     />
   )
@@ -142,20 +142,22 @@ function AmountFields({
   set,
 }: FieldState & { field: { from: string; to: string; label: string } }) {
   const currency = search['currency']
-  const known = currency !== undefined && currency !== ''
+  const has_currency = currency !== undefined && currency !== ''
   return [from, to].map((name) => {
     const minor = search[name]
     return (
       <TextField
         key={name}
         label={`${label} ${name === from ? 'from' : 'to'}`}
-        placeholder={known ? typedMoney(0, currency) : 'Choose a currency'}
-        value={known && minor !== undefined && minor !== '' ? typedMoney(Number(minor), currency) : ''}
-        problem={(text) =>
-          known && parseMoney(text, currency) === undefined ? `Not an amount in ${currency}` : null
+        placeholder={has_currency ? decimalAmount(0, currency) : 'Choose a currency'}
+        value={
+          has_currency && minor !== undefined && minor !== '' ? decimalAmount(Number(minor), currency) : ''
         }
-        commit={(text) => set({ [name]: known ? parseMoney(text, currency)?.toString() : undefined })}
-        disabled={!known}
+        validate={(text) =>
+          has_currency && parseMoney(text, currency) === undefined ? `Not an amount in ${currency}` : null
+        }
+        commit={(text) => set({ [name]: has_currency ? parseMoney(text, currency)?.toString() : undefined })}
+        disabled={!has_currency}
       />
     )
   })
@@ -168,11 +170,11 @@ function chipsOf(field: FilterField, search: AddressSearch) {
   }
   if (field.kind === 'days')
     return [
-      ...chip(field.from, `${field.label} from`, (value) => dayOf(value)),
-      ...chip(field.to, `${field.label} until`, (value) => dayOf(value, 1)),
+      ...chip(field.from, `${field.label} from`, (value) => instantToDay(value)),
+      ...chip(field.to, `${field.label} until`, (value) => instantToDay(value, 1)),
     ]
   if (field.kind === 'amount') {
-    const shown = (minor: string) => amountIn(minor, search['currency'])
+    const shown = (minor: string) => amountText(minor, search['currency'])
     return [...chip(field.from, `${field.label} from`, shown), ...chip(field.to, `${field.label} to`, shown)]
   }
   return chip(field.name, field.label, (value) =>
@@ -189,23 +191,23 @@ function optionsOf(
   return typeof options === 'function' ? options(search[name] ?? '') : options
 }
 
-function amountIn(minor: string, currency = ''): string {
+function amountText(minor: string, currency = ''): string {
   return currency === '' ? `${minor} minor units` : formatMoney(Number(minor), currency)
 }
 
 /** The beginning of a day where the reader is, or with `days` of one after it, as an instant. */
-function instantOf(day: string, days: number): string | undefined {
+function dayToInstant(day: string, days: number): string | undefined {
   const [year, month, date] = day.split('-').map(Number)
   if (year === undefined || month === undefined || date === undefined) return undefined
   return new Date(year, month - 1, date + days).toISOString()
 }
 
 /** The day that an instant of `instantOf` was made of. */
-function dayOf(instant: string | undefined, days = 0): string {
+function instantToDay(instant: string | undefined, days = 0): string {
   if (instant === undefined || instant === '') return ''
   const at = new Date(instant)
   if (Number.isNaN(at.getTime())) return ''
   at.setDate(at.getDate() - days)
-  const two = (part: number) => String(part).padStart(2, '0')
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`
+  const twoDigits = (part: number) => String(part).padStart(2, '0')
+  return `${at.getFullYear()}-${twoDigits(at.getMonth() + 1)}-${twoDigits(at.getDate())}`
 }

@@ -2,7 +2,7 @@
 import { Button } from '@mantine/core'
 import type { UseQueryResult } from '@tanstack/react-query'
 import { SluiceError } from '#sdk/index.ts'
-import { wordsOf } from '../api.ts'
+import { errorMessage } from '../api.ts'
 import { Id } from './Id.tsx'
 import { AsOf } from './Instant.tsx'
 
@@ -34,7 +34,7 @@ export function Freshness({
   return (
     <div className="stale" role="alert">
       <span>
-        {since}: {wordsOf(error)}
+        {since}: {errorMessage(error)}
       </span>
       {request_id !== null && (
         <span>

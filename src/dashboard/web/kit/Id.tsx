@@ -12,7 +12,7 @@ export function Id({ id, short = false, label = 'id' }: { id: string; short?: bo
 }
 
 /** The same, or a dash where there is none. */
-export function MaybeId({ id, ...others }: { id: string | null; short?: boolean; label: string }) {
+export function OptionalId({ id, ...others }: { id: string | null; short?: boolean; label: string }) {
   return id === null ? '–' : <Id id={id} {...others} />
 }
 

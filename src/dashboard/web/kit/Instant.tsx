@@ -13,7 +13,7 @@ export function Instant({ at, none = '–' }: { at: string | null | undefined; n
     <Tooltip label={formatInstant(at)}>
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- the exact moment is also for the keyboard */}
       <time className="instant" dateTime={at} tabIndex={0}>
-        {relative(Date.parse(at) - now)}
+        {formatRelative(Date.parse(at) - now)}
       </time>
     </Tooltip>
   )
@@ -60,7 +60,7 @@ const EXACT = new Intl.DateTimeFormat(undefined, {
   timeZoneName: 'short',
 })
 // As the sentences around it, in English.
-const AGO = new Intl.RelativeTimeFormat('en', { numeric: 'auto' })
+const RELATIVE_TIME = new Intl.RelativeTimeFormat('en', { numeric: 'auto' })
 const UNITS = [
   ['second', 1000, 60],
   ['minute', 60_000, 60],
@@ -70,10 +70,10 @@ const UNITS = [
   ['year', 31_557_600_000, Infinity],
 ] as const
 
-function relative(ms: number): string {
-  for (const [unit, size, most] of UNITS) {
+function formatRelative(ms: number): string {
+  for (const [unit, size, units_until_next] of UNITS) {
     const value = Math.round(ms / size)
-    if (Math.abs(value) < most) return AGO.format(value, unit)
+    if (Math.abs(value) < units_until_next) return RELATIVE_TIME.format(value, unit)
   }
   return ''
 }
@@ -81,19 +81,19 @@ function relative(ms: number): string {
 // One clock for all moments of the page.
 let now = Date.now()
 let timer: ReturnType<typeof setInterval> | undefined
-const waiting = new Set<() => void>()
+const listeners = new Set<() => void>()
 
-function subscribe(tell: () => void): () => void {
-  waiting.add(tell)
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
   now = Date.now()
   timer ??= setInterval(() => {
     if (document.hidden) return
     now = Date.now()
-    for (const each of waiting) each()
+    for (const each of listeners) each()
   }, 1000)
   return () => {
-    waiting.delete(tell)
-    if (waiting.size > 0) return
+    listeners.delete(listener)
+    if (listeners.size > 0) return
     clearInterval(timer)
     timer = undefined
   }

@@ -4,12 +4,12 @@ import { CodeBlock } from './CodeBlock.tsx'
 /** Any value, as JSON that can be read and copied. */
 export function Json({ value, label = 'JSON' }: { value: unknown; label?: string }) {
   const text = JSON.stringify(value, null, 2) ?? 'null'
-  return <CodeBlock text={text} shown={coloured(text)} label={label} />
+  return <CodeBlock text={text} shown={highlight(text)} label={label} />
 }
 
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(\btrue\b|\bfalse\b|\bnull\b)/g
 
-function coloured(text: string) {
+function highlight(text: string) {
   const parts = []
   let end = 0
   for (const { 0: token, 1: string, 2: colon, 3: number, index } of text.matchAll(TOKEN)) {

@@ -3,7 +3,7 @@ import { Button } from '@mantine/core'
 import { useElementSize } from '@mantine/hooks'
 import { Table2, TrendingUp } from 'lucide-react'
 import { useState } from 'react'
-import { Bone } from './Bone.tsx'
+import { Skeleton } from './Bone.tsx'
 import { formatInstant } from './Instant.tsx'
 import { BOTTOM, HEIGHT, Plot, type ChartSeries } from './Plot.tsx'
 
@@ -30,17 +30,17 @@ export function LineChart({
   summed?: boolean
 }) {
   const { ref, width } = useElementSize()
-  const [chosen, setChosen] = useState<number>()
+  const [selected, setChosen] = useState<number>()
   const [table, setTable] = useState(false)
   const moments = at ?? []
-  const shown = chosen === undefined ? undefined : Math.min(chosen, moments.length - 1)
+  const selected_index = selected === undefined ? undefined : Math.min(selected, moments.length - 1)
   return (
     <section className="chart" aria-label={title}>
       <div className="chart-head">
         <h3>{title}</h3>
         <Readout
-          {...{ series, format, summed, shown }}
-          at={shown === undefined ? undefined : formatAt(moments[shown]!)}
+          {...{ series, format, summed, selected_index }}
+          at={selected_index === undefined ? undefined : formatAt(moments[selected_index]!)}
         />
         <Button
           variant="subtle"
@@ -57,12 +57,12 @@ export function LineChart({
       ) : (
         <div ref={ref} style={{ height: HEIGHT }}>
           {at === undefined ? (
-            <Bone width="100%" height={HEIGHT - BOTTOM} />
+            <Skeleton width="100%" height={HEIGHT - BOTTOM} />
           ) : (
             <Plot
-              label={`${title}: ${describe(series, format)}. Use the arrow keys to read single points.`}
-              {...{ moments, series, formatAxis, width, shown }}
-              choose={setChosen}
+              label={`${title}: ${describeSeries(series, format)}. Use the arrow keys to read single points.`}
+              {...{ moments, series, formatAxis, width, selected_index }}
+              select={setChosen}
             />
           )}
         </div>
@@ -76,21 +76,22 @@ function Readout({
   series,
   format,
   summed,
-  shown,
+  selected_index,
   at,
 }: {
   series: ChartSeries[]
   format: (value: number) => string
   summed: boolean
-  shown: number | undefined
+  selected_index: number | undefined
   at: string | undefined
 }) {
   return (
     <span aria-live="polite" className="line">
       {at !== undefined && <span className="dim">{at}</span>}
-      {shown === undefined && summed && <span className="dim">Total</span>}
+      {selected_index === undefined && summed && <span className="dim">Total</span>}
       {series.map(({ name, values }, line) => {
-        const value = shown === undefined && summed ? sumOf(values) : values[shown ?? values.length - 1]
+        const value =
+          selected_index === undefined && summed ? sumOf(values) : values[selected_index ?? values.length - 1]
         return (
           <span key={name} className="chart-key">
             <i className={`series-${line + 1}`} aria-hidden />
@@ -150,12 +151,12 @@ function ChartTable({
 
 const sumOf = (values: (number | null)[]) => values.reduce<number>((sum, value) => sum + (value ?? 0), 0)
 
-function describe(series: ChartSeries[], format: (value: number) => string): string {
+function describeSeries(series: ChartSeries[], format: (value: number) => string): string {
   return series
     .map(({ name, values }) => {
-      const known = values.filter((value) => value !== null)
-      if (known.length === 0) return `${name} unknown`
-      return `${name} from ${format(Math.min(...known))} to ${format(Math.max(...known))}, last ${format(known.at(-1)!)}`
+      const present_values = values.filter((value) => value !== null)
+      if (present_values.length === 0) return `${name} unknown`
+      return `${name} from ${format(Math.min(...present_values))} to ${format(Math.max(...present_values))}, last ${format(present_values.at(-1)!)}`
     })
     .join('; ')
 }

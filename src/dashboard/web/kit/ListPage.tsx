@@ -9,14 +9,14 @@ import { PageHeader } from './PageHeader.tsx'
 import { EmptyState } from './states.tsx'
 
 /** `between` is shown above the rows. `row_acts` are the buttons of a row. `empty_action` creates the first row. */
-type ListParts<T> = {
+type ListSlots<T> = {
   of: ListSpec<T>
-  between?: ReactNode
+  above_rows?: ReactNode
   row_acts?: (row: T) => ReactNode
   empty_action?: ReactNode
 }
 /** `id` replaces `{id}` in the path. A page that reads its list itself passes `list` and `exported`. */
-type ListViewProps<T> = ListParts<T> & {
+type ListViewProps<T> = ListSlots<T> & {
   id?: string
   list?: TableList<T>
   exported?: Pick<ListState<T>, 'path' | 'filters'> | undefined
@@ -26,7 +26,7 @@ type ListViewProps<T> = ListParts<T> & {
 export function ListPage<T>({
   title,
   description,
-  above,
+  parent,
   actions,
   frame = (list) => list,
   children,
@@ -34,14 +34,14 @@ export function ListPage<T>({
 }: ListViewProps<T> & {
   title: string
   description: string
-  above?: { to: string; title: string }
+  parent?: { to: string; title: string }
   actions?: ReactNode
   frame?: (list: ReactNode) => ReactNode
   children?: ReactNode
 }) {
   return (
     <>
-      <PageHeader title={title} description={description} above={above} actions={actions} />
+      <PageHeader title={title} description={description} parent={parent} actions={actions} />
       {frame(<ListView {...view} />)}
       {children}
     </>
@@ -50,11 +50,11 @@ export function ListPage<T>({
 
 /** A list in a page that has a heading of its own. */
 export function ListView<T>({ list, exported, id, ...parts }: ListViewProps<T>) {
-  if (list === undefined) return <ReadList {...parts} id={id} />
+  if (list === undefined) return <QueriedList {...parts} id={id} />
   return <ListTable {...parts} list={list} exported={exported} />
 }
 
-function ReadList<T>({ id, ...parts }: ListParts<T> & { id: string | undefined }) {
+function QueriedList<T>({ id, ...parts }: ListSlots<T> & { id: string | undefined }) {
   const list = useList(parts.of, { id })
   return <ListTable {...parts} list={list} exported={list} />
 }
@@ -63,10 +63,10 @@ function ListTable<T>({
   of: { label, fields, columns, file, file_columns = columns, key, to, acting, paged, empty },
   list,
   exported,
-  between,
+  above_rows,
   row_acts,
   empty_action,
-}: ListParts<T> & { list: TableList<T>; exported: ListViewProps<T>['exported'] }) {
+}: ListSlots<T> & { list: TableList<T>; exported: ListViewProps<T>['exported'] }) {
   const acts = row_acts === undefined ? [] : [{ title: '', align: 'end' as const, cell: row_acts }]
   return (
     <>
@@ -80,7 +80,7 @@ function ListTable<T>({
           }
         />
       )}
-      {between}
+      {above_rows}
       <DataTable
         label={label}
         list={list}

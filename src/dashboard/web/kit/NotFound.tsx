@@ -6,21 +6,21 @@ import { PageHeader } from './PageHeader.tsx'
 /** `above`: where the way back leads. Trying again is not offered: it would not be there then either. */
 export function NotFound({
   title,
-  above,
+  parent,
   children,
 }: {
   title: string
-  above: { to: string; title: string }
+  parent: { to: string; title: string }
   children?: string
 }) {
   return (
     <>
-      <PageHeader title={title} above={above} />
+      <PageHeader title={title} parent={parent} />
       <div className="state" role="alert">
         <MapPinOff size={24} strokeWidth={1.5} aria-hidden />
         <p>{children ?? 'There is nothing at this address. It may be mistyped.'}</p>
         <p>
-          <Link to={above.to}>Go to {above.title}</Link>
+          <Link to={parent.to}>Go to {parent.title}</Link>
         </p>
       </div>
     </>

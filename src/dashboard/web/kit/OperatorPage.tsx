@@ -9,7 +9,7 @@ export function OperatorPage({ children }: { children: ReactNode }) {
   if (useSession().is_operator) return children
   return (
     <>
-      <PageHeader title="Operations" above={{ to: '/', title: 'Overview' }} />
+      <PageHeader title="Operations" parent={{ to: '/', title: 'Overview' }} />
       <div className="state" role="alert">
         <Lock size={24} strokeWidth={1.5} aria-hidden />
         <h2>Your role does not include this</h2>

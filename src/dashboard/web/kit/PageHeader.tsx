@@ -13,7 +13,7 @@ export function PageHeader({
   heading,
   description,
   actions,
-  above,
+  parent,
   read,
   as_of,
 }: {
@@ -21,7 +21,7 @@ export function PageHeader({
   heading?: ReactNode
   description?: ReactNode
   actions?: ReactNode
-  above?: { to: string; title: string }
+  parent?: { to: string; title: string }
   read?: ReadState
   as_of?: number | undefined
 }) {
@@ -34,10 +34,10 @@ export function PageHeader({
   useEffect(() => {
     // Only after going to a page: the first one begins at its top, as everywhere. Tabs keep it.
     if (path === undefined) return undefined
-    const went = arrived !== path
-    arrived = path
+    const navigated = shown_path !== path
+    shown_path = path
     // A row that was opened has the focus again after Back.
-    if (!went || document.activeElement?.matches('[role=tab], main [data-row]')) return undefined
+    if (!navigated || document.activeElement?.matches('[role=tab], main [data-row]')) return undefined
     const focus = () => focused.current?.focus({ preventScroll: true })
     if (document.querySelector('[role=dialog]') === null) {
       focus()
@@ -50,9 +50,9 @@ export function PageHeader({
   return (
     <header className="page-header">
       <div>
-        {above && (
+        {parent && (
           <div className="page-above">
-            <Link to={above.to}>{above.title}</Link>
+            <Link to={parent.to}>{parent.title}</Link>
           </div>
         )}
         <h1 ref={focused} tabIndex={-1}>
@@ -67,4 +67,4 @@ export function PageHeader({
 }
 
 /** The path that was shown last; at first the one that was loaded, for somebody may go on before its page is shown. */
-let arrived = globalThis.location.pathname
+let shown_path = globalThis.location.pathname

@@ -30,26 +30,26 @@ export function Plot({
   series,
   formatAxis,
   width,
-  shown,
-  choose,
+  selected_index,
+  select,
 }: {
   label: string
   moments: string[]
   series: ChartSeries[]
   formatAxis: (value: number) => string
   width: number
-  shown: number | undefined
-  choose: (index: number | undefined) => void
+  selected_index: number | undefined
+  select: (index: number | undefined) => void
 }) {
   const scale = scaleOf(series, moments.length, width)
   const last = moments.length - 1
-  const chooseWithin = (index: number) => choose(Math.min(last, Math.max(0, index)))
+  const selectWithin = (index: number) => select(Math.min(last, Math.max(0, index)))
 
   function moveReadout(event: KeyboardEvent): void {
     const by = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key]
     if (by === undefined || moments.length === 0) return
     event.preventDefault()
-    chooseWithin((shown ?? last) + by)
+    selectWithin((selected_index ?? last) + by)
   }
 
   return (
@@ -61,23 +61,23 @@ export function Plot({
       // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- the same
       tabIndex={0}
       onKeyDown={moveReadout}
-      onBlur={() => choose(undefined)}
-      onPointerLeave={() => choose(undefined)}
+      onBlur={() => select(undefined)}
+      onPointerLeave={() => select(undefined)}
       onPointerMove={(event) => {
         const from = event.currentTarget.getBoundingClientRect().left
-        const part = (event.clientX - from - LEFT) / Math.max(1, width - LEFT - RIGHT)
-        chooseWithin(Math.round(part * last))
+        const share = (event.clientX - from - LEFT) / Math.max(1, width - LEFT - RIGHT)
+        selectWithin(Math.round(share * last))
       }}
     >
       <Axes
         {...{ scale, moments, formatAxis }}
-        is_known={series.some(({ values }) => values.some(isKnown))}
+        has_data={series.some(({ values }) => values.some(isPresent))}
       />
-      {shown !== undefined && (
+      {selected_index !== undefined && (
         <line
           className="chart-cursor"
-          x1={scale.x(shown)}
-          x2={scale.x(shown)}
+          x1={scale.x(selected_index)}
+          x2={scale.x(selected_index)}
           y1={TOP}
           y2={HEIGHT - BOTTOM}
         />
@@ -89,37 +89,37 @@ export function Plot({
   )
 }
 
-const isKnown = (value: number | null) => value !== null
+const isPresent = (value: number | null) => value !== null
 
 /** The grid with its values, and the first and the last moment. */
 function Axes({
   scale: { x, y, top, right },
   moments,
   formatAxis,
-  is_known,
+  has_data,
 }: {
   scale: Scale
   moments: string[]
   formatAxis: (value: number) => string
-  is_known: boolean
+  has_data: boolean
 }) {
   return (
     <>
-      {(is_known ? [0, 0.5, 1] : [0]).map((part) => (
-        <g key={part}>
+      {(has_data ? [0, 0.5, 1] : [0]).map((share) => (
+        <g key={share}>
           <line
             className="chart-grid"
             x1={LEFT}
             x2={Math.max(LEFT, right)}
-            y1={y(top * part)}
-            y2={y(top * part)}
+            y1={y(top * share)}
+            y2={y(top * share)}
           />
-          <text x={LEFT - 8} y={y(top * part) + 4} textAnchor="end">
-            {formatAxis(top * part)}
+          <text x={LEFT - 8} y={y(top * share) + 4} textAnchor="end">
+            {formatAxis(top * share)}
           </text>
         </g>
       ))}
-      {!is_known && (
+      {!has_data && (
         <text x={(LEFT + right) / 2} y={HEIGHT / 2} textAnchor="middle">
           No data
         </text>
@@ -141,21 +141,21 @@ function linePath(values: (number | null)[], { x, y }: Scale): string {
   return values
     .map((value, index) => {
       if (value === null) return ''
-      const before = values[index - 1] ?? null
+      const previous = values[index - 1] ?? null
       // One between gaps is a dash, or nothing would be seen of it.
-      if (before === null && (values[index + 1] ?? null) === null)
+      if (previous === null && (values[index + 1] ?? null) === null)
         return `M${(x(index) - 2).toFixed(1)} ${y(value).toFixed(1)}h4`
-      const begins = before === null
+      const begins = previous === null
       return `${begins ? 'M' : 'L'}${x(index).toFixed(1)} ${y(value).toFixed(1)}`
     })
     .join('')
 }
 
 /** The least of 1, 2 and 5 times a power of ten that is not below. */
-function niceTop(most: number): number {
-  if (most <= 0) return 1
-  const power = 10 ** Math.floor(Math.log10(most))
-  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= most) ?? most
+function niceTop(max: number): number {
+  if (max <= 0) return 1
+  const power = 10 ** Math.floor(Math.log10(max))
+  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= max) ?? max
 }
 
 function axisTime(moments: string[], index: number): string {

@@ -1,9 +1,9 @@
 // The page of one thing: its heading, what happened to it, its facts and its metadata.
 import type { UseQueryResult } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
-import { Bone } from './Bone.tsx'
-import { FailedPage } from './FailedPage.tsx'
-import { shownOf, type Shown } from './Facts.tsx'
+import { Skeleton } from './Bone.tsx'
+import { ErrorPage } from './FailedPage.tsx'
+import { renderFor, type RowContent } from './Facts.tsx'
 import { Id } from './Id.tsx'
 import { Json } from './Json.tsx'
 import { PageHeader } from './PageHeader.tsx'
@@ -17,8 +17,8 @@ import { Status } from './Status.tsx'
 export function RowPage<T extends { metadata?: unknown }>({
   query,
   id,
-  above,
-  word,
+  parent,
+  label,
   title,
   heading,
   status,
@@ -31,42 +31,46 @@ export function RowPage<T extends { metadata?: unknown }>({
 }: {
   query: Pick<UseQueryResult<T>, 'data' | 'error' | 'refetch' | 'dataUpdatedAt'>
   id: string
-  above: { to: string; title: string }
-  word: string
+  parent: { to: string; title: string }
+  label: string
   title: (row: T) => string
   heading?: (row: T) => ReactNode
-  status?: (row: T) => { status: string; noun?: string }
-  description?: Shown<T>
+  status?: (row: T) => { status: string; resource?: string }
+  description?: RowContent<T>
   actions?: (row: T) => ReactNode
-  head?: Shown<T>
-  main: Shown<T>
-  side?: Shown<T>
-  children?: Shown<T>
+  head?: RowContent<T>
+  main: RowContent<T>
+  side?: RowContent<T>
+  children?: RowContent<T>
 }) {
   const { data: row, error, refetch } = query
   if (error !== null && row === undefined)
-    return <FailedPage title={word} above={above} error={error} retry={refetch} />
-  const beside = shownOf(side, row)
+    return <ErrorPage title={label} parent={parent} error={error} retry={refetch} />
+  const side_content = renderFor(side, row)
   return (
     <>
       <PageHeader
-        title={row === undefined ? word : title(row)}
+        title={row === undefined ? label : title(row)}
         heading={row && <Heading text={(heading ?? title)(row)} status={status?.(row)} />}
-        above={above}
+        parent={parent}
         read={query}
-        description={shownOf(description, row)}
+        description={renderFor(description, row)}
         actions={row && actions?.(row)}
       />
-      {shownOf(head, row)}
+      {renderFor(head, row)}
       <div className={head === undefined ? 'columns' : 'columns section'}>
-        <div>{shownOf(main, row)}</div>
+        <div>{renderFor(main, row)}</div>
         <section>
-          {beside}
+          {side_content}
           <h2 className={side === undefined ? 'side-title' : 'side-title section'}>Metadata</h2>
-          {row === undefined ? <Bone width="60%" /> : <Json value={row.metadata ?? {}} label="metadata" />}
+          {row === undefined ? (
+            <Skeleton width="60%" />
+          ) : (
+            <Json value={row.metadata ?? {}} label="metadata" />
+          )}
         </section>
       </div>
-      {shownOf(children, row)}
+      {renderFor(children, row)}
     </>
   )
 }
@@ -76,7 +80,7 @@ function Heading({
   status,
 }: {
   text: ReactNode
-  status: { status: string; noun?: string } | undefined
+  status: { status: string; resource?: string } | undefined
 }) {
   if (status === undefined) return text
   return (

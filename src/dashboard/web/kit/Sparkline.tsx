@@ -37,21 +37,21 @@ export function Sparkline({
 
 /** A line for each stretch without a gap; a value between gaps is a dash. */
 function sparkLines(values: (number | null)[], height: number, top: number) {
-  const shown = values.length < 2 ? [values[0] ?? 0, values[0] ?? 0] : values
-  const known = shown.filter((value) => value !== null)
-  const [least, most] = [Math.min(0, ...known), Math.max(top, ...known)]
-  const range = most - least || 1
-  const stretches: [x: number, y: number][][] = []
-  for (const [at, value] of shown.entries()) {
+  const points_shown = values.length < 2 ? [values[0] ?? 0, values[0] ?? 0] : values
+  const present_values = points_shown.filter((value) => value !== null)
+  const [min, max] = [Math.min(0, ...present_values), Math.max(top, ...present_values)]
+  const range = max - min || 1
+  const segments: [x: number, y: number][][] = []
+  for (const [at, value] of points_shown.entries()) {
     if (value === null) continue
     const point: [number, number] = [
-      (at / (shown.length - 1)) * 100,
-      height - 1.5 - ((value - least) / range) * (height - 3),
+      (at / (points_shown.length - 1)) * 100,
+      height - 1.5 - ((value - min) / range) * (height - 3),
     ]
-    if (at === 0 || shown[at - 1] === null) stretches.push([point])
-    else stretches.at(-1)!.push(point)
+    if (at === 0 || points_shown[at - 1] === null) segments.push([point])
+    else segments.at(-1)!.push(point)
   }
-  return stretches.map((points) => {
+  return segments.map((points) => {
     const [[x, y]] = points as [[number, number]]
     const ends = points.length > 1 ? points : [Math.max(0, x - 2), Math.min(100, x + 2)].map((px) => [px, y])
     const drawn = ends.map((point) => point.map((part) => part.toFixed(2)))

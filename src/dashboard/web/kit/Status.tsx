@@ -2,25 +2,25 @@
 import { statusFacts, type Tone } from './statuses.ts'
 
 /**
- * The status of anything, from the one table in statuses.ts. `noun` tells apart those that mean different things by a
+ * The status of anything, from the one table in statuses.ts. `resource` tells apart those that mean different things by a
  * word; `pill` puts it on a ground, for the head of a page; `word` replaces the word.
  */
 export function Status({
   status,
-  noun,
+  resource,
   pill = false,
-  word,
+  label,
 }: {
   status: string
-  noun?: string
+  resource?: string
   pill?: boolean
-  word?: string
+  label?: string
 }) {
-  const facts = statusFacts(status, noun)
+  const facts = statusFacts(status, resource)
   return (
     <span className={toneClass(facts.tone, 'status')} data-pill={pill || undefined}>
       <facts.icon size={14} strokeWidth={2.25} aria-hidden />
-      {word ?? facts.word}
+      {label ?? facts.label}
     </span>
   )
 }

@@ -16,7 +16,7 @@ export function formatMoney(minor: number, currency: string, signed = false): st
 }
 
 /** An amount in few letters (`$1.2K`), for the axis of a chart. */
-export function shortMoney(minor: number, currency: string): string {
+export function compactMoney(minor: number, currency: string): string {
   const format = new Intl.NumberFormat(undefined, {
     style: 'currency',
     currency: currency.toUpperCase(),
@@ -37,20 +37,20 @@ type AmountUse = keyof typeof STEPS
  */
 export function parseMoney(text: string, currency: string, use?: AmountUse): number | undefined {
   const decimals = decimalsOf(currency)
-  const [, whole, part = ''] = /^\s*(\d{1,12})(?:[.,](\d*))?\s*$/.exec(text) ?? []
-  if (whole === undefined || part.length > decimals) return undefined
-  const minor = Number(whole + part.padEnd(decimals, '0'))
+  const [, integer, fraction = ''] = /^\s*(\d{1,12})(?:[.,](\d*))?\s*$/.exec(text) ?? []
+  if (integer === undefined || fraction.length > decimals) return undefined
+  const minor = Number(integer + fraction.padEnd(decimals, '0'))
   return use === undefined || minor % settlementStep(currency, use) === 0 ? minor : undefined
 }
 
 /** What to say of a currency that is settled in steps (` in steps of ISK 1.00`); otherwise nothing. */
-export function inSteps(currency: string, use: AmountUse): string {
+export function stepHint(currency: string, use: AmountUse): string {
   const step = settlementStep(currency, use)
   return step === 1 ? '' : ` in steps of ${formatMoney(step, currency)}`
 }
 
 /** An amount as somebody would type it (`12.50`), to begin a field with. */
-export function typedMoney(minor: number, currency: string): string {
+export function decimalAmount(minor: number, currency: string): string {
   const decimals = decimalsOf(currency)
   return (minor / 10 ** decimals).toFixed(decimals)
 }

@@ -2,14 +2,14 @@
 import type { TableColumn } from './DataTable.tsx'
 import { Id } from './Id.tsx'
 import { Instant } from './Instant.tsx'
-import { typedMoney } from './amounts.ts'
+import { decimalAmount } from './amounts.ts'
 import { Money } from './Money.tsx'
 import { Status } from './Status.tsx'
 
-type InMoney = { amount_minor: number; currency: string }
+type WithAmount = { amount_minor: number; currency: string }
 
 /** A moment of the row; null is shown as a dash. */
-export function momentColumn<T>(title: string, at: (row: T) => string | null): TableColumn<T> {
+export function timeColumn<T>(title: string, at: (row: T) => string | null): TableColumn<T> {
   return { title, cell: (row) => <Instant at={at(row)} />, csv: at }
 }
 
@@ -23,7 +23,7 @@ export function moneyColumn<T extends { currency: string }>(
     title,
     align: 'end',
     cell: (row) => <Money minor={minorOf(row)} currency={row.currency} signed={signed} />,
-    csv: (row) => typedMoney(minorOf(row), row.currency),
+    csv: (row) => decimalAmount(minorOf(row), row.currency),
   }
 }
 
@@ -32,8 +32,8 @@ export const ID_COLUMN: TableColumn<{ id: string }> = {
   cell: ({ id }) => <Id id={id} short />,
   csv: ({ id }) => id,
 }
-export const CREATED_COLUMN = momentColumn<{ created_at: string }>('Created', ({ created_at }) => created_at)
-export const AMOUNT_COLUMN = moneyColumn<InMoney>('Amount', ({ amount_minor }) => amount_minor)
+export const CREATED_COLUMN = timeColumn<{ created_at: string }>('Created', ({ created_at }) => created_at)
+export const AMOUNT_COLUMN = moneyColumn<WithAmount>('Amount', ({ amount_minor }) => amount_minor)
 export const CURRENCY_COLUMN: TableColumn<{ currency: string }> = {
   title: 'Currency',
   cell: ({ currency }) => currency.toUpperCase(),
@@ -41,6 +41,6 @@ export const CURRENCY_COLUMN: TableColumn<{ currency: string }> = {
 }
 export const VERIFICATION_COLUMN: TableColumn<{ kyc_status: string }> = {
   title: 'Verification',
-  cell: ({ kyc_status }) => <Status status={kyc_status} noun="kyc" />,
+  cell: ({ kyc_status }) => <Status status={kyc_status} resource="kyc" />,
   csv: ({ kyc_status }) => kyc_status,
 }

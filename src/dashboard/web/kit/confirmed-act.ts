@@ -3,13 +3,13 @@ import { useMutation } from '@tanstack/react-query'
 import { useEffect, useMemo } from 'react'
 import { sluice } from '../api.ts'
 import {
-  askKeeping,
+  runWithStoredKey,
   findOutcome,
-  forgetKey,
-  isUnknown,
+  deleteStoredKey,
+  isOutcomeUnknown,
   newIdempotencyKey,
-  openKeyOf,
-  openWordsOf,
+  storedKeyOf,
+  storedTitlesOf,
 } from '../outcomes.ts'
 import { useSession } from '../session.tsx'
 
@@ -17,7 +17,7 @@ import { useSession } from '../session.tsx'
 type ConfirmedAct<T> = {
   title: string
   act: (idempotency_key: string) => Promise<T>
-  about?: string | undefined
+  operation?: string | undefined
   shown_once: boolean
   onBusy: (busy: boolean) => void
   onDone: (result: T) => unknown
@@ -28,34 +28,36 @@ type ConfirmedAct<T> = {
 export function useConfirmedAct<T>({
   title,
   act,
-  about,
+  operation,
   shown_once,
   onBusy,
   onDone,
   onSettled,
 }: ConfirmedAct<T>) {
   const { user, tenant } = useSession()
-  const subject = about === undefined ? undefined : `${user.id} ${tenant?.id ?? ''} ${about}`
-  const keyed = useMemo(() => {
-    const kept = subject === undefined ? undefined : openKeyOf(subject)
-    return { subject, key: kept ?? newIdempotencyKey(), is_kept: kept !== undefined }
+  const subject = operation === undefined ? undefined : `${user.id} ${tenant?.id ?? ''} ${operation}`
+  const keyed_act = useMemo(() => {
+    const stored_key = subject === undefined ? undefined : storedKeyOf(subject)
+    return { subject, key: stored_key ?? newIdempotencyKey(), is_stored: stored_key !== undefined }
   }, [subject])
-  const { key } = keyed
+  const { key } = keyed_act
   // The dialog may be about something else by the time the outcome is found.
   const lookup = useMutation({
-    mutationFn: async (of: typeof keyed) => {
-      const words = of.subject === undefined ? [] : openWordsOf(of.subject)
+    mutationFn: async (of: typeof keyed_act) => {
+      const words = of.subject === undefined ? [] : storedTitlesOf(of.subject)
       return { ...(await findOutcome((each) => sluice.idempotencyKeys.list(each), of.key)), words }
     },
     onSuccess: async ({ state }, of) => {
       if (state === 'missing') return
-      if (of.subject !== undefined) forgetKey(of.subject, of.key)
+      if (of.subject !== undefined) deleteStoredKey(of.subject, of.key)
       await onSettled()
     },
   })
-  const asked = useMutation({
+  const mutation = useMutation({
     mutationFn: () =>
-      subject === undefined ? act(key) : askKeeping({ subject, key, words: title.replace(/\?$/, '') }, act),
+      subject === undefined
+        ? act(key)
+        : runWithStoredKey({ subject, key, words: title.replace(/\?$/, '') }, act),
     onMutate: () => {
       lookup.reset()
       onBusy(true)
@@ -63,18 +65,18 @@ export function useConfirmedAct<T>({
     onSettled: (_result, error) => onBusy(shown_once && error === null),
     onSuccess: async (result) => await onDone(result),
     onError: async (error) => {
-      const is_open = subject !== undefined && openKeyOf(subject) === key
-      if (is_open) lookup.mutate(keyed)
-      if (is_open || isUnknown(error)) await onSettled()
+      const is_open = subject !== undefined && storedKeyOf(subject) === key
+      if (is_open) lookup.mutate(keyed_act)
+      if (is_open || isOutcomeUnknown(error)) await onSettled()
     },
   })
   // A dialog that is opened again first shows the outcome of the act before.
-  const { mutate: lookUp, reset: resetLook } = lookup
-  const { reset: resetAsked } = asked
+  const { mutate: lookUp, reset: resetLookup } = lookup
+  const { reset: resetMutation } = mutation
   useEffect(() => {
-    resetAsked()
-    if (keyed.is_kept) lookUp(keyed)
-    else resetLook()
-  }, [keyed, lookUp, resetLook, resetAsked])
-  return { asked, lookup, lookUp: () => lookUp(keyed) }
+    resetMutation()
+    if (keyed_act.is_stored) lookUp(keyed_act)
+    else resetLookup()
+  }, [keyed_act, lookUp, resetLookup, resetMutation])
+  return { mutation, lookup, lookUp: () => lookUp(keyed_act) }
 }

@@ -16,7 +16,7 @@ import type {
 import type { WebSession } from '../session.tsx'
 
 /** What each path takes. */
-type Bodies = {
+type RequestBodies = {
   '/v1/ai/tasks': CreateAiTask
   '/v1/compliance/kyc': CreateVerification
   '/v1/customers': CreateCustomer
@@ -35,7 +35,7 @@ type Bodies = {
 export type Curl = (session: WebSession) => string
 
 /** The curl that posts `body` to a path of the API. */
-export function curlOf<Path extends keyof Bodies>(path: Path, body: Bodies[Path]): Curl {
+export function curlOf<Path extends keyof RequestBodies>(path: Path, body: RequestBodies[Path]): Curl {
   return ({ api_url }) =>
     [
       `curl ${api_url}${path} \\`,
@@ -57,7 +57,7 @@ const FIRST_PAYMENT: CreatePayment = {
 }
 
 /** The curl that creates a payment. For an emulated processor it has a card that is accepted, so it can be captured. */
-export function firstPayment(more: Partial<CreatePayment> = {}): Curl {
+export function firstPaymentCurl(more: Partial<CreatePayment> = {}): Curl {
   return (session) => {
     const { payment_method_to_try: payment_method } = session
     const card = payment_method === null ? {} : { payment_method }

@@ -51,6 +51,6 @@ export function defineList<Path extends ListPath>({
 }: { path: Path; key: keyof RowOf<Path>; filters?: FilterOf<NoInfer<Path>>[] } & ListAppearance<
   RowOf<NoInfer<Path>>
 > &
-  Pick<ListSource<RowOf<NoInfer<Path>>>, 'limit' | 'every_ms' | 'cursor'>): ListSpec<RowOf<Path>> {
+  Pick<ListSource<RowOf<NoInfer<Path>>>, 'limit' | 'interval_ms' | 'cursor'>): ListSpec<RowOf<Path>> {
   return { ...list, fields: fieldsOf<Path>(list.path, filters) }
 }

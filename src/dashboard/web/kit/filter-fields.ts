@@ -1,7 +1,7 @@
 // The filters of a list as data. The compiler compares them with the parameters that the API takes for this list.
 import type { AddressSearch } from '../address.ts'
 import { LIST_FILTERS } from '../generated/filters.ts'
-import { inWords } from './statuses.ts'
+import { humanize } from './statuses.ts'
 
 export type Option = { value: string; label: string }
 
@@ -17,15 +17,15 @@ export type FilterField = Field &
         /** A function gets the value in the address, which may be one that is not offered. */
         options: Option[] | ((chosen: string) => Option[])
         /** The label of the default. Default: `Any`. */
-        unset?: string
-        sends?: Sends
+        default_label?: string
+        toParameters?: ToParameters
       }
     | {
         kind: 'text'
         name: string
         placeholder?: string
-        problem?: (text: string) => string | null
-        sends?: Sends
+        validate?: (text: string) => string | null
+        toParameters?: ToParameters
       }
     /** A minimum and a maximum amount, in the currency of the address. The address has them in minor units. */
     | { kind: 'amount'; from: string; to: string }
@@ -34,12 +34,12 @@ export type FilterField = Field &
   )
 
 /** The parameters of the API that a text stands for. Default: the parameter of the same name. */
-type Sends = (text: string) => Record<string, string | undefined>
+type ToParameters = (text: string) => Record<string, string | undefined>
 
 type Lists = typeof LIST_FILTERS
 type ParametersOf<Path> = Path extends keyof Lists ? Lists[Path] : object
 /** The names of the parameters that take `Kind`. */
-type Taking<Path, Kind> = {
+type NamesTaking<Path, Kind> = {
   [Name in keyof ParametersOf<Path>]: ParametersOf<Path>[Name] extends Kind ? Name : never
 }[keyof ParametersOf<Path>] &
   string
@@ -47,7 +47,7 @@ type ValueOf<
   Path,
   Name extends keyof ParametersOf<Path>,
 > = ParametersOf<Path>[Name] extends readonly (infer Value extends string)[] ? Value : never
-type SentTo<Path> = {
+type ParametersFor<Path> = {
   [
     Name in keyof ParametersOf<Path> & string as ParametersOf<Path>[Name] extends 'object'
       ? `${Name}[${string}]`
@@ -55,9 +55,9 @@ type SentTo<Path> = {
   ]?: string
 }
 /** A parameter of the API, or a name of our own with the parameters that it stands for. */
-type Named<Path, Kind> =
-  | { name: Taking<Path, Kind>; sends?: never }
-  | { name: string; sends: (text: string) => SentTo<Path> }
+type NamedFor<Path, Kind> =
+  | { name: NamesTaking<Path, Kind>; toParameters?: never }
+  | { name: string; toParameters: (text: string) => ParametersFor<Path> }
 
 /**
  * A filter of the list at `Path`. `choice`: one of the values that the API takes; `words` are their labels. `select`: a
@@ -65,35 +65,35 @@ type Named<Path, Kind> =
  */
 export type FilterOf<Path> = Field &
   (
-    | ({ kind: 'text'; placeholder?: string; problem?: (text: string) => string | null } & Named<
+    | ({ kind: 'text'; placeholder?: string; validate?: (text: string) => string | null } & NamedFor<
         Path,
         'string' | 'integer'
       >)
     | ({
         kind: 'select'
         options: Option[] | ((chosen: string) => Option[])
-        unset?: string
-      } & Named<Path, 'string' | 'date-time'>)
+        default_label?: string
+      } & NamedFor<Path, 'string' | 'date-time'>)
     | ChoiceOf<Path>
-    | { kind: 'flag'; name: Taking<Path, 'boolean'>; set: string; unset?: string }
-    | { kind: 'amount'; from: Taking<Path, 'integer'>; to: Taking<Path, 'integer'> }
-    | { kind: 'days'; from: Taking<Path, 'date-time'>; to: Taking<Path, 'date-time'> }
+    | { kind: 'flag'; name: NamesTaking<Path, 'boolean'>; set: string; default_label?: string }
+    | { kind: 'amount'; from: NamesTaking<Path, 'integer'>; to: NamesTaking<Path, 'integer'> }
+    | { kind: 'days'; from: NamesTaking<Path, 'date-time'>; to: NamesTaking<Path, 'date-time'> }
   )
 
 type ChoiceOf<Path> = {
-  [Name in Taking<Path, readonly string[]>]: {
+  [Name in NamesTaking<Path, readonly string[]>]: {
     kind: 'choice'
     name: Name
-    unset?: string
-    words?: Record<ValueOf<Path, Name>, string>
+    default_label?: string
+    labels?: Record<ValueOf<Path, Name>, string>
   }
-}[Taking<Path, readonly string[]>]
+}[NamesTaking<Path, readonly string[]>]
 
 /** A filter of any list. */
 type AnyFilter =
   | FilterField
-  | (Field & { kind: 'choice'; name: string; unset?: string; words?: Record<string, string> })
-  | (Field & { kind: 'flag'; name: string; set: string; unset?: string })
+  | (Field & { kind: 'choice'; name: string; default_label?: string; labels?: Record<string, string> })
+  | (Field & { kind: 'flag'; name: string; set: string; default_label?: string })
 
 /** The fields of the filters of a list. */
 export function fieldsOf<Path extends string>(path: Path, filters: FilterOf<Path>[]): FilterField[] {
@@ -103,11 +103,11 @@ export function fieldsOf<Path extends string>(path: Path, filters: FilterOf<Path
       return { ...field, kind: 'select', options: [{ value: 'true', label: set }] }
     }
     if (filter.kind !== 'choice') return filter
-    const { words, ...field } = filter
+    const { labels, ...field } = filter
     const options =
-      words === undefined
-        ? valuesOf(path, field.name).map((value) => ({ value, label: inWords(value) }))
-        : Object.entries(words).map(([value, label]) => ({ value, label }))
+      labels === undefined
+        ? valuesOf(path, field.name).map((value) => ({ value, label: humanize(value) }))
+        : Object.entries(labels).map(([value, label]) => ({ value, label }))
     return { ...field, kind: 'select', options }
   })
 }
@@ -115,32 +115,35 @@ export function fieldsOf<Path extends string>(path: Path, filters: FilterOf<Path
 /** The values that a parameter takes; none where it takes any text. */
 function valuesOf(path: string, name: string): readonly string[] {
   const lists: Record<string, Record<string, string | readonly string[]>> = LIST_FILTERS
-  const taken = lists[path]?.[name]
-  return typeof taken === 'object' ? taken : []
+  const values = lists[path]?.[name]
+  return typeof values === 'object' ? values : []
 }
 
 /** The filters that are set in the address. */
-export function filtersIn(fields: FilterField[], search: AddressSearch): Record<string, string> {
-  return presentIn(
+export function activeFilters(fields: FilterField[], search: AddressSearch): Record<string, string> {
+  return pickPresent(
     fields.flatMap((field) => ('name' in field ? [field.name] : [field.from, field.to])),
     search,
   )
 }
 
 /** The parameters of the API for the filters in the address. */
-export function sentBy(fields: FilterField[], search: AddressSearch): Record<string, string | undefined> {
+export function parametersOf(
+  fields: FilterField[],
+  search: AddressSearch,
+): Record<string, string | undefined> {
   const sent: Record<string, string | undefined> = {}
   for (const field of fields) {
-    if (!('sends' in field) || field.sends === undefined) continue
+    if (!('toParameters' in field) || field.toParameters === undefined) continue
     const text = search[field.name]?.trim() ?? ''
-    if (text !== '') Object.assign(sent, field.sends(text))
+    if (text !== '') Object.assign(sent, field.toParameters(text))
   }
-  const named = fields.filter((field) => !('sends' in field))
-  return { ...sent, ...filtersIn(named, search) }
+  const named = fields.filter((field) => !('toParameters' in field))
+  return { ...sent, ...activeFilters(named, search) }
 }
 
 /** The parameters of the address that are set, of those in `names`. */
-export function presentIn(names: readonly string[], search: AddressSearch): Record<string, string> {
+export function pickPresent(names: readonly string[], search: AddressSearch): Record<string, string> {
   return Object.fromEntries(
     names.flatMap((name) => {
       const value = search[name]

@@ -3,9 +3,9 @@ import { keepPreviousData, useQuery, type UseQueryResult } from '@tanstack/react
 import { useNavigate, useRouterState } from '@tanstack/react-router'
 import { readPage, type ApiQuery, type PageOfRows, type PathTo } from '../api.ts'
 import { useAddressSearch, type AddressSearch } from '../address.ts'
-import { pace } from '../pace.ts'
-import { answerKey, retryFirst } from '../queries.ts'
-import { filtersIn, sentBy, presentIn, type FilterField } from './filter-fields.ts'
+import { pollInterval } from '../pace.ts'
+import { answerKey, retryUntilLoaded } from '../queries.ts'
+import { activeFilters, parametersOf, pickPresent, type FilterField } from './filter-fields.ts'
 
 /** A list as `DataTable` and `CsvExport` take it. */
 export type ListState<T> = {
@@ -15,17 +15,17 @@ export type ListState<T> = {
   query: UseQueryResult<PageOfRows<T>>
   rows: T[] | undefined
   /** The page is not full because it stopped looking there; the next one goes on. */
-  looked_until: string | null
+  scanned_until: string | null
   /** Undefined: there is no such page. */
   goNext: (() => void) | undefined
   goPrevious: (() => void) | undefined
-  filtered: boolean
+  is_filtered: boolean
 }
 
 /** What is needed of a list; also of one that comes in one answer. */
 export type TableList<T> = Pick<
   ListState<T>,
-  'rows' | 'looked_until' | 'goNext' | 'goPrevious' | 'filtered'
+  'rows' | 'scanned_until' | 'goNext' | 'goPrevious' | 'is_filtered'
 > & {
   query: Pick<UseQueryResult, 'error' | 'refetch' | 'dataUpdatedAt'>
   /** As of when the answer itself says that it holds; undefined: as of when it was read. */
@@ -33,12 +33,20 @@ export type TableList<T> = Pick<
 }
 
 /** What a table needs of a list that comes in one answer. */
-export function wholeList<T>(
+export function singlePageList<T>(
   query: TableList<T>['query'],
   rows: T[] | undefined,
   as_of?: string | null,
 ): TableList<T> {
-  return { query, rows, as_of, looked_until: null, filtered: false, goNext: undefined, goPrevious: undefined }
+  return {
+    query,
+    rows,
+    as_of,
+    scanned_until: null,
+    is_filtered: false,
+    goNext: undefined,
+    goPrevious: undefined,
+  }
 }
 
 /** The words of the address that say which page of a list is shown. */
@@ -52,7 +60,7 @@ export type ListSource<T> = {
   /** How many rows a page has. */
   limit?: number | undefined
   /** How often it is read again. */
-  every_ms?: number | undefined
+  interval_ms?: number | undefined
   cursor?: ((last: T) => string) | undefined
 }
 
@@ -61,34 +69,34 @@ export type ListSource<T> = {
  * not have. `id` replaces `{id}` in the path.
  */
 export function useList<T>(
-  { path: template, fields, limit = 25, every_ms, cursor: cursorOf }: ListSource<T>,
+  { path: template, fields, limit = 25, interval_ms, cursor: cursorOf }: ListSource<T>,
   { fixed = {}, id = '', enabled = true }: { fixed?: ApiQuery; id?: string; enabled?: boolean } = {},
 ): ListState<T> {
   const path = template.replace('{id}', id) as PathTo<T[]>
   const [search] = useAddressSearch()
   const navigate = useNavigate()
   const trail = useRouterState({ select: ({ location }) => trailOf(location.state) })
-  const cursor = presentIn(CURSORS, search)
-  const filters = { ...fixed, ...sentBy(fields, search) }
-  const asked = { ...filters, ...cursor, limit }
-  const queryKey = answerKey(path, asked)
+  const cursor = pickPresent(CURSORS, search)
+  const filters = { ...fixed, ...parametersOf(fields, search) }
+  const parameters = { ...filters, ...cursor, limit }
+  const queryKey = answerKey(path, parameters)
   const query = useQuery({
     queryKey,
     queryFn: async ({ signal }) => {
-      if (cursorOf === undefined) return await readPage<T>(path, asked, signal)
+      if (cursorOf === undefined) return await readPage<T>(path, parameters, signal)
       // One more than is shown says whether there is a next page.
-      const { rows } = await readPage<T>(path, { ...asked, limit: limit + 1 }, signal)
+      const { rows } = await readPage<T>(path, { ...parameters, limit: limit + 1 }, signal)
       const shown = rows.slice(0, limit)
       return { rows: shown, next: rows.length > limit ? { before: cursorOf(shown.at(-1)!) } : null }
     },
     placeholderData: keepPreviousData,
-    ...(every_ms !== undefined && { retry: retryFirst(queryKey) }),
-    refetchInterval: ({ state }) => every_ms !== undefined && pace(every_ms, state),
+    ...(interval_ms !== undefined && { retry: retryUntilLoaded(queryKey) }),
+    refetchInterval: ({ state }) => interval_ms !== undefined && pollInterval(interval_ms, state),
     enabled,
   })
 
   // The pages before this one are kept in the history beside the address, which stays short.
-  const go = (to: AddressSearch, before: AddressSearch[]) =>
+  const goToPage = (to: AddressSearch, before: AddressSearch[]) =>
     void navigate({
       to: '.',
       search: (now: AddressSearch) => ({ ...now, before: undefined, after: undefined, ...to }),
@@ -100,11 +108,11 @@ export function useList<T>(
     filters,
     query,
     rows: query.data?.rows,
-    looked_until: query.data?.looked_until ?? null,
-    filtered: Object.keys(filtersIn(fields, search)).length > 0,
-    goNext: next === null ? undefined : () => go(presentIn(CURSORS, next), [...trail, cursor]),
+    scanned_until: query.data?.scanned_until ?? null,
+    is_filtered: Object.keys(activeFilters(fields, search)).length > 0,
+    goNext: next === null ? undefined : () => goToPage(pickPresent(CURSORS, next), [...trail, cursor]),
     goPrevious:
-      Object.keys(cursor).length === 0 ? undefined : () => go(trail.at(-1) ?? {}, trail.slice(0, -1)),
+      Object.keys(cursor).length === 0 ? undefined : () => goToPage(trail.at(-1) ?? {}, trail.slice(0, -1)),
   }
 }
 

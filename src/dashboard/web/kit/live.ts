@@ -2,23 +2,23 @@
 import { useEffect, useRef, useState } from 'react'
 
 /** Whether what is shown is told as it happens, or the connection is being made again. */
-export type LiveState = 'connecting' | 'live' | 'away'
+export type ConnectionState = 'connecting' | 'live' | 'reconnecting'
 
 /**
  * Listens to server-sent events of `url` (`/api/ops/stream`) while the page is there: `hear` gets the name of each and
  * its JSON. The connection is made again after 1 to 30 s; a page that is not seen has none.
  */
-export function useLive(
+export function useServerEvents(
   url: string,
-  hear: (name: string, data: unknown) => void,
+  onEvent: (name: string, data: unknown) => void,
   { names = ['message'], enabled = true }: { names?: string[]; enabled?: boolean } = {},
-): LiveState {
-  const [state, setState] = useState<LiveState>('connecting')
-  const latest = useRef(hear)
+): ConnectionState {
+  const [state, setState] = useState<ConnectionState>('connecting')
+  const latest = useRef(onEvent)
   useEffect(() => {
-    latest.current = hear
+    latest.current = onEvent
   })
-  const listened = names.join(' ')
+  const event_names = names.join(' ')
   useEffect(() => {
     if (!enabled) return undefined
     let source: EventSource | undefined
@@ -39,26 +39,26 @@ export function useLive(
       })
       source.addEventListener('error', () => {
         close()
-        setState('away')
+        setState('reconnecting')
         timer = setTimeout(connect, Math.min(30_000, 1000 * 2 ** failures++))
       })
-      for (const name of listened.split(' '))
+      for (const name of event_names.split(' '))
         source.addEventListener(name, (event: MessageEvent<string>) => {
-          latest.current(name, parsed(event.data))
+          latest.current(name, parseData(event.data))
         })
     }
-    const seen = () => (document.hidden ? close() : connect())
-    seen()
-    document.addEventListener('visibilitychange', seen)
+    const connectIfVisible = () => (document.hidden ? close() : connect())
+    connectIfVisible()
+    document.addEventListener('visibilitychange', connectIfVisible)
     return () => {
-      document.removeEventListener('visibilitychange', seen)
+      document.removeEventListener('visibilitychange', connectIfVisible)
       close()
     }
-  }, [url, listened, enabled])
+  }, [url, event_names, enabled])
   return state
 }
 
-function parsed(text: string): unknown {
+function parseData(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

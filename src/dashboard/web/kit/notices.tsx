@@ -20,7 +20,7 @@ export function notify(notice: Omit<Notice, 'id'>): void {
   if (notice.tone === 'bad' && notices.some(({ text }) => text === notice.text)) return
   const id = ++last
   set([...notices, { ...notice, id }])
-  if (notice.tone !== 'bad') setTimeout(() => forget(id), 6000)
+  if (notice.tone !== 'bad') setTimeout(() => dismiss(id), 6000)
 }
 
 /** The region of the notices; the shell has it once. */
@@ -46,7 +46,7 @@ export function NoticeRegion() {
                 </Button>
               )}
             </div>
-            <button type="button" className="copy" aria-label="Dismiss" onClick={() => forget(id)}>
+            <button type="button" className="copy" aria-label="Dismiss" onClick={() => dismiss(id)}>
               <X size={14} />
             </button>
           </div>
@@ -60,16 +60,16 @@ const ICONS = { good: CircleCheck, bad: CircleAlert, idle: Info }
 
 let last = 0
 let notices: Notice[] = []
-const waiting = new Set<() => void>()
+const listeners = new Set<() => void>()
 
-const forget = (id: number) => set(notices.filter((one) => one.id !== id))
+const dismiss = (id: number) => set(notices.filter((one) => one.id !== id))
 
 function set(next: Notice[]): void {
   notices = next
-  for (const tell of waiting) tell()
+  for (const listener of listeners) listener()
 }
 
-function subscribe(tell: () => void): () => void {
-  waiting.add(tell)
-  return () => waiting.delete(tell)
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
 }

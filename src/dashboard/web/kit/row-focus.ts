@@ -3,21 +3,21 @@ import { useRouterState } from '@tanstack/react-router'
 import { useEffect, useRef, type KeyboardEvent } from 'react'
 
 /** By the entry of the history: the row that was opened from there. */
-const left_by = new Map<string, string>()
+const opened_rows = new Map<string, string>()
 
-export function useRowLeft(is_read: boolean) {
+export function useOpenedRow(is_read: boolean) {
   const entry = useRouterState({ select: ({ location }) => location.state.__TSR_key })
   const body = useRef<HTMLTableSectionElement>(null)
   useEffect(() => {
-    const key = entry === undefined || !is_read ? undefined : left_by.get(entry)
+    const key = entry === undefined || !is_read ? undefined : opened_rows.get(entry)
     const is_free = document.activeElement?.matches('body, h1') ?? true
     if (key === undefined || !is_free) return
     body.current?.querySelector<HTMLElement>(`[data-row="${CSS.escape(key)}"]`)?.focus()
   }, [entry, is_read])
   return {
     body,
-    leaveBy: (key: string) => {
-      if (entry !== undefined) left_by.set(entry, key)
+    rememberRow: (key: string) => {
+      if (entry !== undefined) opened_rows.set(entry, key)
     },
   }
 }

@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { CircleAlert, Inbox, Lock, type LucideIcon } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
-import { wordsOf } from '../api.ts'
+import { errorMessage } from '../api.ts'
 import { useSession } from '../session.tsx'
 import { CodeBlock } from './CodeBlock.tsx'
 import type { Curl } from './curl.ts'
@@ -50,7 +50,7 @@ function Command({ of }: { of: Curl }) {
  * What failed, in the API's own words, with the request id and a way to try again. A refusal by role names the roles that
  * may.
  */
-export function Failed({
+export function ErrorState({
   error,
   retry,
   action = 'Try again',
@@ -60,12 +60,15 @@ export function Failed({
   action?: string
 }) {
   const { status, request_id } = error instanceof SluiceError ? error : { status: null, request_id: null }
-  const { icon: Icon, title } = WHY[status ?? 0] ?? { icon: CircleAlert, title: 'This could not be loaded' }
+  const { icon: Icon, title } = ERROR_KINDS[status ?? 0] ?? {
+    icon: CircleAlert,
+    title: 'This could not be loaded',
+  }
   return (
     <div className="state" role="alert">
       <Icon size={24} strokeWidth={1.5} aria-hidden />
       <h2>{title}</h2>
-      <p>{wordsOf(error)}</p>
+      <p>{errorMessage(error)}</p>
       {request_id !== null && (
         <p>
           Request <Id id={request_id} label="request id" />
@@ -81,7 +84,7 @@ export function Failed({
 }
 
 /** By the status of the answer. */
-const WHY: Record<number, { icon: LucideIcon; title: string }> = {
+const ERROR_KINDS: Record<number, { icon: LucideIcon; title: string }> = {
   403: { icon: Lock, title: 'Your role does not include this' },
   404: { icon: CircleAlert, title: 'Not found' },
 }

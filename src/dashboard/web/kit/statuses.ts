@@ -20,99 +20,100 @@ import {
 } from 'lucide-react'
 
 export type Tone = 'good' | 'bad' | 'warn' | 'going' | 'idle' | 'doubt'
-export type StatusFacts = { word: string; tone: Tone; icon: LucideIcon }
+export type StatusFacts = { label: string; tone: Tone; icon: LucideIcon }
 
-const is = (tone: Tone, icon: LucideIcon, word?: string) => ({ tone, icon, word })
+const status = (tone: Tone, icon: LucideIcon, label?: string) => ({ tone, icon, label })
 
-/** By status, or by `noun.status` where a noun means something else by it. A test compares it with what routes answer. */
-export const STATUS_TABLE: Record<string, { tone: Tone; icon: LucideIcon; word?: string | undefined }> = {
+/** By status, or by `resource.status` where a noun means something else by it. A test compares it with what routes answer. */
+export const STATUS_TABLE: Record<string, { tone: Tone; icon: LucideIcon; label?: string | undefined }> = {
   // What is under way.
-  pending: is('going', CircleDashed),
-  queued: is('idle', Clock),
-  scheduled: is('idle', Clock),
-  ready: is('idle', Clock),
-  received: is('idle', Clock),
-  waiting: is('idle', Clock),
-  returned: is('idle', Undo2),
-  rotated: is('idle', Undo2, 'Replaced'),
-  ignored: is('idle', CircleSlash),
-  running: is('going', LoaderCircle),
-  sending: is('going', LoaderCircle),
-  processing: is('going', LoaderCircle),
-  capturing: is('going', LoaderCircle),
-  canceling: is('going', LoaderCircle),
-  under_review: is('going', LoaderCircle),
-  retry: is('warn', Clock),
-  retrying: is('warn', Clock),
+  pending: status('going', CircleDashed),
+  queued: status('idle', Clock),
+  scheduled: status('idle', Clock),
+  ready: status('idle', Clock),
+  received: status('idle', Clock),
+  waiting: status('idle', Clock),
+  returned: status('idle', Undo2),
+  rotated: status('idle', Undo2, 'Replaced'),
+  ignored: status('idle', CircleSlash),
+  running: status('going', LoaderCircle),
+  sending: status('going', LoaderCircle),
+  processing: status('going', LoaderCircle),
+  capturing: status('going', LoaderCircle),
+  canceling: status('going', LoaderCircle),
+  under_review: status('going', LoaderCircle),
+  retry: status('warn', Clock),
+  retrying: status('warn', Clock),
   // What waits for somebody.
-  authorized: is('going', Lock),
-  requires_action: is('warn', UserRound),
-  requires_input: is('warn', UserRound),
-  needs_response: is('warn', CircleAlert),
-  warning: is('warn', CircleAlert),
-  parked: is('warn', CirclePause),
-  paused: is('warn', CirclePause),
+  authorized: status('going', Lock),
+  requires_action: status('warn', UserRound),
+  requires_input: status('warn', UserRound),
+  needs_response: status('warn', CircleAlert),
+  warning: status('warn', CircleAlert),
+  parked: status('warn', CirclePause),
+  paused: status('warn', CirclePause),
   // What went well.
-  captured: is('good', CircleCheck),
-  succeeded: is('good', CircleCheck),
-  completed: is('good', CircleCheck),
-  done: is('good', CircleCheck),
-  paid: is('good', CircleCheck),
-  delivered: is('good', CircleCheck),
-  approved: is('good', CircleCheck),
-  accepted: is('good', CircleCheck),
-  resolved: is('good', CircleCheck),
-  applied: is('good', CircleCheck),
-  won: is('good', CircleCheck),
-  sent: is('good', CircleCheck),
-  active: is('good', CircleDot),
-  enabled: is('good', CircleDot),
-  up: is('good', CircleDot),
-  healthy: is('good', CircleDot),
+  captured: status('good', CircleCheck),
+  succeeded: status('good', CircleCheck),
+  completed: status('good', CircleCheck),
+  done: status('good', CircleCheck),
+  paid: status('good', CircleCheck),
+  delivered: status('good', CircleCheck),
+  approved: status('good', CircleCheck),
+  accepted: status('good', CircleCheck),
+  resolved: status('good', CircleCheck),
+  applied: status('good', CircleCheck),
+  won: status('good', CircleCheck),
+  sent: status('good', CircleCheck),
+  active: status('good', CircleDot),
+  enabled: status('good', CircleDot),
+  up: status('good', CircleDot),
+  healthy: status('good', CircleDot),
   // What did not.
-  failed: is('bad', CircleX),
-  declined: is('bad', CircleX),
-  undelivered: is('bad', CircleX),
-  exhausted: is('bad', CircleX),
-  rejected: is('bad', CircleX),
-  refused: is('bad', CircleX),
-  bounced: is('bad', CircleX),
-  lost: is('bad', CircleX),
-  failing: is('bad', CircleX),
-  misconfigured: is('bad', CircleAlert),
+  failed: status('bad', CircleX),
+  declined: status('bad', CircleX),
+  undelivered: status('bad', CircleX),
+  exhausted: status('bad', CircleX),
+  rejected: status('bad', CircleX),
+  refused: status('bad', CircleX),
+  bounced: status('bad', CircleX),
+  lost: status('bad', CircleX),
+  failing: status('bad', CircleX),
+  misconfigured: status('bad', CircleAlert),
   // What nobody knows yet.
-  unknown: is('doubt', CircleHelp),
-  ambiguous: is('doubt', CircleHelp),
+  unknown: status('doubt', CircleHelp),
+  ambiguous: status('doubt', CircleHelp),
   // What is over or off.
-  none: is('idle', Circle),
-  canceled: is('idle', Ban),
-  discarded: is('idle', Ban),
-  suppressed: is('idle', CircleSlash),
-  skipped: is('idle', CircleSlash),
-  expired: is('idle', Hourglass),
-  revoked: is('idle', Ban),
-  disabled: is('idle', CircleSlash),
-  archived: is('idle', CircleSlash),
-  deleted: is('idle', CircleSlash),
-  asked: is('going', CircleDashed),
-  'kyc.none': is('idle', Circle, 'Not verified'),
-  'drift.stale': is('warn', Hourglass),
-  'drift.differs': is('bad', CircleAlert),
-  'endpoint.disabled': is('bad', CircleSlash),
+  none: status('idle', Circle),
+  canceled: status('idle', Ban),
+  discarded: status('idle', Ban),
+  suppressed: status('idle', CircleSlash),
+  skipped: status('idle', CircleSlash),
+  expired: status('idle', Hourglass),
+  revoked: status('idle', Ban),
+  disabled: status('idle', CircleSlash),
+  archived: status('idle', CircleSlash),
+  deleted: status('idle', CircleSlash),
+  asked: status('going', CircleDashed),
+  'kyc.none': status('idle', Circle, 'Not verified'),
+  'drift.stale': status('warn', Hourglass),
+  'drift.differs': status('bad', CircleAlert),
+  'endpoint.disabled': status('bad', CircleSlash),
 }
 
 /** What is shown of a status; one that is not known is shown as it is written. */
-export function statusFacts(status: string, noun?: string): StatusFacts {
-  const found = (noun === undefined ? undefined : STATUS_TABLE[`${noun}.${status}`]) ?? STATUS_TABLE[status]
+export function statusFacts(status: string, resource?: string): StatusFacts {
+  const found =
+    (resource === undefined ? undefined : STATUS_TABLE[`${resource}.${status}`]) ?? STATUS_TABLE[status]
   return {
-    word: found?.word ?? inWords(status),
+    label: found?.label ?? humanize(status),
     tone: found?.tone ?? 'idle',
     icon: found?.icon ?? Circle,
   }
 }
 
 /** A word of the API for people: `requires_action` is `Requires action`. */
-export function inWords(name: string): string {
+export function humanize(name: string): string {
   const words = name.replaceAll(/[._-]+/g, ' ')
   return words.charAt(0).toUpperCase() + words.slice(1)
 }

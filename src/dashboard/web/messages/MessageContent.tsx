@@ -11,25 +11,25 @@ type Content = {
 
 /** HTML is shown as it is written: what strangers may have put into it is never run here. */
 export function MessageContent({ message: { text, html, body, attachments = null } }: { message: Content }) {
-  const parts = [
+  const bodies = [
     { name: 'Text', text: body ?? text },
     { name: 'HTML', text: html },
   ].flatMap((part) => (part.text === null ? [] : [{ name: part.name, text: part.text }]))
   return (
     <>
-      {parts.length === 0 && <p className="dim">Its text is not kept.</p>}
-      {parts.length > 0 && (
-        <Tabs defaultValue={parts[0]!.name}>
-          {parts.length > 1 && (
+      {bodies.length === 0 && <p className="dim">Its text is not kept.</p>}
+      {bodies.length > 0 && (
+        <Tabs defaultValue={bodies[0]!.name}>
+          {bodies.length > 1 && (
             <Tabs.List>
-              {parts.map(({ name }) => (
+              {bodies.map(({ name }) => (
                 <Tabs.Tab key={name} value={name}>
                   {name}
                 </Tabs.Tab>
               ))}
             </Tabs.List>
           )}
-          {parts.map((part) =>
+          {bodies.map((part) =>
             part.name === 'HTML' ? (
               <Tabs.Panel key={part.name} value={part.name}>
                 <CodeBlock text={part.text} label="HTML" />

@@ -9,10 +9,10 @@ const TABS = [
   { to: '/messages/suppressions', title: 'Suppressions' },
 ]
 
-export function MessagesTabs({ shown, children }: { shown: string; children: ReactNode }) {
+export function MessagesTabs({ active, children }: { active: string; children: ReactNode }) {
   const navigate = useNavigate()
   return (
-    <Tabs value={shown} onChange={(to) => void navigate({ to: to ?? '/messages' })}>
+    <Tabs value={active} onChange={(to) => void navigate({ to: to ?? '/messages' })}>
       <Tabs.List mb="md">
         {TABS.map(({ to, title }) => (
           <Tabs.Tab key={to} value={to}>

@@ -3,14 +3,14 @@ import { NativeSelect, Textarea, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Message, MessageTemplate } from '#sdk/index.ts'
-import { acted, ActedOutcome, type Acted } from '../kit/Acted.tsx'
+import { actResponse, ActResultText, type ActResponse } from '../kit/Acted.tsx'
 import { sluice } from '../api.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
 import { parseVariables, VariablesField } from './VariablesField.tsx'
 
-type LetterForm = {
+type MessageForm = {
   to: string
   subject: string
   text: string
@@ -19,10 +19,10 @@ type LetterForm = {
   send_at: string
 }
 
-const EMPTY: LetterForm = { to: '', subject: '', text: '', template: '', variables: '{}', send_at: '' }
+const EMPTY_FORM: MessageForm = { to: '', subject: '', text: '', template: '', variables: '{}', send_at: '' }
 
 export function SendEmailDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
-  const [fields, set] = useState(EMPTY)
+  const [fields, set] = useState(EMPTY_FORM)
   const { to, subject, text, template } = fields
   const recipients = to.split(/[,;\n]/).flatMap((part) => part.trim() || [])
   return (
@@ -31,22 +31,22 @@ export function SendEmailDialog({ opened, onClose }: { opened: boolean; onClose:
       onClose={onClose}
       title="Send an email"
       action="Send email"
-      does={`It goes to ${recipients.length === 1 ? 'one recipient' : `${recipients.length} recipients`} and cannot be recalled once it is sent.`}
+      effect={`It goes to ${recipients.length === 1 ? 'one recipient' : `${recipients.length} recipients`} and cannot be recalled once it is sent.`}
       ready={recipients.length > 0 && isComplete(fields, subject.trim() !== '' && text.trim() !== '')}
       act={(idempotency_key) =>
-        acted(
+        actResponse(
           sluice.messages.sendEmail(
             {
               to: recipients,
-              ...(template === '' ? { subject, text } : templated(fields)),
-              ...timed(fields),
+              ...(template === '' ? { subject, text } : templateContent(fields)),
+              ...schedule(fields),
             },
             { idempotency_key },
           ),
         )
       }
       onDone={() => invalidate('/v1/messages')}
-      outcome={(done) => <Sent done={done} />}
+      outcome={(done) => <SentOutcome done={done} />}
     >
       <TextInput
         label="To"
@@ -80,7 +80,7 @@ export function SendEmailDialog({ opened, onClose }: { opened: boolean; onClose:
 }
 
 export function SendSmsDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
-  const [fields, set] = useState(EMPTY)
+  const [fields, set] = useState(EMPTY_FORM)
   const { to, text, template } = fields
   return (
     <ConfirmDialog
@@ -88,18 +88,22 @@ export function SendSmsDialog({ opened, onClose }: { opened: boolean; onClose: (
       onClose={onClose}
       title="Send an SMS"
       action="Send SMS"
-      does="It goes to one number at the provider's price, and cannot be recalled once it is sent."
+      effect="It goes to one number at the provider's price, and cannot be recalled once it is sent."
       ready={to.trim() !== '' && isComplete(fields, text.trim() !== '')}
       act={(idempotency_key) =>
-        acted(
+        actResponse(
           sluice.messages.sendSms(
-            { to: to.trim(), ...(template === '' ? { body: text } : templated(fields)), ...timed(fields) },
+            {
+              to: to.trim(),
+              ...(template === '' ? { body: text } : templateContent(fields)),
+              ...schedule(fields),
+            },
             { idempotency_key },
           ),
         )
       }
       onDone={() => invalidate('/v1/messages')}
-      outcome={(done) => <Sent done={done} />}
+      outcome={(done) => <SentOutcome done={done} />}
     >
       <TextInput
         type="tel"
@@ -125,7 +129,7 @@ export function SendSmsDialog({ opened, onClose }: { opened: boolean; onClose: (
   )
 }
 
-type FieldProps = { fields: LetterForm; set: (fields: LetterForm) => void }
+type FieldProps = { fields: MessageForm; set: (fields: MessageForm) => void }
 
 function TemplateFields({
   channel,
@@ -162,22 +166,22 @@ function SendAtField({ fields, set }: FieldProps) {
   )
 }
 
-function Sent({ done }: { done: Acted<Message> }) {
+function SentOutcome({ done }: { done: ActResponse<Message> }) {
   return (
-    <ActedOutcome of={done} also_accepted>
+    <ActResultText of={done} true_if_accepted>
       <Status status={done.data.status} /> <Link to={`/messages/${done.data.id}`}>See the message</Link>
-    </ActedOutcome>
+    </ActResultText>
   )
 }
 
-function isComplete({ template, variables }: LetterForm, written: boolean): boolean {
-  return template === '' ? written : parseVariables(variables) !== undefined
+function isComplete({ template, variables }: MessageForm, has_content: boolean): boolean {
+  return template === '' ? has_content : parseVariables(variables) !== undefined
 }
 
-function templated({ template, variables }: LetterForm) {
+function templateContent({ template, variables }: MessageForm) {
   return { template, variables: parseVariables(variables) ?? {} }
 }
 
-function timed({ send_at }: LetterForm) {
+function schedule({ send_at }: MessageForm) {
   return send_at === '' ? {} : { send_at: new Date(send_at).toISOString() }
 }

@@ -1,5 +1,5 @@
 // The channels of messages in words.
 import type { Channel } from '#sdk/index.ts'
 
-export const CHANNEL_WORDS: Record<Channel, string> = { email: 'Email', sms: 'SMS' }
-export const CHANNELS = Object.entries(CHANNEL_WORDS).map(([value, label]) => ({ value, label }))
+export const CHANNEL_LABELS: Record<Channel, string> = { email: 'Email', sms: 'SMS' }
+export const CHANNELS = Object.entries(CHANNEL_LABELS).map(([value, label]) => ({ value, label }))

@@ -3,19 +3,19 @@ import { formatInstant } from '../kit/Instant.tsx'
 import { toneClass } from '../kit/Status.tsx'
 import type { QueuesAnswer } from './shapes.ts'
 
-type Counted = Pick<QueuesAnswer, 'as_of' | 'counting'>
+type CountingState = Pick<QueuesAnswer, 'as_of' | 'counting'>
 
 /** Says what is wrong with the figures; nothing while they are counted in time, or before they are there. */
-export function NotCounted({ of }: { of: Counted | undefined }) {
+export function CountingNote({ of }: { of: CountingState | undefined }) {
   if (of === undefined || of.counting === 'current') return null
   return (
     <strong className={toneClass(of.counting === 'stopped' ? 'bad' : 'warn')} role="status">
-      {wordsOf(of)}
+      {countingText(of)}
     </strong>
   )
 }
 
-function wordsOf({ as_of, counting }: Counted): string {
+function countingText({ as_of, counting }: CountingState): string {
   if (as_of === null)
     return counting === 'stopped' ? 'Not counted yet: no worker is counting.' : 'Not counted yet.'
   return counting === 'stopped'

@@ -7,37 +7,37 @@ import { useSession } from '../session.tsx'
 import { useChooseTenant } from '../shell/tenant.ts'
 
 /** `tenant`: the slug, where it is known. */
-type OfTenant = { tenant_id: string; tenant: string | null }
+type TenantRef = { tenant_id: string; tenant: string | null }
 
 /** Where a link leads, and what it says. */
-type TenantPage = { of: OfTenant; to: string; words: string }
+type TenantPage = { of: TenantRef; to: string; label: string }
 
 /**
  * `open` shows a page of a tenant, and asks first where an operator looks at a tenant of others; that `dialog` stands
  * in the page beside other dialogs, not within one.
  */
 export function useTenantPage(): { open: (page: TenantPage) => void; dialog: ReactNode } {
-  const [asked, ask] = useState<TenantPage>()
+  const [requested, setRequested] = useState<TenantPage>()
   const [opened, setOpened] = useState(false)
   const { tenants } = useSession()
   const choose = useChooseTenant()
-  const whose = asked && (asked.of.tenant ?? asked.of.tenant_id)
+  const tenant_name = requested && (requested.of.tenant ?? requested.of.tenant_id)
   return {
     open(page) {
       if (tenants.some(({ id }) => id === page.of.tenant_id)) void choose(page.of.tenant_id, page.to)
       else {
-        ask(page)
+        setRequested(page)
         setOpened(true)
       }
     },
-    dialog: asked && (
+    dialog: requested && (
       <ConfirmDialog
         opened={opened}
         onClose={() => setOpened(false)}
-        title={`Look at tenant ${whose}?`}
+        title={`Look at tenant ${tenant_name}?`}
         action="Look at tenant"
-        does={`You look at ${whose} as an operator, and what you read is recorded. The banner on each page leads back.`}
-        act={() => choose(asked.of.tenant_id, asked.to)}
+        effect={`You look at ${tenant_name} as an operator, and what you read is recorded. The banner on each page leads back.`}
+        act={() => choose(requested.of.tenant_id, requested.to)}
       />
     ),
   }
@@ -47,15 +47,15 @@ export function useTenantPage(): { open: (page: TenantPage) => void; dialog: Rea
 export function TenantPageLink({
   page,
   open,
-  button = page.words,
+  button = page.label,
 }: {
   page: TenantPage
   open: (page: TenantPage) => void
   button?: string
 }) {
   const { tenant } = useSession()
-  const { of, to, words } = page
-  if (tenant?.id === of.tenant_id) return <Link to={to}>{words}</Link>
+  const { of, to, label } = page
+  if (tenant?.id === of.tenant_id) return <Link to={to}>{label}</Link>
   return (
     <Button size="compact-xs" onClick={() => open(page)}>
       {button}
@@ -64,14 +64,14 @@ export function TenantPageLink({
 }
 
 /** The same with its dialog. */
-export function InTenant(page: TenantPage) {
+export function TenantLink(page: TenantPage) {
   const { open, dialog } = useTenantPage()
   return (
     <>
       <TenantPageLink
         page={page}
         open={open}
-        button={`${page.words} in ${page.of.tenant ?? page.of.tenant_id}`}
+        button={`${page.label} in ${page.of.tenant ?? page.of.tenant_id}`}
       />
       {dialog}
     </>

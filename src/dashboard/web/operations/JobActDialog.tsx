@@ -1,15 +1,15 @@
 // Before an act about jobs: how many they are, why it is done, and then how far it is.
 import { useState } from 'react'
-import { Bone } from '../kit/Bone.tsx'
+import { Skeleton } from '../kit/Bone.tsx'
 import { ConfirmDialog, DialogError } from '../kit/ConfirmDialog.tsx'
 import { ReasonField } from '../kit/ReasonField.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
-import { filterWords, JOB_ACTS, whyNoAct, type JobActWords } from './job-acts.ts'
-import { JobActAsked } from './JobActProgress.tsx'
-import { askActed } from '../kit/Acted.tsx'
+import { filtersText, JOB_ACTS, filterRefusal, type JobActTexts } from './job-acts.ts'
+import { RequestedJobAct } from './JobActProgress.tsx'
+import { sendAct } from '../kit/Acted.tsx'
 import type { JobActKind, JobActRow, JobCount } from './shapes.ts'
 import { TookEffect } from './TookEffect.tsx'
-import { isUnknown } from '../outcomes.ts'
+import { isOutcomeUnknown } from '../outcomes.ts'
 import { LatestActs } from './LatestActs.tsx'
 
 /** About one job, or about all that the filters find. */
@@ -30,19 +30,19 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
   const [reason, setReason] = useState('')
   const [took_effect, setTookEffect] = useState<boolean>()
   /** Whether it was asked for, and no answer came. */
-  const [lost, setLost] = useState(false)
-  const { title, does, of_all, of_many }: JobActWords = JOB_ACTS[target.act]
+  const [outcome_unknown, setLost] = useState(false)
+  const { title, effect, title_for_all, note_for_all }: JobActTexts = JOB_ACTS[target.act]
   const filters = 'filters' in target ? target.filters : undefined
   const counted = useAnswer<JobCount>('/ops/jobs/count', filters, {
     enabled: opened && filters !== undefined,
   })
   const { data: count, error } = counted
-  const one = 'job' in target ? target.job : undefined
-  const resolves = target.act === 'resolve'
+  const job = 'job' in target ? target.job : undefined
+  const is_resolve = target.act === 'resolve'
   const ready =
     reason.trim() !== '' &&
-    (!resolves || took_effect !== undefined) &&
-    (one !== undefined || (count?.filter != null && count.count > 0))
+    (!is_resolve || took_effect !== undefined) &&
+    (job !== undefined || (count?.filter != null && count.count > 0))
   return (
     <ConfirmDialog
       opened={opened}
@@ -52,38 +52,38 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
         setTookEffect(undefined)
         setLost(false)
       }}
-      title={one === undefined ? `${of_all}?` : `${title} ${one.name}?`}
+      title={job === undefined ? `${title_for_all}?` : `${title} ${job.name}?`}
       action={title}
       {...((target.act === 'discard' || took_effect === false) && { tone: 'bad' as const })}
-      does={
+      effect={
         <>
           {filters !== undefined && <p>{error === null && <Matching filters={filters} count={count} />}</p>}
-          {count?.filter !== null && <p>{`${one === undefined ? 'Each job' : 'It'} ${does}`}</p>}
-          {count?.filter !== null && one === undefined && of_many !== undefined && <p>{of_many}</p>}
+          {count?.filter !== null && <p>{`${job === undefined ? 'Each job' : 'It'} ${effect}`}</p>}
+          {count?.filter !== null && job === undefined && note_for_all !== undefined && <p>{note_for_all}</p>}
           {error !== null && <DialogError error={error} />}
         </>
       }
       ready={ready}
       act={async () => {
-        const body = one === undefined ? { filter: count?.filter } : { job_id: one.id }
+        const body = job === undefined ? { filter: count?.filter } : { job_id: job.id }
         try {
-          return await askActed<JobActRow>('POST', '/ops/acts', {
+          return await sendAct<JobActRow>('POST', '/ops/acts', {
             act: target.act,
             reason: reason.trim(),
-            ...(resolves && { took_effect }),
+            ...(is_resolve && { took_effect }),
             ...body,
           })
         } catch (error) {
-          setLost(isUnknown(error as Error))
+          setLost(isOutcomeUnknown(error as Error))
           throw error
         }
       }}
       unknown="No answer came: it may have been asked for, and workers may be carrying it out. Look at the latest acts before you ask again."
-      outcome={(asked) => <JobActAsked of={asked} />}
+      outcome={(result) => <RequestedJobAct of={result} />}
       onSettled={() => invalidate('/ops/jobs', '/ops/acts')}
     >
-      {lost && <LatestActs />}
-      {resolves && count?.filter !== null && <TookEffect value={took_effect} onChange={setTookEffect} />}
+      {outcome_unknown && <LatestActs />}
+      {is_resolve && count?.filter !== null && <TookEffect value={took_effect} onChange={setTookEffect} />}
       {count?.filter !== null && <ReasonField value={reason} onChange={setReason} required />}
     </ConfirmDialog>
   )
@@ -91,16 +91,16 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
 
 /** How many jobs the filters find; `count` undefined: they are being counted. */
 function Matching({ filters, count }: { filters: Record<string, string>; count: JobCount | undefined }) {
-  if (count === undefined) return <Bone width={220} />
-  if (count.filter === null) return whyNoAct(filters)
+  if (count === undefined) return <Skeleton width={220} />
+  if (count.filter === null) return filterRefusal(filters)
   return (
     <>
-      <strong>{countWords(count)}</strong>: {filterWords(filters)}.
+      <strong>{countText(count)}</strong>: {filtersText(filters)}.
     </>
   )
 }
 
-function countWords({ count, more }: JobCount): string {
+function countText({ count, more }: JobCount): string {
   if (more) return `${count.toLocaleString()} or more jobs`
   return count === 1 ? '1 job' : `${count.toLocaleString()} jobs`
 }

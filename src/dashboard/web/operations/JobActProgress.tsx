@@ -1,8 +1,8 @@
 // How far an act about jobs is.
 import { Link } from '@tanstack/react-router'
 import { useEffect } from 'react'
-import { AuditLink, type Acted } from '../kit/Acted.tsx'
-import { Bone } from '../kit/Bone.tsx'
+import { AuditLink, type ActResponse } from '../kit/Acted.tsx'
+import { Skeleton } from '../kit/Bone.tsx'
 import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
 import { JOB_ACTS } from './job-acts.ts'
@@ -11,16 +11,16 @@ import type { JobActItemRow, JobActRow } from './shapes.ts'
 /** Reads the act until it is over. */
 export function useJobAct(id: string) {
   const first = useAnswer<JobActRow>(`/ops/acts/${id}`)
-  const over = first.data?.finished_at !== undefined && first.data.finished_at !== null
-  const query = useAnswer<JobActRow>(`/ops/acts/${id}`, undefined, over ? {} : { every_ms: 1_000 })
+  const finished = first.data?.finished_at !== undefined && first.data.finished_at !== null
+  const query = useAnswer<JobActRow>(`/ops/acts/${id}`, undefined, finished ? {} : { interval_ms: 1_000 })
   useEffect(() => {
-    if (over) void invalidate('/ops/jobs')
-  }, [over])
+    if (finished) void invalidate('/ops/jobs')
+  }, [finished])
   return query
 }
 
 /** Of an act that was just asked for: how far it is, where its results are, and where it is on record. */
-export function JobActAsked({ of: { data, audit_seq } }: { of: Acted<JobActRow> }) {
+export function RequestedJobAct({ of: { data, audit_seq } }: { of: ActResponse<JobActRow> }) {
   return (
     <>
       <JobActProgress id={data.id} />
@@ -34,11 +34,11 @@ export function JobActAsked({ of: { data, audit_seq } }: { of: Acted<JobActRow> 
 
 export function JobActProgress({ id }: { id: string }) {
   const { data: act } = useJobAct(id)
-  if (act === undefined) return <Bone width={200} />
-  if (act.job_id !== null && act.state === 'done') return <ResultOfOne act={act} />
+  if (act === undefined) return <Skeleton width={200} />
+  if (act.job_id !== null && act.state === 'done') return <SingleJobResult act={act} />
   const { found, done, refused, state, error } = act
   const waiting = Math.max(0, found - done - refused)
-  const part = (count: number) => `${found === 0 ? 0 : (count / found) * 100}%`
+  const share = (count: number) => `${found === 0 ? 0 : (count / found) * 100}%`
   return (
     <div>
       <div className="line" role="status">
@@ -56,8 +56,8 @@ export function JobActProgress({ id }: { id: string }) {
         aria-valuemax={found}
         aria-valuenow={done + refused}
       >
-        <span className="is-done" style={{ width: part(done) }} />
-        <span className="is-refused" style={{ width: part(refused) }} />
+        <span className="is-done" style={{ width: share(done) }} />
+        <span className="is-refused" style={{ width: share(refused) }} />
       </div>
       {error !== null && <p className="tone-bad">{error}</p>}
     </div>
@@ -65,21 +65,21 @@ export function JobActProgress({ id }: { id: string }) {
 }
 
 /** Of an act about one job: what became of it, in words instead of counts. */
-function ResultOfOne({ act: { id, act } }: { act: JobActRow }) {
+function SingleJobResult({ act: { id, act } }: { act: JobActRow }) {
   const { data: items } = useAnswer<JobActItemRow[]>(`/ops/acts/${id}/items`)
   const [item] = items ?? []
-  if (item === undefined) return <Bone width={200} />
+  if (item === undefined) return <Skeleton width={200} />
   const { done } = JOB_ACTS[act]
-  const { refused, look_only } = item
+  const { refused, lookup_only } = item
   return (
     <div role="status">
       {refused === null ? (
-        <Status status="done" word={look_only ? `${done}: it is looked up now, and not sent` : done} />
+        <Status status="done" label={lookup_only ? `${done}: it is looked up now, and not sent` : done} />
       ) : (
-        <Status status="refused" word={`Not ${lowered(done)}: ${lowered(refused)}`} />
+        <Status status="refused" label={`Not ${lowerFirst(done)}: ${lowerFirst(refused)}`} />
       )}
     </div>
   )
 }
 
-const lowered = (text: string) => text.charAt(0).toLowerCase() + text.slice(1)
+const lowerFirst = (text: string) => text.charAt(0).toLowerCase() + text.slice(1)

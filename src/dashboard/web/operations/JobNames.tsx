@@ -1,14 +1,14 @@
 // The jobs of a queue by name.
 import { Link } from '@tanstack/react-router'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { wholeList } from '../kit/list.ts'
+import { singlePageList } from '../kit/list.ts'
 import { EmptyState } from '../kit/states.tsx'
 import { useAnswer } from '../queries.ts'
 import type { JobNameRow, JobNamesAnswer } from './shapes.ts'
-import { formatMs } from './words.ts'
+import { formatMs } from './texts.ts'
 
 export function JobNames({ queue, window }: { queue: string; window: string }) {
-  const query = useAnswer<JobNamesAnswer>(`/ops/queues/${queue}/names`, { window }, { every_ms: 30_000 })
+  const query = useAnswer<JobNamesAnswer>(`/ops/queues/${queue}/names`, { window }, { interval_ms: 30_000 })
   const open = (title: string, state: string, of: (row: JobNameRow) => number): TableColumn<JobNameRow> => ({
     title,
     align: 'end',
@@ -36,7 +36,7 @@ export function JobNames({ queue, window }: { queue: string; window: string }) {
   return (
     <DataTable
       label="Jobs by name"
-      list={wholeList(query, query.data?.names, query.data?.as_of)}
+      list={singlePageList(query, query.data?.names, query.data?.as_of)}
       columns={columns}
       rowKey={({ name }) => name}
       to={({ name }) => `/ops/jobs?queue=${queue}&name=${name}&state=all`}

@@ -6,16 +6,16 @@ import { useAnswer } from '../queries.ts'
 import { JOB_ACTS } from './job-acts.ts'
 import type { JobActRow } from './shapes.ts'
 
-const SHOWN = 5
+const LATEST_COUNT = 5
 
 export function LatestActs() {
-  const { data = [] } = useAnswer<JobActRow[]>('/ops/acts', undefined, { every_ms: 10_000 })
+  const { data = [] } = useAnswer<JobActRow[]>('/ops/acts', undefined, { interval_ms: 10_000 })
   if (data.length === 0) return null
   return (
     <section className="section">
       <h2>Recent acts</h2>
       <ul className="act-list">
-        {data.slice(0, SHOWN).map((act) => (
+        {data.slice(0, LATEST_COUNT).map((act) => (
           <li key={act.id} className="line">
             <Status status={act.state} />
             <Link to={`/ops/acts/${act.id}`}>

@@ -7,10 +7,10 @@ export function LiveMark() {
   return (
     <span className={toneClass(TONES[state], 'live-mark')} role="status">
       <i aria-hidden />
-      {WORDS[state]}
+      {TEXTS[state]}
     </span>
   )
 }
 
-const TONES = { live: 'good', connecting: 'idle', away: 'warn' } as const
-const WORDS = { live: 'Live', connecting: 'Connecting', away: 'Not live: connecting again' }
+const TONES = { live: 'good', connecting: 'idle', reconnecting: 'warn' } as const
+const TEXTS = { live: 'Live', connecting: 'Connecting', reconnecting: 'Not live: connecting again' }

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { ReasonField } from '../kit/ReasonField.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
-import { askActed, AuditLink } from '../kit/Acted.tsx'
+import { sendAct, AuditLink } from '../kit/Acted.tsx'
 import type { TenantRow } from './shapes.ts'
 
 /** `queue` null: all queues of the tenant. */
@@ -50,7 +50,7 @@ function Dialog({ target, opened, close }: { target: PauseTarget; opened: boolea
       title={`${act} ${what}?`}
       action={act}
       {...(pauses && { tone: 'bad' as const })}
-      does={
+      effect={
         pauses
           ? `After at most 1 s, no new call to a provider starts. Due jobs wait.${count}`
           : `Due jobs start again at once.${count}`
@@ -58,8 +58,8 @@ function Dialog({ target, opened, close }: { target: PauseTarget; opened: boolea
       ready={!pauses || reason.trim() !== ''}
       act={() =>
         pauses
-          ? askActed('POST', '/ops/pauses', { ...body, reason: reason.trim() })
-          : askActed('POST', '/ops/pauses/resume', body)
+          ? sendAct('POST', '/ops/pauses', { ...body, reason: reason.trim() })
+          : sendAct('POST', '/ops/pauses/resume', body)
       }
       outcome={({ audit_seq }) => (
         <>
@@ -86,7 +86,7 @@ export function TenantField({
   const [text, setText] = useState('')
   const [search] = useDebouncedValue(text.trim() === chosen?.slug ? '' : text.trim(), 150)
   const { data = [] } = useAnswer<TenantRow[]>('/ops/tenants', { search })
-  const known = chosen === undefined || data.some(({ id }) => id === chosen.id) ? data : [chosen, ...data]
+  const choices = chosen === undefined || data.some(({ id }) => id === chosen.id) ? data : [chosen, ...data]
   return (
     <Select
       label="Tenant"
@@ -95,11 +95,11 @@ export function TenantField({
       clearable
       nothingFoundMessage="No tenant found"
       filter={({ options }) => options}
-      data={known.map(({ id, slug }) => ({ value: id, label: slug }))}
+      data={choices.map(({ id, slug }) => ({ value: id, label: slug }))}
       value={chosen?.id ?? null}
       searchValue={text}
       onSearchChange={setText}
-      onChange={(id) => choose(known.find((tenant) => tenant.id === id))}
+      onChange={(id) => choose(choices.find((tenant) => tenant.id === id))}
     />
   )
 }

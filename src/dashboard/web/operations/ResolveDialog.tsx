@@ -1,14 +1,14 @@
 // An operator says what became of a call whose outcome is not known: what they chose decides what will happen.
 import { TextInput } from '@mantine/core'
 import { useState } from 'react'
-import { askActed } from '../kit/Acted.tsx'
+import { sendAct } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { ReasonField } from '../kit/ReasonField.tsx'
 import { formatMoney } from '../kit/amounts.ts'
-import { nounWords } from '../nouns.ts'
+import { resourceLabel } from '../resources.ts'
 import { invalidate } from '../queries.ts'
 import { JOB_ACTS } from './job-acts.ts'
-import { JobActAsked } from './JobActProgress.tsx'
+import { RequestedJobAct } from './JobActProgress.tsx'
 import type { JobActRow, JobDetails } from './shapes.ts'
 import { TookEffect } from './TookEffect.tsx'
 
@@ -24,9 +24,9 @@ export function ResolveDialog({
   const [took_effect, setTookEffect] = useState<boolean>()
   const [reference, setReference] = useState('')
   const [reason, setReason] = useState('')
-  const { title, does } = JOB_ACTS.resolve
+  const { title, effect } = JOB_ACTS.resolve
   const example = job.call?.makes ?? null
-  const names = took_effect === true && example !== null
+  const needs_reference = took_effect === true && example !== null
   return (
     <ConfirmDialog
       opened={opened}
@@ -34,22 +34,24 @@ export function ResolveDialog({
       title={`${title} ${job.name}?`}
       action={title}
       {...(took_effect === false && { tone: 'bad' as const })}
-      does={took_effect === undefined ? `It ${does}` : whatHappens(job, took_effect)}
-      ready={took_effect !== undefined && reason.trim() !== '' && (!names || reference.trim() !== '')}
+      effect={took_effect === undefined ? `It ${effect}` : effectText(job, took_effect)}
+      ready={
+        took_effect !== undefined && reason.trim() !== '' && (!needs_reference || reference.trim() !== '')
+      }
       act={() =>
-        askActed<JobActRow>('POST', '/ops/acts', {
+        sendAct<JobActRow>('POST', '/ops/acts', {
           act: 'resolve',
           job_id: job.id,
           reason: reason.trim(),
           took_effect,
-          ...(names && { reference: reference.trim() }),
+          ...(needs_reference && { reference: reference.trim() }),
         })
       }
-      outcome={(asked) => <JobActAsked of={asked} />}
+      outcome={(result) => <RequestedJobAct of={result} />}
       onDone={() => invalidate('/ops/jobs', '/ops/acts')}
     >
       <TookEffect value={took_effect} onChange={setTookEffect} />
-      {names && (
+      {needs_reference && (
         <TextInput
           label="Provider reference"
           description="The provider’s id of what was created."
@@ -65,17 +67,17 @@ export function ResolveDialog({
   )
 }
 
-function whatHappens({ works_on, call }: JobDetails, took_effect: boolean): string {
+function effectText({ works_on, call }: JobDetails, took_effect: boolean): string {
   if (took_effect)
     return 'A worker looks the call up at the provider and settles what it finds there. Nothing is sent again.'
-  const noun = works_on === null ? 'resource' : nounWords(works_on.noun).toLowerCase()
+  const resource = works_on === null ? 'resource' : resourceLabel(works_on.resource).toLowerCase()
   const money =
     works_on === null || works_on.amount_minor === null || works_on.currency === null
       ? ''
       : ` of ${formatMoney(works_on.amount_minor, works_on.currency)}`
   const becomes =
     call?.makes === null
-      ? `The ${noun}${money} is as it was before the call, and the call can be requested again.`
-      : `The ${noun}${money} fails, and what it reserved is free again.`
+      ? `The ${resource}${money} is as it was before the call, and the call can be requested again.`
+      : `The ${resource}${money} fails, and what it reserved is free again.`
   return `${becomes} Nothing is sent. If the call did take effect, money may have moved that is not in the books: that shows as a drift.`
 }

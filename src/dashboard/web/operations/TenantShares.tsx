@@ -1,7 +1,7 @@
 // Whose jobs keep a queue busy, or all of them.
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
-import { wholeList } from '../kit/list.ts'
+import { singlePageList } from '../kit/list.ts'
 import { EmptyState } from '../kit/states.tsx'
 import { useAnswer } from '../queries.ts'
 import type { ShareRow, SharesAnswer } from './shapes.ts'
@@ -25,11 +25,11 @@ const COLUMNS: TableColumn<ShareRow>[] = [
 
 /** `queue` undefined: of all queues. */
 export function TenantShares({ queue, window }: { queue?: string; window: string }) {
-  const query = useAnswer<SharesAnswer>('/ops/shares', { queue, window }, { every_ms: 30_000 })
+  const query = useAnswer<SharesAnswer>('/ops/shares', { queue, window }, { interval_ms: 30_000 })
   return (
     <DataTable
       label="Tenants by share"
-      list={wholeList(query, query.data?.tenants, query.data?.as_of)}
+      list={singlePageList(query, query.data?.tenants, query.data?.as_of)}
       columns={COLUMNS}
       rowKey={({ tenant_id }) => tenant_id ?? 'others'}
       to={({ slug }) =>

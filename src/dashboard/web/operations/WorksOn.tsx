@@ -4,19 +4,19 @@ import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Money } from '../kit/Money.tsx'
 import { Status } from '../kit/Status.tsx'
-import { inWords } from '../kit/statuses.ts'
-import { nounWords, pageOfNoun } from '../nouns.ts'
-import { InTenant } from './InTenant.tsx'
+import { humanize } from '../kit/statuses.ts'
+import { resourceLabel, pageOfResource } from '../resources.ts'
+import { TenantLink } from './InTenant.tsx'
 import type { JobDetails } from './shapes.ts'
 
-export function WorksOn({ job }: { job: JobDetails | undefined }) {
+export function JobResource({ job }: { job: JobDetails | undefined }) {
   const row = job?.works_on
   if (job === undefined || row == null) return null
-  const noun = nounWords(row.noun)
-  const page = pageOfNoun(row.noun, row.id)
+  const resource = resourceLabel(row.resource)
+  const page = pageOfResource(row.resource, row.id)
   return (
     <>
-      <h2 className="side-title">{noun}</h2>
+      <h2 className="side-title">{resource}</h2>
       <Facts
         facts={{
           Amount:
@@ -25,7 +25,7 @@ export function WorksOn({ job }: { job: JobDetails | undefined }) {
                 <Money minor={row.amount_minor} currency={row.currency} />
               </strong>
             ),
-          Status: row.status === null ? null : <Status status={row.status} noun={row.noun} />,
+          Status: row.status === null ? null : <Status status={row.status} resource={row.resource} />,
           Id: <Id id={row.id} />,
           Reference:
             row.provider_reference === null ? null : <Id id={row.provider_reference} label="reference" />,
@@ -33,7 +33,9 @@ export function WorksOn({ job }: { job: JobDetails | undefined }) {
             row.idempotency_key === null ? null : <Id id={row.idempotency_key} label="key" />,
           Postings: job.postings.length === 0 ? null : <Postings postings={job.postings} />,
           Page:
-            page === undefined ? null : <InTenant of={job} to={page} words={`Open ${noun.toLowerCase()}`} />,
+            page === undefined ? null : (
+              <TenantLink of={job} to={page} label={`Open ${resource.toLowerCase()}`} />
+            ),
         }}
       />
     </>
@@ -44,7 +46,7 @@ export function WorksOn({ job }: { job: JobDetails | undefined }) {
 function Postings({ postings }: Pick<JobDetails, 'postings'>) {
   return postings.map(({ kind, at, added, amount_minor, currency }) => (
     <div key={kind}>
-      {inWords(kind)}: <Money minor={added ? amount_minor : -amount_minor} currency={currency} />,{' '}
+      {humanize(kind)}: <Money minor={added ? amount_minor : -amount_minor} currency={currency} />,{' '}
       <Instant at={at} />
     </div>
   ))
@@ -52,5 +54,5 @@ function Postings({ postings }: Pick<JobDetails, 'postings'>) {
 
 /** To the delivery of which a job is an attempt. */
 export function DeliveryLink({ job, id }: { job: JobDetails; id: string }) {
-  return <InTenant of={job} to={`/webhooks/deliveries/${id}`} words="See the delivery" />
+  return <TenantLink of={job} to={`/webhooks/deliveries/${id}`} label="See the delivery" />
 }

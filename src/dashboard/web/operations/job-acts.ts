@@ -1,61 +1,63 @@
 // What operators may do about jobs: by which name, what it does, and which jobs it can be for.
 import { FastForward, Gavel, RotateCcw, Trash2, type LucideIcon } from 'lucide-react'
-import { STATES_OF_ACTS, type JobActKind, type JobDetails } from './shapes.ts'
+import { ACTIONABLE_STATES, type JobActKind, type JobDetails } from './shapes.ts'
 
-/** `of_many`: what is said besides of all that filters find. */
-export type JobActWords = {
+/** `note_for_all`: what is said besides of all that filters find. */
+export type JobActTexts = {
   title: string
-  of_all?: string
+  title_for_all?: string
   icon: LucideIcon
-  going: string
+  in_progress: string
   done: string
-  does: string
-  of_many?: string
+  effect: string
+  note_for_all?: string
 }
 
 export const JOB_ACTS = {
   retry: {
     title: 'Retry',
-    of_all: 'Retry all matching jobs',
+    title_for_all: 'Retry all matching jobs',
     icon: RotateCcw,
-    going: 'Retrying',
+    in_progress: 'Retrying',
     done: 'Retried',
-    does: 'runs again with all its attempts, and its handler decides what is left to do. A call to a provider is sent again with the same key, or only looked up if that key is too old.',
-    of_many: 'Jobs that wait for their time and have not been tried yet are left alone.',
+    effect:
+      'runs again with all its attempts, and its handler decides what is left to do. A call to a provider is sent again with the same key, or only looked up if that key is too old.',
+    note_for_all: 'Jobs that wait for their time and have not been tried yet are left alone.',
   },
   discard: {
     title: 'Discard',
-    of_all: 'Discard all matching jobs',
+    title_for_all: 'Discard all matching jobs',
     icon: Trash2,
-    going: 'Discarding',
+    in_progress: 'Discarding',
     done: 'Discarded',
-    does: 'ends without being done. This is refused while the outcome of its call to a provider is not known.',
+    effect:
+      'ends without being done. This is refused while the outcome of its call to a provider is not known.',
   },
   run_now: {
     title: 'Run now',
-    of_all: 'Run all matching jobs now',
+    title_for_all: 'Run all matching jobs now',
     icon: FastForward,
-    going: 'Making due',
+    in_progress: 'Making due',
     done: 'Made due',
-    does: 'becomes due now instead of waiting for its time. Past attempts still count.',
-    of_many: 'This also sends messages scheduled for later.',
+    effect: 'becomes due now instead of waiting for its time. Past attempts still count.',
+    note_for_all: 'This also sends messages scheduled for later.',
   },
   resolve: {
     title: 'Resolve',
-    of_all: 'Resolve all matching jobs',
+    title_for_all: 'Resolve all matching jobs',
     icon: Gavel,
-    going: 'Resolving',
+    in_progress: 'Resolving',
     done: 'Resolved',
-    does: 'ends with the outcome that you choose. First look for its call at the provider.',
-    of_many:
+    effect: 'ends with the outcome that you choose. First look for its call at the provider.',
+    note_for_all:
       'Jobs whose call created something that exists are refused: resolve each with its reference, on its own page.',
   },
-} satisfies Record<JobActKind, JobActWords>
+} satisfies Record<JobActKind, JobActTexts>
 /** Of one job, or of all that filters find. */
 export const JOB_ACT_KINDS = ['retry', 'discard', 'run_now'] as const satisfies JobActKind[]
 
 /** What can be done about all that filters find: only what is unknown can be resolved. */
-export function actsOfMany(filters: Record<string, string>): JobActKind[] {
+export function bulkActs(filters: Record<string, string>): JobActKind[] {
   return filters['state'] === 'unknown' ? [...JOB_ACT_KINDS, 'resolve'] : JOB_ACT_KINDS.slice()
 }
 
@@ -73,32 +75,32 @@ export function allowsAct(job: JobDetails, act: JobActKind, now: number): boolea
 }
 
 /** Why no act can ever be for what these filters find; undefined: one may be. */
-export function whyNever(filters: Record<string, string>): string | undefined {
+export function unsupportedFilter(filters: Record<string, string>): string | undefined {
   if (filters['search'] !== undefined)
     return 'An act cannot use the filter Search: remove it, or open the job.'
-  if (filters['state'] !== undefined && !STATES_OF_ACTS.includes(filters['state']))
-    return `An act cannot use the filter State ${filters['state']}: choose ${ONE_OF.format(STATES_OF_ACTS)}.`
+  if (filters['state'] !== undefined && !ACTIONABLE_STATES.includes(filters['state']))
+    return `An act cannot use the filter State ${filters['state']}: choose ${ONE_OF.format(ACTIONABLE_STATES)}.`
   return undefined
 }
 
 const ONE_OF = new Intl.ListFormat('en', { type: 'disjunction' })
 
 /** Why no act can be for what these filters find, when the server says that none can. */
-export function whyNoAct(filters: Record<string, string>): string {
-  const never = whyNever(filters)
+export function filterRefusal(filters: Record<string, string>): string {
+  const never = unsupportedFilter(filters)
   if (never !== undefined) return never
   if (filters['tenant'] !== undefined) return `There is no tenant ${filters['tenant']}.`
   return 'An act cannot use these filters.'
 }
 
 /** Filters in words: `State parked, Queue payments`. */
-export function filterWords(filters: Record<string, string>): string {
+export function filtersText(filters: Record<string, string>): string {
   return Object.entries({ state: 'open', ...filters })
-    .map(([name, value]) => `${FILTER_WORDS[name] ?? name} ${value}`)
+    .map(([name, value]) => `${FILTER_LABELS[name] ?? name} ${value}`)
     .join(', ')
 }
 
-const FILTER_WORDS: Record<string, string> = {
+const FILTER_LABELS: Record<string, string> = {
   state: 'State',
   queue: 'Queue',
   name: 'Name',

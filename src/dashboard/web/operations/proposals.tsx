@@ -1,19 +1,19 @@
 // Proposals of operators: in words, and the dialogs that make and decide them.
 import { useState } from 'react'
-import { askActed, AuditLink } from '../kit/Acted.tsx'
+import { sendAct, AuditLink } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { ReasonField } from '../kit/ReasonField.tsx'
 import { formatMoney } from '../kit/amounts.ts'
 import { Id } from '../kit/Id.tsx'
-import { pageOfNoun } from '../nouns.ts'
+import { pageOfResource } from '../resources.ts'
 import { invalidate } from '../queries.ts'
 import { TenantPageLink, type useTenantPage } from './InTenant.tsx'
 import type { ProposalRow } from './shapes.ts'
 
-const again = () => invalidate('/ops/proposals', '/ops/drifts', '/v1/payouts', '/v1/wallet')
+const refreshLists = () => invalidate('/ops/proposals', '/ops/drifts', '/v1/payouts', '/v1/wallet')
 
 /** `Correct -$3.00`, `Fail payout of $7.00`. */
-export function proposalWords(proposal: ProposalRow): string {
+export function proposalTitle(proposal: ProposalRow): string {
   const money = moneyOf(proposal)
   return proposal.kind === 'correction' ? `Correct ${money}` : `Fail payout of ${money}`
 }
@@ -36,8 +36,8 @@ export function ProposalSubject({
   const { payout_id, currency } = proposal
   const page =
     payout_id === null
-      ? { to: '/wallet', words: 'Open balance' }
-      : { to: pageOfNoun('payout', payout_id), words: 'Open payout' }
+      ? { to: '/wallet', label: 'Open balance' }
+      : { to: pageOfResource('payout', payout_id), label: 'Open payout' }
   return (
     <div>
       {payout_id === null ? (
@@ -76,7 +76,7 @@ export function ForceFailDialog({
       action="Propose"
       tone="bad"
       ready={reason.trim() !== ''}
-      does={
+      effect={
         <>
           Another operator must confirm it, under Proposals. Then the payout is failed and {money} is
           available at once, whatever the processor does, and a drift is reported. If the processor pays it
@@ -84,7 +84,7 @@ export function ForceFailDialog({
         </>
       }
       act={() =>
-        askActed('POST', '/ops/proposals', {
+        sendAct('POST', '/ops/proposals', {
           kind: 'fail_payout',
           tenant_id: payout.tenant_id,
           payout_id: payout.id,
@@ -97,7 +97,7 @@ export function ForceFailDialog({
           <AuditLink of="installation" seq={audit_seq} />
         </>
       )}
-      onDone={again}
+      onDone={refreshLists}
     >
       <ReasonField description="Shown as its failure." value={reason} onChange={setReason} />
     </ConfirmDialog>
@@ -129,16 +129,16 @@ export function DecideProposalDialog({
   /** Shows what it is about. */
   open: ReturnType<typeof useTenantPage>['open']
 }) {
-  const words = proposalWords(proposal)
+  const label = proposalTitle(proposal)
   const action = decision === 'confirm' ? 'Confirm' : 'Reject'
   return (
     <ConfirmDialog
       opened={opened}
       onClose={onClose}
-      title={`${action} “${words}” of ${proposal.tenant}?`}
+      title={`${action} “${label}” of ${proposal.tenant}?`}
       action={action}
       {...(decision === 'confirm' && { tone: 'bad' as const })}
-      does={
+      effect={
         <>
           <p>
             {decision === 'reject'
@@ -148,7 +148,7 @@ export function DecideProposalDialog({
           <ProposalSubject proposal={proposal} open={open} />
         </>
       }
-      act={() => askActed('POST', `/ops/proposals/${proposal.id}/${decision}`)}
+      act={() => sendAct('POST', `/ops/proposals/${proposal.id}/${decision}`)}
       outcome={({ audit_seq }) => (
         <>
           {decision === 'confirm'
@@ -159,7 +159,7 @@ export function DecideProposalDialog({
           <AuditLink of="installation" seq={audit_seq} />
         </>
       )}
-      onDone={again}
+      onDone={refreshLists}
     />
   )
 }

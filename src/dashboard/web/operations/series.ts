@@ -1,10 +1,10 @@
 // Reads a queue over time, up to now.
 import { keepPreviousData, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { read } from '../api.ts'
-import { pace } from '../pace.ts'
+import { pollInterval } from '../pace.ts'
 import type { SeriesAnswer } from './shapes.ts'
 
-const EVERY_MS = 30_000
+const INTERVAL_MS = 30_000
 
 export function useSeries(
   queue: string,
@@ -17,7 +17,7 @@ export function useSeries(
       const [from, to] = [new Date(now - range.ms).toISOString(), new Date(now).toISOString()]
       return read<SeriesAnswer>('/ops/series', { queue, from, to, points: range.points }, signal)
     },
-    refetchInterval: ({ state }) => pace(EVERY_MS, state),
+    refetchInterval: ({ state }) => pollInterval(INTERVAL_MS, state),
     placeholderData: keepPreviousData,
   })
 }

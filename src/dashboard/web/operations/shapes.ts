@@ -29,7 +29,7 @@ export type ProposalRow = Answers['GET /ops/proposals'][number]
 export type ParkedRow = Answers['GET /ops/parked'][number]
 
 type ActState = NonNullable<JobCount['filter']>['state']
-const ACT_STATES: Record<ActState, true> = {
+const ACTIONABLE: Record<ActState, true> = {
   open: true,
   parked: true,
   retrying: true,
@@ -39,5 +39,5 @@ const ACT_STATES: Record<ActState, true> = {
   discarded: true,
 }
 /** The states of jobs that acts can be for. */
-export const STATES_OF_ACTS = Object.keys(ACT_STATES)
+export const ACTIONABLE_STATES = Object.keys(ACTIONABLE)
 export const QUEUE_NAMES: readonly string[] = LIST_FILTERS['/ops/jobs'].queue

@@ -1,6 +1,6 @@
 // The chart of the overview: what was captured on each day, against the same number of days before.
 import type { Answers } from '../generated/answers.ts'
-import { formatMoney, shortMoney } from '../kit/amounts.ts'
+import { formatMoney, compactMoney } from '../kit/amounts.ts'
 import { LineChart } from '../kit/LineChart.tsx'
 
 type Currency = Answers['GET /overview']['currencies'][number]
@@ -33,7 +33,7 @@ export function VolumeChart({
           { name: `${PERIOD_DAYS} days before`, values: amounts(before) },
         ]}
         format={(minor) => formatMoney(minor, currency)}
-        formatAxis={(minor) => shortMoney(minor, currency)}
+        formatAxis={(minor) => compactMoney(minor, currency)}
         formatAt={(at) => DAY.format(new Date(at))}
       />
     </section>

@@ -17,18 +17,18 @@ import {
 } from 'lucide-react'
 import type { AddressSearch } from '../address.ts'
 import type { Answers } from '../generated/answers.ts'
-import { Bone } from '../kit/Bone.tsx'
+import { Skeleton } from '../kit/Bone.tsx'
 import { Instant } from '../kit/Instant.tsx'
-import { inWords } from '../kit/statuses.ts'
-import { countOfNoun } from '../nouns.ts'
-import { OUTAGE_WORDS } from '../operations/words.ts'
+import { humanize } from '../kit/statuses.ts'
+import { resourceCount } from '../resources.ts'
+import { OUTAGE_LABELS } from '../operations/texts.ts'
 import { useSession } from '../session.tsx'
 
-type AttentionLine = Answers['GET /overview']['attention'][number]
+type AttentionItem = Answers['GET /overview']['attention'][number]
 
-type OutageLine = AttentionLine & { outage: NonNullable<AttentionLine['outage']> }
+type OutageItem = AttentionItem & { outage: NonNullable<AttentionItem['outage']> }
 
-type KindWords = {
+type KindTexts = {
   icon: LucideIcon
   one: string
   many: string
@@ -37,32 +37,32 @@ type KindWords = {
   /** The button-like end of the line: what is done there. */
   act: string
   /** Where one of them is, and where all are. */
-  one_at: string
-  all_at: string
+  item_path: string
+  list_path: string
   search?: (as_of: string) => AddressSearch
   /** The operation that the act is; who may not do it is only shown where. */
-  needs?: string
+  required_operation?: string
   operators_only?: boolean
 }
 
 /** The end of a line for who may not act there, or where nothing is done on these pages. */
-const LOOK = 'See'
+const VIEW = 'See'
 const DAY_MS = 86_400_000
 
-const KINDS: Record<Exclude<AttentionLine['kind'], 'provider_outage'>, KindWords> = {
+const KINDS: Record<Exclude<AttentionItem['kind'], 'provider_outage'>, KindTexts> = {
   hold_lapses: {
     icon: Hourglass,
     one: 'hold lapses within a day',
     many: 'holds lapse within a day',
     since: 'the first',
     act: 'Capture or cancel',
-    one_at: '/payments/',
-    all_at: '/payments',
+    item_path: '/payments/',
+    list_path: '/payments',
     search: (as_of) => ({
       status: 'authorized',
       capture_before_to: new Date(Date.parse(as_of) + DAY_MS).toISOString(),
     }),
-    needs: 'capturePayment',
+    required_operation: 'capturePayment',
   },
   effect_unknown: {
     icon: CircleHelp,
@@ -70,8 +70,8 @@ const KINDS: Record<Exclude<AttentionLine['kind'], 'provider_outage'>, KindWords
     many: 'effects at a provider are not known',
     since: 'the oldest',
     act: 'Decide',
-    one_at: '/ops/jobs/',
-    all_at: '/ops/jobs',
+    item_path: '/ops/jobs/',
+    list_path: '/ops/jobs',
     search: () => ({ state: 'unknown' }),
     operators_only: true,
   },
@@ -81,8 +81,8 @@ const KINDS: Record<Exclude<AttentionLine['kind'], 'provider_outage'>, KindWords
     many: 'differences between the books and the processor',
     since: 'the oldest',
     act: 'Look at the difference',
-    one_at: '',
-    all_at: '/ops/drifts',
+    item_path: '',
+    list_path: '/ops/drifts',
     operators_only: true,
   },
   schedule_failing: {
@@ -91,8 +91,8 @@ const KINDS: Record<Exclude<AttentionLine['kind'], 'provider_outage'>, KindWords
     many: 'schedules fail',
     since: 'the first',
     act: 'See why',
-    one_at: '',
-    all_at: '/ops/schedules',
+    item_path: '',
+    list_path: '/ops/schedules',
     operators_only: true,
   },
   proposal_undecided: {
@@ -101,8 +101,8 @@ const KINDS: Record<Exclude<AttentionLine['kind'], 'provider_outage'>, KindWords
     many: 'proposals wait for a second operator',
     since: 'the oldest',
     act: 'See the proposals',
-    one_at: '',
-    all_at: '/ops/proposals',
+    item_path: '',
+    list_path: '/ops/proposals',
     operators_only: true,
   },
   deliveries_failed: {
@@ -111,9 +111,9 @@ const KINDS: Record<Exclude<AttentionLine['kind'], 'provider_outage'>, KindWords
     many: 'events were not delivered in the last day',
     since: 'the oldest',
     act: 'Deliver again',
-    needs: 'replayWebhookDelivery',
-    one_at: '/webhooks/',
-    all_at: '/webhooks',
+    required_operation: 'replayWebhookDelivery',
+    item_path: '/webhooks/',
+    list_path: '/webhooks',
   },
   endpoint_disabled: {
     icon: Unplug,
@@ -121,9 +121,9 @@ const KINDS: Record<Exclude<AttentionLine['kind'], 'provider_outage'>, KindWords
     many: 'webhook endpoints no longer get events',
     since: 'the oldest',
     act: 'Enable',
-    needs: 'updateWebhookEndpoint',
-    one_at: '/webhooks/',
-    all_at: '/webhooks',
+    required_operation: 'updateWebhookEndpoint',
+    item_path: '/webhooks/',
+    list_path: '/webhooks',
   },
   endpoint_failing: {
     icon: Webhook,
@@ -131,8 +131,8 @@ const KINDS: Record<Exclude<AttentionLine['kind'], 'provider_outage'>, KindWords
     many: 'webhook endpoints fail every delivery',
     since: 'the oldest',
     act: 'Look at the failures',
-    one_at: '/webhooks/',
-    all_at: '/webhooks',
+    item_path: '/webhooks/',
+    list_path: '/webhooks',
   },
   verification_open: {
     icon: ShieldQuestion,
@@ -140,45 +140,45 @@ const KINDS: Record<Exclude<AttentionLine['kind'], 'provider_outage'>, KindWords
     many: 'identity checks failed',
     since: 'the first',
     act: 'Renew the link or decide',
-    one_at: '/compliance/',
-    all_at: '/compliance',
+    item_path: '/compliance/',
+    list_path: '/compliance',
     search: () => ({ status: 'requires_input' }),
-    needs: 'decideKyc',
+    required_operation: 'decideKyc',
   },
   dispute_needs_response: {
     icon: Gavel,
     one: 'dispute needs your response',
     many: 'disputes need your response',
     since: 'the oldest',
-    act: LOOK,
-    one_at: '/disputes/',
-    all_at: '/disputes',
+    act: VIEW,
+    item_path: '/disputes/',
+    list_path: '/disputes',
     search: () => ({ status: 'needs_response' }),
   },
 }
 
 export function AttentionList({ of }: { of: Answers['GET /overview'] | undefined }) {
-  const lines = of?.attention
+  const items = of?.attention
   return (
     <section className="section">
       <h2>Needs attention</h2>
-      {lines === undefined && (
+      {items === undefined && (
         <div className="stack" aria-busy="true">
           {['68%', '54%', '60%'].map((width) => (
-            <Bone key={width} width={width} height={16} />
+            <Skeleton key={width} width={width} height={16} />
           ))}
         </div>
       )}
-      {lines?.length === 0 && (
+      {items?.length === 0 && (
         <p className="attention-none">
           <CircleCheck size={16} aria-hidden /> Nothing needs your attention.
         </p>
       )}
       {of !== undefined && of.attention.length > 0 && (
         <ul className="attention" aria-label="Needs attention">
-          {of.attention.map((line) => (
-            <li key={`${line.kind} ${line.outage?.provider ?? ''}`}>
-              {hasOutage(line) ? <OutageRow line={line} /> : <AttentionRow line={line} as_of={of.as_of} />}
+          {of.attention.map((item) => (
+            <li key={`${item.kind} ${item.outage?.provider ?? ''}`}>
+              {hasOutage(item) ? <OutageRow item={item} /> : <AttentionRow item={item} as_of={of.as_of} />}
             </li>
           ))}
         </ul>
@@ -187,14 +187,24 @@ export function AttentionList({ of }: { of: Answers['GET /overview'] | undefined
   )
 }
 
-function AttentionRow({ line, as_of }: { line: AttentionLine; as_of: string }) {
+function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
   const { is_operator, may } = useSession()
-  const { kind, count, is_more, oldest_at, examples } = line
+  const { kind, count, is_more, oldest_at, examples } = item
   // A page that was loaded before the server was updated knows fewer kinds.
-  const words = kind === 'provider_outage' ? undefined : (KINDS[kind] as KindWords | undefined)
-  if (words === undefined) return `${count.toLocaleString()}: ${inWords(kind)}. Reload the page.`
-  const { icon: Icon, one, many, since, one_at, all_at, search, needs, operators_only = false } = words
-  const act = needs === undefined || may.includes(needs) ? words.act : LOOK
+  const words = kind === 'provider_outage' ? undefined : (KINDS[kind] as KindTexts | undefined)
+  if (words === undefined) return `${count.toLocaleString()}: ${humanize(kind)}. Reload the page.`
+  const {
+    icon: Icon,
+    one,
+    many,
+    since,
+    item_path,
+    list_path,
+    search,
+    required_operation,
+    operators_only = false,
+  } = words
+  const act = required_operation === undefined || may.includes(required_operation) ? words.act : VIEW
   const text = (
     <>
       <Icon size={16} aria-hidden />
@@ -221,11 +231,11 @@ function AttentionRow({ line, as_of }: { line: AttentionLine; as_of: string }) {
       </div>
     )
   const [first] = examples
-  const is_one = one_at !== '' && first !== undefined && examples.length === 1
+  const is_one = item_path !== '' && first !== undefined && examples.length === 1
   return (
     <div className="attention-row">
       <Link
-        to={is_one ? `${one_at}${first}` : all_at}
+        to={is_one ? `${item_path}${first}` : list_path}
         search={is_one ? {} : (search?.(as_of) ?? {})}
         className="row-link"
         data-row
@@ -241,12 +251,12 @@ function AttentionRow({ line, as_of }: { line: AttentionLine; as_of: string }) {
   )
 }
 
-const hasOutage = (line: AttentionLine): line is OutageLine => line.outage !== null
+const hasOutage = (item: AttentionItem): item is OutageItem => item.outage !== null
 
 /** A provider that does not answer: what waits for it, and since when. */
-function OutageRow({ line: { outage, oldest_at, is_more } }: { line: OutageLine }) {
+function OutageRow({ item: { outage, oldest_at, is_more } }: { item: OutageItem }) {
   const { is_operator } = useSession()
-  const waiting = outage.waiting.map(({ noun, count }) => countOfNoun(count, noun))
+  const waiting = outage.waiting.map(({ resource, count }) => resourceCount(count, resource))
   const total = outage.waiting.reduce((sum, { count }) => sum + count, 0)
   const text = (
     <>
@@ -254,7 +264,7 @@ function OutageRow({ line: { outage, oldest_at, is_more } }: { line: OutageLine 
       <span className="attention-what">
         <span>
           <strong>
-            {outage.title} {OUTAGE_WORDS[outage.problem].toLowerCase()}
+            {outage.title} {OUTAGE_LABELS[outage.problem].toLowerCase()}
           </strong>
           {total > 0 && (
             <>

@@ -5,21 +5,21 @@ import type { AiTask } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
 import { useDialogs } from '../dialogs.ts'
-import { acted, ActedOutcome } from '../kit/Acted.tsx'
+import { actResponse, ActResultText } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
 import { Status } from '../kit/Status.tsx'
-import { inWords } from '../kit/statuses.ts'
+import { humanize } from '../kit/statuses.ts'
 import { invalidate, useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
 import { Timeline, type TimelineItem } from '../timeline/Timeline.tsx'
 
 export function AiTaskPage() {
   const id = usePathParam('id')
-  const query = useAnswer<AiTask>(`/v1/ai/tasks/${id}`, undefined, { every_ms: 3_000 })
+  const query = useAnswer<AiTask>(`/v1/ai/tasks/${id}`, undefined, { interval_ms: 3_000 })
   const may_cancel = useMay('cancelAiTask')
   const { begin, props } = useDialogs<'cancel'>()
   const task = query.data
@@ -27,9 +27,9 @@ export function AiTaskPage() {
     <RowPage
       query={query}
       id={id}
-      above={{ to: '/ai-tasks', title: 'AI tasks' }}
-      word="AI task"
-      title={({ kind }) => inWords(kind)}
+      parent={{ to: '/ai-tasks', title: 'AI tasks' }}
+      label="AI task"
+      title={({ kind }) => humanize(kind)}
       status={({ status }) => ({ status })}
       actions={({ status }) =>
         may_cancel &&
@@ -43,7 +43,7 @@ export function AiTaskPage() {
             <div className="note" data-tone="bad" role="note">
               <CircleAlert size={16} aria-hidden />
               <div>
-                <strong>{inWords(task.failure.code)}</strong>
+                <strong>{humanize(task.failure.code)}</strong>
                 {task.failure.message} It is not retried automatically.
               </div>
             </div>
@@ -87,13 +87,13 @@ function CancelDialog({ id, ...dialog }: { opened: boolean; onClose: () => void;
       title="Cancel this task?"
       action="Cancel task"
       tone="bad"
-      does="It gets no answer, and a call that is under way is stopped. This cannot be undone."
-      act={(idempotency_key) => acted(sluice.ai.tasks.cancel(id, {}, { idempotency_key }))}
+      effect="It gets no answer, and a call that is under way is stopped. This cannot be undone."
+      act={(idempotency_key) => actResponse(sluice.ai.tasks.cancel(id, {}, { idempotency_key }))}
       onDone={() => invalidate('/v1/ai/tasks')}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
-          The task is <Status status={asked.data.status} />
-        </ActedOutcome>
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
+          The task is <Status status={result.data.status} />
+        </ActResultText>
       )}
     />
   )
@@ -140,7 +140,7 @@ function taskTimeline({
             id: 'end',
             at: finished_at,
             icon: Flag,
-            name: inWords(status),
+            name: humanize(status),
             changed: failure?.message,
             details: failure ?? undefined,
           },

@@ -7,10 +7,10 @@ import { defineList } from '../kit/define-list.ts'
 import { formatDuration } from '../kit/Instant.tsx'
 import { ListPage } from '../kit/ListPage.tsx'
 import { Status } from '../kit/Status.tsx'
-import { inWords } from '../kit/statuses.ts'
+import { humanize } from '../kit/statuses.ts'
 
 const COLUMNS: TableColumn<AiTask>[] = [
-  { title: 'Kind', cell: ({ kind }) => inWords(kind), csv: ({ kind }) => kind },
+  { title: 'Kind', cell: ({ kind }) => humanize(kind), csv: ({ kind }) => kind },
   { title: 'Status', cell: ({ status }) => <Status status={status} />, csv: ({ status }) => status },
   {
     title: 'Model',
@@ -56,7 +56,7 @@ const AI_TASKS = defineList({
   file: 'ai-tasks.csv',
   key: 'id',
   to: ({ id }) => `/ai-tasks/${id}`,
-  every_ms: 10_000,
+  interval_ms: 10_000,
   empty: {
     title: 'No AI tasks yet',
     text: 'Create a task from your program, or with this command.',

@@ -3,18 +3,18 @@ import { Button } from '@mantine/core'
 import { Plus } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import type { Verification } from '#sdk/index.ts'
-import { ID_COLUMN, momentColumn } from '../kit/columns.tsx'
+import { ID_COLUMN, timeColumn } from '../kit/columns.tsx'
 import { curlOf } from '../kit/curl.ts'
 import type { TableColumn } from '../kit/DataTable.tsx'
 import { defineList } from '../kit/define-list.ts'
 import { ListPage } from '../kit/ListPage.tsx'
 import { Status } from '../kit/Status.tsx'
-import { inWords } from '../kit/statuses.ts'
+import { humanize } from '../kit/statuses.ts'
 import { PartyName } from '../parties/PartyName.tsx'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
 import { StartVerification } from '../verifications/StartVerification.tsx'
-import { decidedBy } from '../verifications/words.ts'
+import { decidedBy } from '../verifications/texts.ts'
 
 const COLUMNS: TableColumn<Verification>[] = [
   {
@@ -25,12 +25,12 @@ const COLUMNS: TableColumn<Verification>[] = [
   },
   {
     title: 'Type',
-    cell: ({ subject_type }) => inWords(subject_type),
+    cell: ({ subject_type }) => humanize(subject_type),
     csv: ({ subject_type }) => subject_type,
   },
   {
     title: 'Status',
-    cell: ({ status }) => <Status status={status} noun="kyc" />,
+    cell: ({ status }) => <Status status={status} resource="kyc" />,
     csv: ({ status }) => status,
   },
   {
@@ -41,7 +41,7 @@ const COLUMNS: TableColumn<Verification>[] = [
   },
   { title: 'Decided', cell: (row) => decidedBy(row) ?? '–', csv: ({ decided_by }) => decided_by },
   ID_COLUMN,
-  momentColumn('Started', ({ created_at }) => created_at),
+  timeColumn('Started', ({ created_at }) => created_at),
 ]
 
 const VERIFICATIONS = defineList({
@@ -58,7 +58,7 @@ const VERIFICATIONS = defineList({
   file: 'verifications.csv',
   key: 'id',
   to: ({ id }) => `/compliance/${id}`,
-  every_ms: 10_000,
+  interval_ms: 10_000,
   empty: {
     title: 'No verifications yet',
     text: 'Start a verification on the page of a customer, a recipient or a merchant, from your program, or with this command.',

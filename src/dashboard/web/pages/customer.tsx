@@ -6,7 +6,7 @@ import { PaymentsSection } from '../parties/PaymentsSection.tsx'
 
 const CUSTOMER: Party<Customer, UpdateCustomer> = {
   type: 'customer',
-  answer: (id) => `/v1/customers/${id}`,
+  api_path: (id) => `/v1/customers/${id}`,
   list: 'Customers',
   fields: [
     { name: 'name', label: 'Name' },
@@ -20,14 +20,15 @@ const CUSTOMER: Party<Customer, UpdateCustomer> = {
     'External id': ({ external_id }) => <span className="mono">{external_id ?? '–'}</span>,
   },
   update: { may: 'updateCustomer', send: (id, changes) => sluice.customers.update(id, changes) },
-  goneAt: ({ deleted_at }) => deleted_at,
-  end: {
+  removedAt: ({ deleted_at }) => deleted_at,
+  removal: {
     verb: 'Delete',
     may: 'deleteCustomer',
     send: (id, options) => sluice.customers.delete(id, options),
-    does: 'Name, email, phone and metadata are erased, here and in earlier events. Payments and the id stay, for the books. An open verification is canceled. This cannot be undone.',
+    effect:
+      'Name, email, phone and metadata are erased, here and in earlier events. Payments and the id stay, for the books. An open verification is canceled. This cannot be undone.',
     outcome: 'Deleted. The personal data is erased.',
-    gone: 'The personal data is erased; payments and the books stay.',
+    removed: 'The personal data is erased; payments and the books stay.',
   },
   section: (id) => <PaymentsSection by="customer_id" id={id} />,
 }

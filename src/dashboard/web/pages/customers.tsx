@@ -33,13 +33,13 @@ const CUSTOMERS = defineList({
   filters: [
     { kind: 'text', name: 'email', label: 'Email' },
     { kind: 'text', name: 'external_id', label: 'External id' },
-    { kind: 'flag', name: 'deleted', label: 'Deleted', unset: 'Not deleted', set: 'Include deleted' },
+    { kind: 'flag', name: 'deleted', label: 'Deleted', default_label: 'Not deleted', set: 'Include deleted' },
   ],
   columns: COLUMNS,
   file: 'customers.csv',
   key: 'id',
   to: ({ id }) => `/customers/${id}`,
-  every_ms: 30_000,
+  interval_ms: 30_000,
   empty: {
     title: 'No customers yet',
     text: 'Create a customer from your program, or with this command.',

@@ -7,22 +7,22 @@ import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Money } from '../kit/Money.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
-import { inWords } from '../kit/statuses.ts'
-import { disputeSaid, Outlook } from '../payments/outlook.tsx'
-import { usePart, usePaymentStory } from '../payments/story.ts'
-import { StoryTimeline } from '../payments/StoryTimeline.tsx'
-import { moneyOf } from '../payments/words.ts'
+import { humanize } from '../kit/statuses.ts'
+import { disputeOutlook, Outlook } from '../payments/outlook.tsx'
+import { useTimelineChild, usePaymentTimeline } from '../payments/timeline.ts'
+import { PaymentTimeline } from '../payments/PaymentTimeline.tsx'
+import { moneyOf } from '../payments/texts.ts'
 
 export function DisputePage() {
   const id = usePathParam('id')
-  const query = usePart<Dispute>(`/v1/disputes/${id}`)
-  const { payment, story } = usePaymentStory(query.data?.payment_id)
+  const query = useTimelineChild<Dispute>(`/v1/disputes/${id}`)
+  const { payment, timeline } = usePaymentTimeline(query.data?.payment_id)
   return (
     <RowPage
       query={query}
       id={id}
-      above={{ to: '/disputes', title: 'Disputes' }}
-      word="Dispute"
+      parent={{ to: '/disputes', title: 'Disputes' }}
+      label="Dispute"
       title={(dispute) => `Dispute of ${moneyOf(dispute)}`}
       heading={({ amount_minor, currency }) => (
         <>
@@ -31,12 +31,12 @@ export function DisputePage() {
       )}
       status={({ status }) => ({ status })}
       description="Opened by the buyer's bank. Respond in the processor's dashboard."
-      head={(dispute) => <Outlook said={disputeSaid(dispute, { with_link: false })} />}
+      head={(dispute) => <Outlook lines={disputeOutlook(dispute, { with_link: false })} />}
       main={
         <Facts
           of={query.data}
           facts={{
-            Reason: ({ reason }) => (reason === null ? '–' : inWords(reason)),
+            Reason: ({ reason }) => (reason === null ? '–' : humanize(reason)),
             'Respond by': ({ closed_at, evidence_due_by }) =>
               closed_at === null && <Instant at={evidence_due_by} none="No response is accepted" />,
             Withdrawn: ({ amount_withdrawn_minor, currency }) => (
@@ -60,10 +60,10 @@ export function DisputePage() {
         />
       }
     >
-      <StoryTimeline
+      <PaymentTimeline
         payment={query.data && payment.data}
-        story={story}
-        part={query.data && { id, reference: query.data.processor_reference, since: query.data.opened_at }}
+        timeline={timeline}
+        child={query.data && { id, reference: query.data.processor_reference, since: query.data.opened_at }}
       />
     </RowPage>
   )

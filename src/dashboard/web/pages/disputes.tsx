@@ -1,14 +1,14 @@
 // Disputes: the list.
 import type { Dispute } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
-import { AMOUNT_COLUMN, CURRENCY_COLUMN, momentColumn } from '../kit/columns.tsx'
+import { AMOUNT_COLUMN, CURRENCY_COLUMN, timeColumn } from '../kit/columns.tsx'
 import type { TableColumn } from '../kit/DataTable.tsx'
 import { defineList } from '../kit/define-list.ts'
 import { shortId } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { ListPage } from '../kit/ListPage.tsx'
 import { Status } from '../kit/Status.tsx'
-import { inWords } from '../kit/statuses.ts'
+import { humanize } from '../kit/statuses.ts'
 
 const COLUMNS: TableColumn<Dispute>[] = [
   AMOUNT_COLUMN,
@@ -16,7 +16,7 @@ const COLUMNS: TableColumn<Dispute>[] = [
   { title: 'Status', cell: ({ status }) => <Status status={status} />, csv: ({ status }) => status },
   {
     title: 'Reason',
-    cell: ({ reason }) => (reason === null ? '–' : inWords(reason)),
+    cell: ({ reason }) => (reason === null ? '–' : humanize(reason)),
     clip: true,
     csv: ({ reason }) => reason,
   },
@@ -36,7 +36,7 @@ const COLUMNS: TableColumn<Dispute>[] = [
     ),
     csv: ({ payment_id }) => payment_id,
   },
-  momentColumn('Opened', ({ opened_at }) => opened_at),
+  timeColumn('Opened', ({ opened_at }) => opened_at),
 ]
 
 const DISPUTES = defineList({
@@ -51,7 +51,7 @@ const DISPUTES = defineList({
   file: 'disputes.csv',
   key: 'id',
   to: ({ id }) => `/disputes/${id}`,
-  every_ms: 10_000,
+  interval_ms: 10_000,
   empty: {
     title: 'No disputes yet',
     text: "A dispute is opened by a buyer's bank and then appears here.",
@@ -63,7 +63,7 @@ export function DisputesPage() {
     <ListPage
       of={DISPUTES}
       title="Disputes"
-      above={{ to: '/payments', title: 'Payments' }}
+      parent={{ to: '/payments', title: 'Payments' }}
       description="Payments that a buyer's bank disputes. Respond to them in the processor's dashboard."
     />
   )

@@ -4,11 +4,11 @@ import { usePathParam } from '../address.ts'
 import { EventSubject } from '../events/subjects.tsx'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Facts } from '../kit/Facts.tsx'
-import { FailedPage } from '../kit/FailedPage.tsx'
+import { ErrorPage } from '../kit/FailedPage.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
-import { wholeList } from '../kit/list.ts'
+import { singlePageList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState } from '../kit/states.tsx'
 import { useAnswer } from '../queries.ts'
@@ -17,11 +17,13 @@ import { deliveryColumns } from '../webhooks/deliveries.tsx'
 export function EventPage() {
   const id = usePathParam('id')
   const { data: event, error, refetch } = useAnswer<FeedEvent>(`/v1/events/${id}`)
-  const deliveries = useAnswer<WebhookDelivery[]>(`/events/${id}/deliveries`, undefined, { every_ms: 5_000 })
+  const deliveries = useAnswer<WebhookDelivery[]>(`/events/${id}/deliveries`, undefined, {
+    interval_ms: 5_000,
+  })
   const { data: endpoints } = useAnswer<WebhookEndpoint[]>('/v1/webhook_endpoints', { limit: 100 })
-  const above = { to: '/events', title: 'Events' }
+  const parent = { to: '/events', title: 'Events' }
   if (error !== null && event === undefined)
-    return <FailedPage title="Event" above={above} error={error} retry={refetch} />
+    return <ErrorPage title="Event" parent={parent} error={error} retry={refetch} />
   const urlOf = (endpoint_id: string) =>
     endpoints?.find((each) => each.id === endpoint_id)?.url ?? endpoint_id
   const columns: TableColumn<WebhookDelivery>[] = [
@@ -36,7 +38,7 @@ export function EventPage() {
   ]
   return (
     <>
-      <PageHeader title={event?.type ?? 'Event'} above={above} />
+      <PageHeader title={event?.type ?? 'Event'} parent={parent} />
       <div className="columns">
         <section className="section">
           <h2>Data</h2>
@@ -46,7 +48,7 @@ export function EventPage() {
         <Facts
           facts={{
             Id: <Id id={id} />,
-            Subject: event && <EventSubject type={event.subject_type} id={event.subject_id} whole />,
+            Resource: event && <EventSubject type={event.subject_type} id={event.subject_id} full />,
             Sequence: event && (event.sequence ?? 'Not in the feed yet'),
             Happened: event && <Instant at={event.created_at} />,
           }}
@@ -56,7 +58,7 @@ export function EventPage() {
         <h2>Deliveries</h2>
         <DataTable
           label="Deliveries"
-          list={wholeList(deliveries, deliveries.data)}
+          list={singlePageList(deliveries, deliveries.data)}
           columns={columns}
           rowKey={(delivery) => delivery.id}
           to={(delivery) => `/webhooks/deliveries/${delivery.id}`}

@@ -2,7 +2,7 @@
 import type { FeedEvent } from '#sdk/index.ts'
 import { useAddressSearch } from '../address.ts'
 import { EventSubject } from '../events/subjects.tsx'
-import { ID_COLUMN, momentColumn } from '../kit/columns.tsx'
+import { ID_COLUMN, timeColumn } from '../kit/columns.tsx'
 import { curlOf, FIRST_CUSTOMER } from '../kit/curl.ts'
 import type { TableColumn } from '../kit/DataTable.tsx'
 import { defineList } from '../kit/define-list.ts'
@@ -21,7 +21,7 @@ const COLUMNS: TableColumn<FeedEvent>[] = [
   },
   { title: 'Sequence', cell: ({ sequence }) => sequence, align: 'end', csv: ({ sequence }) => sequence },
   ID_COLUMN,
-  momentColumn('Happened', ({ created_at }) => created_at),
+  timeColumn('Happened', ({ created_at }) => created_at),
 ]
 
 const EVENTS = defineList({
@@ -34,10 +34,10 @@ const EVENTS = defineList({
       kind: 'select',
       name: 'order',
       label: 'Order',
-      unset: 'Newest first',
+      default_label: 'Newest first',
       options: [{ value: 'sequence', label: 'By sequence' }],
       // It chooses which of the two lists is read.
-      sends: () => ({}),
+      toParameters: () => ({}),
     },
   ],
   columns: COLUMNS,
@@ -61,7 +61,7 @@ export function EventsPage() {
   const list = useList({
     ...EVENTS,
     ...(by_sequence && { path: '/v1/events' }),
-    ...(live && { every_ms: 4_000 }),
+    ...(live && { interval_ms: 4_000 }),
   })
   // The feed always leads on, to what will happen.
   const ended = list.rows !== undefined && list.rows.length < PAGE_SIZE

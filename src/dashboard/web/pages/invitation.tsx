@@ -6,12 +6,12 @@ import { useState } from 'react'
 import { post, read } from '../api.ts'
 import { usePathParam } from '../address.ts'
 import type { Answers } from '../generated/answers.ts'
-import { Bone } from '../kit/Bone.tsx'
+import { Skeleton } from '../kit/Bone.tsx'
 import { DialogError } from '../kit/ConfirmDialog.tsx'
 import { queryClient, useAnswer } from '../queries.ts'
 import { useSessionQuery, type WebSession } from '../session.tsx'
-import { AloneCard } from '../shell/AloneCard.tsx'
-import { LEAST_PASSWORD, LONGEST_NAME } from '../limits.ts'
+import { StandaloneCard } from '../shell/AloneCard.tsx'
+import { MIN_PASSWORD_LENGTH, MAX_NAME_CHARACTERS } from '../limits.ts'
 
 /** What `GET /api/invitations/{token}` tells of it. `has_user`: there is an account with this address; null: not told. */
 type InvitationView = Answers['GET /invitations/{token}']
@@ -21,16 +21,16 @@ export function InvitationPage() {
   const { data: invitation, error } = useAnswer<InvitationView>(`/invitations/${token}`)
   if (error !== null)
     return (
-      <AloneCard title="This invitation cannot be used">
+      <StandaloneCard title="This invitation cannot be used">
         <DialogError error={error} />
         <Link to="/sign-in">Go to sign-in</Link>
-      </AloneCard>
+      </StandaloneCard>
     )
   return (
-    <AloneCard title={invitation === undefined ? 'Accept the invitation' : `Join ${invitation.tenant}`}>
+    <StandaloneCard title={invitation === undefined ? 'Accept the invitation' : `Join ${invitation.tenant}`}>
       <p className="dim" style={{ marginBottom: 12 }}>
         {invitation === undefined ? (
-          <Bone width={220} />
+          <Skeleton width={220} />
         ) : (
           <>
             As {invitation.email}, with the role {invitation.role}.
@@ -38,9 +38,9 @@ export function InvitationPage() {
         )}
       </p>
       {invitation?.has_user === false && <NewUser token={token} email={invitation.email} />}
-      {invitation?.has_user === null && <AnyUser token={token} invitation={invitation} />}
-      {invitation?.has_user === true && <KnownUser token={token} invitation={invitation} />}
-    </AloneCard>
+      {invitation?.has_user === null && <InvitedUser token={token} invitation={invitation} />}
+      {invitation?.has_user === true && <ExistingUser token={token} invitation={invitation} />}
+    </StandaloneCard>
   )
 }
 
@@ -74,18 +74,18 @@ function NewUser({ token, email }: { token: string; email: string }) {
         autoComplete="name"
         required
         withAsterisk={false}
-        maxLength={LONGEST_NAME}
+        maxLength={MAX_NAME_CHARACTERS}
         value={name}
         onChange={(event) => setName(event.currentTarget.value)}
       />
       <PasswordInput
         size="sm"
         label="Password"
-        description={`At least ${LEAST_PASSWORD} characters.`}
+        description={`At least ${MIN_PASSWORD_LENGTH} characters.`}
         autoComplete="new-password"
         required
         withAsterisk={false}
-        minLength={LEAST_PASSWORD}
+        minLength={MIN_PASSWORD_LENGTH}
         maxLength={256}
         value={password}
         onChange={(event) => setPassword(event.currentTarget.value)}
@@ -100,11 +100,11 @@ function NewUser({ token, email }: { token: string; email: string }) {
 }
 
 /** The page is not told whether there is an account. */
-function AnyUser(props: { token: string; invitation: InvitationView }) {
+function InvitedUser(props: { token: string; invitation: InvitationView }) {
   const { data: session, isPending } = useSessionQuery()
   const { email } = props.invitation
-  if (isPending) return <Bone width="100%" height={36} />
-  if (session?.user.email === email) return <KnownUser {...props} />
+  if (isPending) return <Skeleton width="100%" height={36} />
+  if (session?.user.email === email) return <ExistingUser {...props} />
   return (
     <>
       <p style={{ marginBottom: 12 }}>
@@ -116,16 +116,16 @@ function AnyUser(props: { token: string; invitation: InvitationView }) {
   )
 }
 
-function KnownUser({ token, invitation: { email } }: { token: string; invitation: InvitationView }) {
+function ExistingUser({ token, invitation: { email } }: { token: string; invitation: InvitationView }) {
   const { history } = useRouter()
   const { data: session, isPending } = useSessionQuery()
   const accept = useMutation({
     async mutationFn() {
-      const known = new Set(session?.tenants.map(({ id }) => id))
+      const previous_ids = new Set(session?.tenants.map(({ id }) => id))
       await post(`/invitations/${token}/accept`)
       // The pages of the tenant that they have just joined are shown.
       const { tenants } = await read<WebSession>('/session')
-      const joined = tenants.find(({ id }) => !known.has(id))
+      const joined = tenants.find(({ id }) => !previous_ids.has(id))
       if (joined !== undefined) await post('/session/tenant', { tenant_id: joined.id })
     },
     onSuccess() {
@@ -133,7 +133,7 @@ function KnownUser({ token, invitation: { email } }: { token: string; invitation
       history.push('/')
     },
   })
-  if (isPending) return <Bone width="100%" height={36} />
+  if (isPending) return <Skeleton width="100%" height={36} />
   if (session?.user.email === email)
     return (
       <div className="stack">

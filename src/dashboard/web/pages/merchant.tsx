@@ -8,7 +8,7 @@ const ARCHIVED = 'New payments cannot use it. Existing ones can still be capture
 
 const MERCHANT: Party<Merchant, UpdateMerchant> = {
   type: 'merchant',
-  answer: (id) => `/v1/merchants/${id}`,
+  api_path: (id) => `/v1/merchants/${id}`,
   list: 'Merchants',
   fields: [
     { name: 'legal_name', label: 'Legal name', required: true },
@@ -24,14 +24,14 @@ const MERCHANT: Party<Merchant, UpdateMerchant> = {
     Website: ({ url }) => url ?? '–',
   },
   update: { may: 'updateMerchant', send: (id, changes) => sluice.merchants.update(id, changes) },
-  goneAt: ({ archived_at }) => archived_at,
-  end: {
+  removedAt: ({ archived_at }) => archived_at,
+  removal: {
     verb: 'Archive',
     may: 'archiveMerchant',
     send: (id, options) => sluice.merchants.archive(id, options),
-    does: `${ARCHIVED} Archiving cannot be undone: you would have to create another one.`,
+    effect: `${ARCHIVED} Archiving cannot be undone: you would have to create another one.`,
     outcome: 'Archived. New payments cannot use it.',
-    gone: ARCHIVED,
+    removed: ARCHIVED,
   },
   section: (id) => <PaymentsSection by="merchant_id" id={id} />,
 }

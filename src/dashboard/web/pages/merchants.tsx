@@ -35,13 +35,19 @@ const MERCHANTS = defineList({
   path: '/v1/merchants',
   label: 'Merchants',
   filters: [
-    { kind: 'flag', name: 'archived', label: 'Archived', unset: 'Not archived', set: 'Only archived' },
+    {
+      kind: 'flag',
+      name: 'archived',
+      label: 'Archived',
+      default_label: 'Not archived',
+      set: 'Only archived',
+    },
   ],
   columns: COLUMNS,
   file: 'merchants.csv',
   key: 'id',
   to: ({ id }) => `/merchants/${id}`,
-  every_ms: 30_000,
+  interval_ms: 30_000,
   empty: {
     title: 'No merchants yet',
     text: 'Create a merchant from your program, or with this command.',

@@ -5,8 +5,8 @@ import type { Message } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
 import { useDialogs } from '../dialogs.ts'
-import { acted, ActedOutcome } from '../kit/Acted.tsx'
-import { Bone } from '../kit/Bone.tsx'
+import { actResponse, ActResultText } from '../kit/Acted.tsx'
+import { Skeleton } from '../kit/Bone.tsx'
 import { CodeBlock } from '../kit/CodeBlock.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Facts } from '../kit/Facts.tsx'
@@ -19,12 +19,12 @@ import { invalidate, useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
 import { TimelineSection } from '../timeline/TimelineSection.tsx'
 
-const OVER = ['delivered', 'undelivered', 'failed', 'canceled', 'suppressed', 'received']
+const FINAL_STATUSES = ['delivered', 'undelivered', 'failed', 'canceled', 'suppressed', 'received']
 
 export function MessagePage() {
   const id = usePathParam('id')
   const path = `/v1/messages/${id}` as const
-  const query = useAnswer<Message>(path, undefined, { every_ms: 5_000 })
+  const query = useAnswer<Message>(path, undefined, { interval_ms: 5_000 })
   const message = query.data
   const may_cancel = useMay('cancelMessage')
   const { begin, props } = useDialogs<'cancel'>()
@@ -33,8 +33,8 @@ export function MessagePage() {
     <RowPage
       query={query}
       id={id}
-      above={{ to: '/messages', title: 'Messages' }}
-      word="Message"
+      parent={{ to: '/messages', title: 'Messages' }}
+      label="Message"
       title={({ subject, channel }) => subject ?? (channel === 'sms' ? 'SMS' : 'Email')}
       status={({ status }) => ({ status })}
       description={({ status, from }) =>
@@ -48,10 +48,10 @@ export function MessagePage() {
       }
       main={
         <>
-          {message && <MessageStory message={message} />}
+          {message && <MessageNote message={message} />}
           <section className="section">
             <h2>{message?.status === 'received' ? 'What was received' : 'What was sent'}</h2>
-            {message === undefined ? <Bone width="80%" /> : <MessageContent message={message} />}
+            {message === undefined ? <Skeleton width="80%" /> : <MessageContent message={message} />}
           </section>
           {message?.recipients && message.recipients.length > 0 && (
             <section className="section">
@@ -61,7 +61,7 @@ export function MessagePage() {
           )}
           <TimelineSection
             path={`${path}/timeline`}
-            every_ms={message !== undefined && OVER.includes(message.status) ? 30_000 : 5_000}
+            interval_ms={message !== undefined && FINAL_STATUSES.includes(message.status) ? 30_000 : 5_000}
           />
         </>
       }
@@ -103,21 +103,21 @@ function CancelDialog({
       title="Cancel this message?"
       action="Cancel message"
       tone="bad"
-      does={`Nothing is sent to ${to.length === 1 ? to[0] : `the ${to.length} recipients`}. This cannot be undone.`}
-      act={(idempotency_key) => acted(sluice.messages.cancel(id, {}, { idempotency_key }))}
+      effect={`Nothing is sent to ${to.length === 1 ? to[0] : `the ${to.length} recipients`}. This cannot be undone.`}
+      act={(idempotency_key) => actResponse(sluice.messages.cancel(id, {}, { idempotency_key }))}
       onDone={() => invalidate('/v1/messages')}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
-          The message is <Status status={asked.data.status} />
-        </ActedOutcome>
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
+          The message is <Status status={result.data.status} />
+        </ActResultText>
       )}
     />
   )
 }
 
 /** What went wrong, or what is waited for; nothing where all is well. */
-function MessageStory({ message: { status, failure, send_at, redacted_at } }: { message: Message }) {
-  const words =
+function MessageNote({ message: { status, failure, send_at, redacted_at } }: { message: Message }) {
+  const text =
     failure !== null
       ? `${failure.message}${failure.provider_code === null ? '' : ` Provider code: ${failure.provider_code}.`}`
       : status === 'unknown'
@@ -127,12 +127,12 @@ function MessageStory({ message: { status, failure, send_at, redacted_at } }: { 
           : status === 'suppressed'
             ? 'Its recipients are suppressed, so nothing was sent.'
             : null
-  if (words === null && redacted_at === null) return null
+  if (text === null && redacted_at === null) return null
   return (
     <div className="note" data-tone={failure === null ? undefined : 'bad'} role="note">
       <CircleAlert size={16} aria-hidden />
       <div>
-        {words} {redacted_at !== null && 'Its content was erased.'}
+        {text} {redacted_at !== null && 'Its content was erased.'}
       </div>
     </div>
   )

@@ -10,7 +10,7 @@ import type { TableColumn } from '../kit/DataTable.tsx'
 import { defineList } from '../kit/define-list.ts'
 import { ListPage } from '../kit/ListPage.tsx'
 import { Status } from '../kit/Status.tsx'
-import { CHANNEL_WORDS } from '../messages/channels.ts'
+import { CHANNEL_LABELS } from '../messages/channels.ts'
 import { MessagesTabs } from '../messages/MessagesTabs.tsx'
 import { SendEmailDialog, SendSmsDialog } from '../messages/SendDialogs.tsx'
 import { useMay } from '../session.tsx'
@@ -62,7 +62,7 @@ const MESSAGES = defineList({
   path: '/v1/messages',
   label: 'Messages',
   filters: [
-    { kind: 'choice', name: 'channel', label: 'Channel', words: CHANNEL_WORDS },
+    { kind: 'choice', name: 'channel', label: 'Channel', labels: CHANNEL_LABELS },
     { kind: 'choice', name: 'status', label: 'Status' },
     { kind: 'text', name: 'to', label: 'To', placeholder: 'ada@example.com' },
     { kind: 'text', name: 'from', label: 'From', placeholder: '+14155552671' },
@@ -74,7 +74,7 @@ const MESSAGES = defineList({
   file_columns: [...COLUMNS, { title: 'Channel', cell: () => null, csv: ({ channel }) => channel }],
   key: 'id',
   to: ({ id }) => `/messages/${id}`,
-  every_ms: 10_000,
+  interval_ms: 10_000,
   empty: {
     title: 'No messages yet',
     text: 'Send a message from your program, or with this command.',
@@ -115,7 +115,7 @@ export function MessagesPage() {
           )}
         </>
       }
-      frame={(list) => <MessagesTabs shown="/messages">{list}</MessagesTabs>}
+      frame={(list) => <MessagesTabs active="/messages">{list}</MessagesTabs>}
     >
       <div key={opening}>
         <SendEmailDialog {...props('email')} />

@@ -2,11 +2,11 @@
 import { NativeSelect } from '@mantine/core'
 import { useAddressSearch } from '../address.ts'
 import type { Answers } from '../generated/answers.ts'
-import { firstPayment } from '../kit/curl.ts'
+import { firstPaymentCurl } from '../kit/curl.ts'
 import { Figure } from '../kit/Figure.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/amounts.ts'
-import { FailedPage } from '../kit/FailedPage.tsx'
+import { ErrorPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState } from '../kit/states.tsx'
 import { AttentionList } from '../overview/attention.tsx'
@@ -24,14 +24,14 @@ export function OverviewPage() {
   const { tenant, is_operator } = useSession()
   const payments = useAreaState('payments') === 'deployed'
   const wallet = useAreaState('wallet') === 'deployed'
-  const query = useAnswer<OverviewAnswer>('/overview', undefined, { every_ms: 10_000 })
+  const query = useAnswer<OverviewAnswer>('/overview', undefined, { interval_ms: 10_000 })
   const { data, error, refetch } = query
   const [search, change] = useAddressSearch()
   if (error !== null && data === undefined)
-    return <FailedPage title="Overview" error={error} retry={refetch} />
-  const known = currenciesOf(data)
-  const currency = known.find((each) => each === search['currency']) ?? known[0] ?? 'usd'
-  const is_empty = data !== undefined && known.length === 0
+    return <ErrorPage title="Overview" error={error} retry={refetch} />
+  const currencies = currenciesOf(data)
+  const currency = currencies.find((each) => each === search['currency']) ?? currencies[0] ?? 'usd'
+  const is_empty = data !== undefined && currencies.length === 0
   return (
     <>
       <PageHeader
@@ -44,12 +44,12 @@ export function OverviewPage() {
         read={query}
         as_of={data && Date.parse(data.as_of)}
         actions={
-          known.length > 1 && (
+          currencies.length > 1 && (
             <NativeSelect
               aria-label="Currency"
               value={currency}
               onChange={(event) => change({ currency: event.currentTarget.value })}
-              data={known.map((each) => ({ value: each, label: each.toUpperCase() }))}
+              data={currencies.map((each) => ({ value: each, label: each.toUpperCase() }))}
             />
           )
         }
@@ -61,7 +61,7 @@ export function OverviewPage() {
         <WaitFigure data={data} {...(is_operator && { to: '/ops/queues' })} />
       </div>
       {payments && is_empty && data.attention.length === 0 ? (
-        <EmptyState title="No payments yet" curl={firstPayment()}>
+        <EmptyState title="No payments yet" curl={firstPaymentCurl()}>
           Create a payment from your program, or with this command.
         </EmptyState>
       ) : (
@@ -110,13 +110,13 @@ function VolumeFigure({ data, currency }: FigureOf) {
 
 function SuccessFigure({ data }: { data: OverviewAnswer | undefined }) {
   const all = data?.currencies ?? []
-  const together = (counts: Counts[]) => {
+  const successRateOf = (counts: Counts[]) => {
     const authorized = counts.reduce((sum, each) => sum + each.authorized, 0)
     const failed = counts.reduce((sum, each) => sum + each.failed, 0)
     return { rate: authorized + failed === 0 ? null : authorized / (authorized + failed), failed }
   }
-  const { rate, failed } = together(all.map(({ week }) => week))
-  const { rate: before } = together(all.map(({ week_before }) => week_before))
+  const { rate, failed } = successRateOf(all.map(({ week }) => week))
+  const { rate: before } = successRateOf(all.map(({ week_before }) => week_before))
   const change = rate === null || before === null ? 0 : rate - before
   return (
     <Figure
@@ -153,7 +153,7 @@ function BalanceFigure({ data, currency }: FigureOf) {
               ? 'All of it can be paid out'
               : 'Nothing can be paid out')
       }
-      line={balance?.days_minor ?? []}
+      history={balance?.days_minor ?? []}
       to="/wallet"
     />
   )
@@ -172,7 +172,7 @@ function WaitFigure({ data, to }: { data: OverviewAnswer | undefined; to?: strin
   const longest_s = Math.max(due_s, retrying_s)
   const value = longest_s > 0 ? formatDuration(longest_s * 1000) : 'None'
   return (
-    <Figure name="Longest wait" value={data && value} note={data && note} over="now" {...(to && { to })} />
+    <Figure name="Longest wait" value={data && value} note={data && note} period="now" {...(to && { to })} />
   )
 }
 

@@ -4,9 +4,9 @@ import { Button } from '@mantine/core'
 import { useCallback, useMemo, useState } from 'react'
 import { usePathParam } from '../address.ts'
 import { useDialogs } from '../dialogs.ts'
-import { Bone } from '../kit/Bone.tsx'
+import { Skeleton } from '../kit/Bone.tsx'
 import { Facts } from '../kit/Facts.tsx'
-import { Id, MaybeId } from '../kit/Id.tsx'
+import { Id, OptionalId } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Money } from '../kit/Money.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
@@ -14,9 +14,9 @@ import { PartyName } from '../parties/PartyName.tsx'
 import { CancelDialog, CaptureDialog, RefundDialog } from '../payments/dialogs.tsx'
 import { PaymentOutlook } from '../payments/outlook.tsx'
 import { PaymentDisputes, PaymentRefunds } from '../payments/parts.tsx'
-import { usePaymentStory } from '../payments/story.ts'
-import { StoryTimeline } from '../payments/StoryTimeline.tsx'
-import { bankHasMoney, moneyOf, processorName, refundableMinor } from '../payments/words.ts'
+import { usePaymentTimeline } from '../payments/timeline.ts'
+import { PaymentTimeline } from '../payments/PaymentTimeline.tsx'
+import { bankHasMoney, moneyOf, processorName, refundableMinor } from '../payments/texts.ts'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
 
@@ -24,7 +24,7 @@ type PaymentAct = 'Capture' | 'Cancel' | 'Refund'
 
 export function PaymentPage() {
   const id = usePathParam('id')
-  const { payment: query, story } = usePaymentStory(id)
+  const { payment: query, timeline } = usePaymentTimeline(id)
   const payment = query.data
   const acts = useActs(payment)
   const { opening, begin: open, props } = useDialogs<PaymentAct>()
@@ -44,12 +44,14 @@ export function PaymentPage() {
     <RowPage
       query={query}
       id={id}
-      above={{ to: '/payments', title: 'Payments' }}
-      word="Payment"
+      parent={{ to: '/payments', title: 'Payments' }}
+      label="Payment"
       title={(row) => `Payment of ${moneyOf(row)}`}
       heading={({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} />}
       status={({ status }) => ({ status })}
-      description={payment === undefined ? <Bone width={200} /> : (payment.description ?? 'No description')}
+      description={
+        payment === undefined ? <Skeleton width={200} /> : (payment.description ?? 'No description')
+      }
       actions={() =>
         acts.map((act, at) => (
           <Button key={act} variant={at === 0 ? 'filled' : 'default'} onClick={() => begin(act)}>
@@ -60,17 +62,17 @@ export function PaymentPage() {
       head={
         payment === undefined ? (
           <div className="outlook">
-            <Bone width="60%" />
+            <Skeleton width="60%" />
           </div>
         ) : (
-          <PaymentOutlook payment={payment} story={story.data} />
+          <PaymentOutlook payment={payment} timeline={timeline.data} />
         )
       }
       main={<PaymentFacts payment={payment} id={id} />}
     >
-      <PaymentRefunds refunds={story.data?.refunds} />
-      <PaymentDisputes disputes={story.data?.disputes} />
-      <StoryTimeline payment={payment} story={story} />
+      <PaymentRefunds refunds={timeline.data?.refunds} />
+      <PaymentDisputes disputes={timeline.data?.disputes} />
+      <PaymentTimeline payment={payment} timeline={timeline} />
       {about && (
         <div key={opening}>
           <CaptureDialog payment={about} {...props('Capture')} />
@@ -135,7 +137,7 @@ function PaymentFacts({ payment, id }: { payment: Payment | undefined; id: strin
         Merchant: ({ merchant_id }) => merchant_id && <PartyName type="merchant" id={merchant_id} link />,
         Method: ({ processor }) => <span>Card at {processorName(processor)}</span>,
         'Processor reference': ({ processor_reference }) => (
-          <MaybeId id={processor_reference} label="processor reference" />
+          <OptionalId id={processor_reference} label="processor reference" />
         ),
         'Payment id': <Id id={id} label="payment id" />,
         'Idempotency key': ({ idempotency_key }) =>

@@ -3,27 +3,34 @@ import type { Payment } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import { Fragment } from 'react'
 import { useAddressSearch } from '../address.ts'
-import { ID_COLUMN, CREATED_COLUMN, CURRENCY_COLUMN, momentColumn } from '../kit/columns.tsx'
-import { firstPayment } from '../kit/curl.ts'
+import { ID_COLUMN, CREATED_COLUMN, CURRENCY_COLUMN, timeColumn } from '../kit/columns.tsx'
+import { firstPaymentCurl } from '../kit/curl.ts'
 import type { TableColumn } from '../kit/DataTable.tsx'
 import { defineList } from '../kit/define-list.ts'
 import { ListPage } from '../kit/ListPage.tsx'
-import { typedMoney } from '../kit/amounts.ts'
+import { decimalAmount } from '../kit/amounts.ts'
 import { Money } from '../kit/Money.tsx'
 import { Status } from '../kit/Status.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 import { CAPTURED_COLUMN, PAYMENT_AMOUNT_COLUMN } from '../payments/columns.tsx'
 import { CURRENCIES } from '../payments/filters.ts'
-import { metadataFilter, sentBySearch, useSearchedPayments, type SearchedEmail } from '../payments/search.ts'
+import {
+  metadataFilter,
+  searchParameters,
+  useSearchedPayments,
+  type EmailSearch,
+} from '../payments/search.ts'
 
-const columnsOf = (held: boolean): TableColumn<Payment>[] => [
+const columnsOf = (on_hold: boolean): TableColumn<Payment>[] => [
   PAYMENT_AMOUNT_COLUMN,
   {
     title: 'Status',
     cell: ({ status, dispute }) => (
       <span className="line">
         <Status status={status} />
-        {dispute !== null && dispute.closed_at === null && <Status status={dispute.status} word="Disputed" />}
+        {dispute !== null && dispute.closed_at === null && (
+          <Status status={dispute.status} label="Disputed" />
+        )}
       </span>
     ),
     csv: ({ status }) => status,
@@ -45,11 +52,11 @@ const columnsOf = (held: boolean): TableColumn<Payment>[] => [
     clip: true,
     csv: ({ customer_id }) => customer_id,
   },
-  held ? CAPTURE_BEFORE_COLUMN : REFUNDED_COLUMN,
+  on_hold ? CAPTURE_BEFORE_COLUMN : REFUNDED_COLUMN,
   ID_COLUMN,
   CREATED_COLUMN,
 ]
-const CAPTURE_BEFORE_COLUMN = momentColumn<Payment>('Capture before', ({ capture_before }) => capture_before)
+const CAPTURE_BEFORE_COLUMN = timeColumn<Payment>('Capture before', ({ capture_before }) => capture_before)
 const REFUNDED_COLUMN: TableColumn<Payment> = {
   title: 'Refunded',
   cell: ({ amount_refunded_minor, currency }) =>
@@ -59,9 +66,9 @@ const REFUNDED_COLUMN: TableColumn<Payment> = {
       <Money minor={amount_refunded_minor} currency={currency} />
     ),
   align: 'end',
-  csv: ({ amount_refunded_minor, currency }) => typedMoney(amount_refunded_minor, currency),
+  csv: ({ amount_refunded_minor, currency }) => decimalAmount(amount_refunded_minor, currency),
 }
-const minuteOf = (at: string) =>
+const formatMinute = (at: string) =>
   new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 
 const PAYMENTS = defineList({
@@ -76,7 +83,7 @@ const PAYMENTS = defineList({
       name: 'search',
       label: 'Search',
       placeholder: 'Id, reference or email',
-      sends: sentBySearch,
+      toParameters: searchParameters,
     },
     { kind: 'amount', from: 'amount_min', to: 'amount_max', label: 'Amount' },
     {
@@ -84,8 +91,8 @@ const PAYMENTS = defineList({
       name: 'metadata',
       label: 'Metadata',
       placeholder: 'key=value',
-      problem: (text) => (metadataFilter(text) === undefined ? 'Enter key=value' : null),
-      sends: (text) => metadataFilter(text) ?? {},
+      validate: (text) => (metadataFilter(text) === undefined ? 'Enter key=value' : null),
+      toParameters: (text) => metadataFilter(text) ?? {},
     },
     { kind: 'text', name: 'customer_id', label: 'Customer', linked: true },
     { kind: 'text', name: 'merchant_id', label: 'Merchant', linked: true },
@@ -94,7 +101,7 @@ const PAYMENTS = defineList({
       name: 'capture_before_to',
       label: 'Hold lapses',
       linked: true,
-      options: (at) => [{ value: at, label: `before ${minuteOf(at)}` }],
+      options: (at) => [{ value: at, label: `before ${formatMinute(at)}` }],
     },
   ],
   columns: columnsOf(false),
@@ -108,34 +115,34 @@ const PAYMENTS = defineList({
   ],
   key: 'id',
   to: ({ id }) => `/payments/${id}`,
-  every_ms: 10_000,
+  interval_ms: 10_000,
   empty: {
     title: 'No payments yet',
     text: 'Create a payment from your program, or with this command.',
-    curl: firstPayment(),
+    curl: firstPaymentCurl(),
   },
 })
 /** Nothing was refunded yet of what is held; until when it is held decides what is done first. */
-const HELD_PAYMENTS = { ...PAYMENTS, columns: columnsOf(true) }
+const PAYMENTS_ON_HOLD = { ...PAYMENTS, columns: columnsOf(true) }
 
 export function PaymentsPage() {
   const { list, exported, email } = useSearchedPayments(PAYMENTS)
   const [{ status }] = useAddressSearch()
   return (
     <ListPage
-      of={status === 'authorized' ? HELD_PAYMENTS : PAYMENTS}
+      of={status === 'authorized' ? PAYMENTS_ON_HOLD : PAYMENTS}
       list={list}
       exported={exported}
       title="Payments"
       description="Money that is held, captured and refunded."
       actions={<Link to="/disputes">Disputes</Link>}
-      between={email && <OfEmail {...email} />}
+      above_rows={email && <CustomersWithEmail {...email} />}
     />
   )
 }
 
 /** Whose payments a search by email shows: an email may be that of several customers, or of none. */
-function OfEmail({ text, customer_ids: [shown, ...others] }: SearchedEmail) {
+function CustomersWithEmail({ text, customer_ids: [shown, ...others] }: EmailSearch) {
   if (shown === undefined) return <p className="dim">No customer has the email address {text}.</p>
   return (
     <p className="dim">

@@ -6,33 +6,33 @@ import type { Payout } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { useDialogs } from '../dialogs.ts'
 import { Facts } from '../kit/Facts.tsx'
-import { MaybeId } from '../kit/Id.tsx'
+import { OptionalId } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/amounts.ts'
 import { Money } from '../kit/Money.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
 import { ForceFailDialog } from '../operations/proposals.tsx'
-import { Note } from '../parties/Note.tsx'
+import { StatusNote } from '../parties/Note.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 import { CancelPayoutDialog, FailPayoutDialog } from '../payouts/dialogs.tsx'
 import { useAnswer } from '../queries.ts'
 import { useMay, useSession } from '../session.tsx'
 import { RowTimeline } from '../timeline/TimelineSection.tsx'
-import { PAYOUT_WORDS } from '../timeline/row-words.ts'
+import { PAYOUT_TEXTS } from '../timeline/row-texts.ts'
 
 type PayoutAct = 'cancel' | 'fail' | 'force'
 
 export function PayoutPage() {
   const id = usePathParam('id')
   const path = `/v1/payouts/${id}` as const
-  const query = useAnswer<Payout>(path, undefined, { every_ms: 5_000 })
+  const query = useAnswer<Payout>(path, undefined, { interval_ms: 5_000 })
   const { begin, props } = useDialogs<PayoutAct>()
   return (
     <RowPage
       query={query}
       id={id}
-      above={{ to: '/payouts', title: 'Payouts' }}
-      word="Payout"
+      parent={{ to: '/payouts', title: 'Payouts' }}
+      label="Payout"
       title={({ amount_minor, currency }) => `Payout of ${formatMoney(amount_minor, currency)}`}
       heading={({ amount_minor, currency }) => (
         <>
@@ -48,11 +48,11 @@ export function PayoutPage() {
       main={
         <>
           {query.data && (
-            <Note status={query.data.status}>
-              <Sentence payout={query.data} />
-            </Note>
+            <StatusNote status={query.data.status}>
+              <PayoutSummary payout={query.data} />
+            </StatusNote>
           )}
-          <RowTimeline path={`${path}/timeline`} id={id} at={query.data?.processor} words={PAYOUT_WORDS} />
+          <RowTimeline path={`${path}/timeline`} id={id} at={query.data?.processor} texts={PAYOUT_TEXTS} />
         </>
       }
       side={<PayoutFacts of={query.data} id={id} />}
@@ -102,14 +102,14 @@ function PayoutFacts({ of, id }: { of: Payout | undefined; id: string }) {
         Recipient: ({ recipient_id }) => <PartyName type="recipient" id={recipient_id} link />,
         Description: ({ description }) => description ?? '–',
         Processor: ({ processor }) => processor,
-        Reference: ({ processor_reference }) => <MaybeId id={processor_reference} label="reference" />,
-        'Expected on': ({ arrival_date }) => arrival_date && dayText(arrival_date),
+        Reference: ({ processor_reference }) => <OptionalId id={processor_reference} label="reference" />,
+        'Expected on': ({ arrival_date }) => arrival_date && formatDay(arrival_date),
         Created: ({ created_at }) => <Instant at={created_at} />,
         Processing: ({ processing_at }) => processing_at && <Instant at={processing_at} />,
         Paid: ({ paid_at }) => paid_at && <Instant at={paid_at} />,
         'Failure requested': ({ fail_requested_at }) =>
           fail_requested_at && <Instant at={fail_requested_at} />,
-        Failed: ({ failed_at }) => failed_at && <Instant at={failed_at} />,
+        ErrorState: ({ failed_at }) => failed_at && <Instant at={failed_at} />,
         Canceled: ({ canceled_at }) => canceled_at && <Instant at={canceled_at} />,
         Transactions: (
           <Link to="/wallet" search={{ subject_id: id }}>
@@ -122,7 +122,7 @@ function PayoutFacts({ of, id }: { of: Payout | undefined; id: string }) {
 }
 
 /** How it stands, what comes next, and what can be done. */
-function Sentence({ payout }: { payout: Payout }) {
+function PayoutSummary({ payout }: { payout: Payout }) {
   const { status, amount_minor, currency, arrival_date, failure, paid_at, fail_requested_at } = payout
   const money = formatMoney(amount_minor, currency)
   if (fail_requested_at !== null && (status === 'pending' || status === 'processing'))
@@ -132,7 +132,7 @@ function Sentence({ payout }: { payout: Payout }) {
         until nothing can leave any more. If the processor pays it all the same, it becomes paid.
       </>
     )
-  const arrival = arrival_date === null ? '' : ` It is expected to arrive on ${dayText(arrival_date)}.`
+  const arrival = arrival_date === null ? '' : ` It is expected to arrive on ${formatDay(arrival_date)}.`
   switch (status) {
     case 'pending':
       return <>The processor has not accepted it yet. {money} is reserved. You need not do anything.</>
@@ -165,4 +165,4 @@ function Sentence({ payout }: { payout: Payout }) {
 }
 
 const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone: 'UTC' })
-const dayText = (day: string): string => DAY.format(new Date(day))
+const formatDay = (day: string): string => DAY.format(new Date(day))

@@ -6,7 +6,7 @@ import { AMOUNT_COLUMN, CURRENCY_COLUMN } from '../kit/columns.tsx'
 import { curlOf } from '../kit/curl.ts'
 import { defineList } from '../kit/define-list.ts'
 import { ListPage } from '../kit/ListPage.tsx'
-import { OTHERS, RECIPIENT } from '../payouts/columns.tsx'
+import { PAYOUT_COLUMNS, RECIPIENT_COLUMN } from '../payouts/columns.tsx'
 import { NewPayout } from '../payouts/NewPayout.tsx'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
@@ -22,12 +22,12 @@ const payoutsBy = (currency: CurrencyFilter) =>
       { kind: 'text', name: 'recipient_id', label: 'Recipient id' },
       { kind: 'days', from: 'created_from', to: 'created_to', label: 'Created' },
     ],
-    columns: [AMOUNT_COLUMN, RECIPIENT, ...OTHERS],
+    columns: [AMOUNT_COLUMN, RECIPIENT_COLUMN, ...PAYOUT_COLUMNS],
     file: 'payouts.csv',
-    file_columns: [AMOUNT_COLUMN, CURRENCY_COLUMN, RECIPIENT, ...OTHERS],
+    file_columns: [AMOUNT_COLUMN, CURRENCY_COLUMN, RECIPIENT_COLUMN, ...PAYOUT_COLUMNS],
     key: 'id',
     to: ({ id }) => `/payouts/${id}`,
-    every_ms: 10_000,
+    interval_ms: 10_000,
     empty: {
       title: 'No payouts yet',
       text: 'You need a recipient and money in your balance. Then create a payout from your program, or with this command.',

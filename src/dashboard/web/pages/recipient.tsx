@@ -5,8 +5,8 @@ import type { Recipient, UpdateRecipient } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
 import { useDialogs } from '../dialogs.ts'
 import { Id } from '../kit/Id.tsx'
-import { inWords } from '../kit/statuses.ts'
-import { Note } from '../parties/Note.tsx'
+import { humanize } from '../kit/statuses.ts'
+import { StatusNote } from '../parties/Note.tsx'
 import { PartyPage, type Party } from '../parties/PartyPage.tsx'
 import { NewPayout } from '../payouts/NewPayout.tsx'
 import { PayoutsSection } from '../payouts/PayoutsSection.tsx'
@@ -14,7 +14,7 @@ import { useAreaState, useMay } from '../session.tsx'
 
 const RECIPIENT: Party<Recipient, UpdateRecipient> = {
   type: 'recipient',
-  answer: (id) => `/v1/recipients/${id}`,
+  api_path: (id) => `/v1/recipients/${id}`,
   list: 'Recipients',
   fields: [
     { name: 'name', label: 'Name', required: true },
@@ -22,28 +22,29 @@ const RECIPIENT: Party<Recipient, UpdateRecipient> = {
   ],
   facts: {
     Email: ({ email }) => email ?? '–',
-    Type: ({ type }) => inWords(type),
+    Type: ({ type }) => humanize(type),
     Destination: ({ destination }) => <Id id={destination} label="destination" />,
     Currency: ({ currency }) => currency.toUpperCase(),
     Country: ({ country }) => country,
   },
   update: { may: 'updateRecipient', send: (id, changes) => sluice.recipients.update(id, changes) },
-  goneAt: ({ archived_at }) => archived_at,
-  end: {
+  removedAt: ({ archived_at }) => archived_at,
+  removal: {
     verb: 'Archive',
     may: 'archiveRecipient',
     send: (id, options) => sluice.recipients.archive(id, options),
-    does: 'It gets no new payouts; those already accepted continue. The recipient stays for the books. Archiving cannot be undone: you would have to create another one.',
+    effect:
+      'It gets no new payouts; those already accepted continue. The recipient stays for the books. Archiving cannot be undone: you would have to create another one.',
     outcome: 'Archived. It gets no new payouts.',
-    gone: 'It gets no new payouts; those already accepted continue.',
+    removed: 'It gets no new payouts; those already accepted continue.',
   },
   section: (id) => <PayoutsSection recipient_id={id} />,
   note: ({ kyc_status }) =>
     kyc_status === 'rejected' && (
-      <Note status="rejected">
+      <StatusNote status="rejected">
         The verification was rejected, so payouts are refused. Start another verification, or approve this one
         by hand.
-      </Note>
+      </StatusNote>
     ),
   action: (row) => <Pay recipient={row} />,
 }

@@ -5,12 +5,12 @@ import { curlOf } from '../kit/curl.ts'
 import type { TableColumn } from '../kit/DataTable.tsx'
 import { defineList } from '../kit/define-list.ts'
 import { ListPage } from '../kit/ListPage.tsx'
-import { inWords } from '../kit/statuses.ts'
+import { humanize } from '../kit/statuses.ts'
 
 const COLUMNS: TableColumn<Recipient>[] = [
   { title: 'Name', cell: ({ name }) => name, clip: true, csv: ({ name }) => name },
   { title: 'Email', cell: ({ email }) => email ?? '–', clip: true, csv: ({ email }) => email },
-  { title: 'Type', cell: ({ type }) => inWords(type), csv: ({ type }) => type },
+  { title: 'Type', cell: ({ type }) => humanize(type), csv: ({ type }) => type },
   CURRENCY_COLUMN,
   { title: 'Country', cell: ({ country }) => country, csv: ({ country }) => country },
   VERIFICATION_COLUMN,
@@ -25,13 +25,19 @@ const RECIPIENTS = defineList({
     { kind: 'text', name: 'email', label: 'Email' },
     { kind: 'choice', name: 'type', label: 'Type' },
     { kind: 'text', name: 'currency', label: 'Currency', placeholder: 'usd' },
-    { kind: 'flag', name: 'archived', label: 'Archived', unset: 'Not archived', set: 'Only archived' },
+    {
+      kind: 'flag',
+      name: 'archived',
+      label: 'Archived',
+      default_label: 'Not archived',
+      set: 'Only archived',
+    },
   ],
   columns: COLUMNS,
   file: 'recipients.csv',
   key: 'id',
   to: ({ id }) => `/recipients/${id}`,
-  every_ms: 30_000,
+  interval_ms: 30_000,
   empty: {
     title: 'No recipients yet',
     text: 'Create a recipient from your program, or with this command.',

@@ -2,30 +2,30 @@
 import type { Payment, Refund } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import { usePathParam } from '../address.ts'
-import { Bone } from '../kit/Bone.tsx'
+import { Skeleton } from '../kit/Bone.tsx'
 import { Facts } from '../kit/Facts.tsx'
-import { Id, MaybeId } from '../kit/Id.tsx'
+import { Id, OptionalId } from '../kit/Id.tsx'
 import { Instant, useNow } from '../kit/Instant.tsx'
 import { Money } from '../kit/Money.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
-import { inWords } from '../kit/statuses.ts'
-import { useIsPaused } from '../operations/held.ts'
-import { jobSaid, Outlook, type Said } from '../payments/outlook.tsx'
-import { usePart, usePaymentStory, type PaymentStory } from '../payments/story.ts'
-import { StoryTimeline } from '../payments/StoryTimeline.tsx'
-import { moneyOf } from '../payments/words.ts'
+import { humanize } from '../kit/statuses.ts'
+import { useIsPaused } from '../operations/paused.ts'
+import { jobOutlook, Outlook, type OutlookLine } from '../payments/outlook.tsx'
+import { useTimelineChild, usePaymentTimeline, type PaymentTimelineData } from '../payments/timeline.ts'
+import { PaymentTimeline } from '../payments/PaymentTimeline.tsx'
+import { moneyOf } from '../payments/texts.ts'
 import { useSession } from '../session.tsx'
 
 export function RefundPage() {
   const id = usePathParam('id')
-  const query = usePart<Refund>(`/v1/refunds/${id}`)
-  const { payment, story } = usePaymentStory(query.data?.payment_id)
+  const query = useTimelineChild<Refund>(`/v1/refunds/${id}`)
+  const { payment, timeline } = usePaymentTimeline(query.data?.payment_id)
   return (
     <RowPage
       query={query}
       id={id}
-      above={{ to: '/refunds', title: 'Refunds' }}
-      word="Refund"
+      parent={{ to: '/refunds', title: 'Refunds' }}
+      label="Refund"
       title={(refund) => `Refund of ${moneyOf(refund)}`}
       heading={({ amount_minor, currency }) => (
         <>
@@ -35,7 +35,7 @@ export function RefundPage() {
       status={({ status }) => ({ status })}
       description={
         payment.data === undefined ? (
-          <Bone width={240} />
+          <Skeleton width={240} />
         ) : (
           <>
             Of the payment of {moneyOf(payment.data)}
@@ -43,7 +43,7 @@ export function RefundPage() {
           </>
         )
       }
-      head={(refund) => <RefundOutlook refund={refund} payment={payment.data} story={story.data} />}
+      head={(refund) => <RefundOutlook refund={refund} payment={payment.data} timeline={timeline.data} />}
       main={
         <Facts
           of={query.data}
@@ -53,10 +53,10 @@ export function RefundPage() {
                 {payment_id}
               </Link>
             ),
-            Reason: ({ reason }) => (reason === null ? '–' : inWords(reason)),
+            Reason: ({ reason }) => (reason === null ? '–' : humanize(reason)),
             Origin: ({ imported }) => imported && "Made in the processor's dashboard",
             'Processor reference': ({ processor_reference }) => (
-              <MaybeId id={processor_reference} label="processor reference" />
+              <OptionalId id={processor_reference} label="processor reference" />
             ),
             'Refund id': <Id id={id} label="refund id" />,
             'Idempotency key': ({ idempotency_key }) =>
@@ -67,10 +67,10 @@ export function RefundPage() {
         />
       }
     >
-      <StoryTimeline
+      <PaymentTimeline
         payment={query.data && payment.data}
-        story={story}
-        part={query.data && { id, reference: query.data.processor_reference, since: query.data.created_at }}
+        timeline={timeline}
+        child={query.data && { id, reference: query.data.processor_reference, since: query.data.created_at }}
       />
     </RowPage>
   )
@@ -79,36 +79,36 @@ export function RefundPage() {
 function RefundOutlook({
   refund,
   payment,
-  story,
+  timeline,
 }: {
   refund: Refund
   payment: Payment | undefined
-  story: PaymentStory | undefined
+  timeline: PaymentTimelineData | undefined
 }) {
   const now = useNow()
   const { is_operator } = useSession()
   const paused = useIsPaused('payments')
   const amount = moneyOf(refund)
-  const job = story?.jobs.find(({ refund_id, run_at }) => refund_id === refund.id && run_at !== null)
+  const job = timeline?.jobs.find(({ refund_id, run_at }) => refund_id === refund.id && run_at !== null)
   // Once a notification has told how it ended, its job only has to see that.
-  if (refund.status === 'pending' && job !== undefined && story !== undefined && payment !== undefined)
-    return <Outlook said={[jobSaid({ payment, story, job, now, is_operator, paused })]} />
-  const said: Record<Refund['status'], Omit<Said, 'key'>> = {
+  if (refund.status === 'pending' && job !== undefined && timeline !== undefined && payment !== undefined)
+    return <Outlook lines={[jobOutlook({ payment, timeline, job, now, is_operator, paused })]} />
+  const lines: Record<Refund['status'], Omit<OutlookLine, 'key'>> = {
     pending: {
       tone: 'going',
-      words: `The refund of ${amount} is under way. The processor will report the outcome. You need not do anything.`,
+      text: `The refund of ${amount} is under way. The processor will report the outcome. You need not do anything.`,
     },
     succeeded: {
       tone: 'idle',
-      words:
+      text:
         now - Date.parse(refund.created_at) > 30 * 86_400_000
           ? `${amount} went back to the buyer. Nothing more happens.`
           : `The refund of ${amount} succeeded. The buyer sees it in 5 to 10 days. If their bank sends it back within 30 days, this refund fails and the money is yours again.`,
     },
     failed: {
       tone: 'bad',
-      words: `${refund.failure?.message ?? 'The refund failed.'} ${amount} is still yours. Refund the payment again, or pay the buyer another way.`,
+      text: `${refund.failure?.message ?? 'The refund failed.'} ${amount} is still yours. Refund the payment again, or pay the buyer another way.`,
     },
   }
-  return <Outlook said={[{ key: refund.status, ...said[refund.status] }]} />
+  return <Outlook lines={[{ key: refund.status, ...lines[refund.status] }]} />
 }

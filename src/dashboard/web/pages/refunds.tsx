@@ -8,7 +8,7 @@ import { defineList } from '../kit/define-list.ts'
 import { shortId } from '../kit/Id.tsx'
 import { ListPage } from '../kit/ListPage.tsx'
 import { Status } from '../kit/Status.tsx'
-import { inWords } from '../kit/statuses.ts'
+import { humanize } from '../kit/statuses.ts'
 import { CURRENCIES } from '../payments/filters.ts'
 
 const COLUMNS: TableColumn<Refund>[] = [
@@ -18,7 +18,7 @@ const COLUMNS: TableColumn<Refund>[] = [
   {
     title: 'Reason',
     cell: ({ reason, failure, imported }) =>
-      failure?.message ?? (reason === null ? (imported ? 'Made at the processor' : '–') : inWords(reason)),
+      failure?.message ?? (reason === null ? (imported ? 'Made at the processor' : '–') : humanize(reason)),
     clip: true,
     csv: ({ reason }) => reason,
   },
@@ -47,14 +47,14 @@ const REFUNDS = defineList({
       name: 'search',
       label: 'Search',
       placeholder: 'Processor reference',
-      sends: (processor_reference) => ({ processor_reference }),
+      toParameters: (processor_reference) => ({ processor_reference }),
     },
   ],
   columns: COLUMNS,
   file: 'refunds.csv',
   key: 'id',
   to: ({ id }) => `/refunds/${id}`,
-  every_ms: 10_000,
+  interval_ms: 10_000,
   empty: {
     title: 'No refunds yet',
     text: 'Refund a captured payment on its page, from your program, or with this command.',

@@ -10,7 +10,7 @@ import { useAddressSearch } from '../address.ts'
 import { DialogError } from '../kit/ConfirmDialog.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
 import { queryClient } from '../queries.ts'
-import { AloneCard } from '../shell/AloneCard.tsx'
+import { StandaloneCard } from '../shell/AloneCard.tsx'
 
 type SignedIn = { twoFactorRedirect?: boolean }
 
@@ -19,7 +19,7 @@ export function SignInPage() {
   const { history } = useRouter()
   const [step, setStep] = useState<'password' | 'code'>('password')
   const [email, setEmail] = useState('')
-  const [over, setOver] = useState<Error>()
+  const [restart_error, setOver] = useState<Error>()
 
   function enter(): void {
     queryClient.clear()
@@ -29,12 +29,12 @@ export function SignInPage() {
   }
 
   return (
-    <AloneCard title={step === 'password' ? 'Sign in to Sluice' : 'Enter your code'}>
+    <StandaloneCard title={step === 'password' ? 'Sign in to Sluice' : 'Enter your code'}>
       {step === 'password' ? (
         <PasswordStep
           email={email}
           setEmail={setEmail}
-          over={over}
+          restart_error={restart_error}
           onDone={(more) => (more ? setStep('code') : enter())}
         />
       ) : (
@@ -46,20 +46,20 @@ export function SignInPage() {
           }}
         />
       )}
-    </AloneCard>
+    </StandaloneCard>
   )
 }
 
-/** `over`: why a sign-in with this email has to start again. */
+/** `restart_error`: why a sign-in with this email has to start again. */
 function PasswordStep({
   email,
   setEmail,
-  over,
+  restart_error,
   onDone,
 }: {
   email: string
   setEmail: (email: string) => void
-  over: Error | undefined
+  restart_error: Error | undefined
   onDone: (code_wanted: boolean) => void
 }) {
   const [password, setPassword] = useState('')
@@ -69,9 +69,9 @@ function PasswordStep({
   })
   const passkey = useMutation({ mutationFn: signInWithPasskey, onSuccess: () => onDone(false) })
   const busy = signIn.isPending || passkey.isPending
-  const error = signIn.error ?? passkey.error ?? (signIn.isIdle && passkey.isIdle ? over : undefined)
+  const error = signIn.error ?? passkey.error ?? (signIn.isIdle && passkey.isIdle ? restart_error : undefined)
   return (
-    <form className="stack" onSubmit={submitting(() => signIn.mutate())}>
+    <form className="stack" onSubmit={submitHandler(() => signIn.mutate())}>
       <TextInput
         size="sm"
         type="email"
@@ -92,9 +92,9 @@ function PasswordStep({
         onChange={(event) => setPassword(event.currentTarget.value)}
         visibilityToggleButtonProps={{ 'aria-label': 'Show what is typed' }}
         // oxlint-disable-next-line jsx-a11y/no-autofocus -- the email is there already, and the field before it is gone
-        autoFocus={over !== undefined}
+        autoFocus={restart_error !== undefined}
       />
-      {error && <DialogError error={readable(error)} />}
+      {error && <DialogError error={readableError(error)} />}
       <Button type="submit" size="sm" variant="filled" fullWidth disabled={busy} mt={4}>
         Sign in
       </Button>
@@ -123,11 +123,11 @@ function CodeStep({ onDone, onBack }: { onDone: () => void; onBack: (error?: Err
       post(`/auth/two-factor/${backup ? 'verify-backup-code' : 'verify-totp'}`, { code: code.trim() }),
     onSuccess: onDone,
     onError: (error) => {
-      if (startsAgain(error)) onBack(error)
+      if (isRestartRequired(error)) onBack(error)
     },
   })
   return (
-    <form className="stack" onSubmit={submitting(() => verify.mutate())}>
+    <form className="stack" onSubmit={submitHandler(() => verify.mutate())}>
       <TextInput
         size="sm"
         label="Code"
@@ -141,7 +141,7 @@ function CodeStep({ onDone, onBack }: { onDone: () => void; onBack: (error?: Err
         // oxlint-disable-next-line jsx-a11y/no-autofocus -- the step has only this field, and was asked for
         autoFocus
       />
-      {verify.error !== null && <DialogError error={readable(verify.error)} />}
+      {verify.error !== null && <DialogError error={readableError(verify.error)} />}
       <Button type="submit" size="sm" variant="filled" fullWidth disabled={verify.isPending} mt={4}>
         Sign in
       </Button>
@@ -169,13 +169,13 @@ async function signInWithPasskey(): Promise<void> {
   await post('/auth/passkey/verify-authentication', { response: credential.toJSON() })
 }
 
-function startsAgain(error: Error): boolean {
+function isRestartRequired(error: Error): boolean {
   const context: Record<string, unknown> = error instanceof SluiceError ? { ...error.context } : {}
-  return context['starts_again'] === true
+  return context['restart_required'] === true
 }
 
 /** An error of the sign-in for people. */
-function readable(error: Error): Error {
+function readableError(error: Error): Error {
   if (error instanceof DOMException) return new Error('No passkey was used.')
   if (!(error instanceof SluiceError)) return error
   if (error.status === 429) {
@@ -185,7 +185,7 @@ function readable(error: Error): Error {
   return error
 }
 
-const submitting = (run: () => void) => (event: SyntheticEvent) => {
+const submitHandler = (run: () => void) => (event: SyntheticEvent) => {
   event.preventDefault()
   run()
 }

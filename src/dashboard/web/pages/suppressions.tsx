@@ -6,14 +6,14 @@ import { useState } from 'react'
 import type { Channel, Suppression } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
 import { useDialogs } from '../dialogs.ts'
-import { acted, ActedOutcome } from '../kit/Acted.tsx'
+import { actResponse, ActResultText } from '../kit/Acted.tsx'
 import { CREATED_COLUMN } from '../kit/columns.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import type { TableColumn } from '../kit/DataTable.tsx'
 import { defineList } from '../kit/define-list.ts'
 import { ListPage } from '../kit/ListPage.tsx'
-import { inWords } from '../kit/statuses.ts'
-import { CHANNELS, CHANNEL_WORDS } from '../messages/channels.ts'
+import { humanize } from '../kit/statuses.ts'
+import { CHANNELS, CHANNEL_LABELS } from '../messages/channels.ts'
 import { MessagesTabs } from '../messages/MessagesTabs.tsx'
 import { invalidate } from '../queries.ts'
 import { useMay } from '../session.tsx'
@@ -25,8 +25,8 @@ const COLUMNS: TableColumn<Suppression>[] = [
     clip: true,
     csv: ({ address }) => address,
   },
-  { title: 'Channel', cell: ({ channel }) => CHANNEL_WORDS[channel], csv: ({ channel }) => channel },
-  { title: 'Reason', cell: ({ reason }) => inWords(reason), csv: ({ reason }) => reason },
+  { title: 'Channel', cell: ({ channel }) => CHANNEL_LABELS[channel], csv: ({ channel }) => channel },
+  { title: 'Reason', cell: ({ reason }) => humanize(reason), csv: ({ reason }) => reason },
   {
     title: 'Cause',
     cell: ({ message_id }) =>
@@ -44,7 +44,7 @@ const SUPPRESSIONS = defineList({
   path: '/v1/messages/suppressions',
   label: 'Suppressions',
   filters: [
-    { kind: 'choice', name: 'channel', label: 'Channel', words: CHANNEL_WORDS },
+    { kind: 'choice', name: 'channel', label: 'Channel', labels: CHANNEL_LABELS },
     { kind: 'choice', name: 'reason', label: 'Reason' },
     { kind: 'text', name: 'address', label: 'Address' },
   ],
@@ -71,7 +71,7 @@ export function SuppressionsPage() {
       description="Addresses and numbers that get no more messages: they bounced, complained, opted out or were added by hand."
       actions={add}
       empty_action={add}
-      frame={(list) => <MessagesTabs shown="/messages/suppressions">{list}</MessagesTabs>}
+      frame={(list) => <MessagesTabs active="/messages/suppressions">{list}</MessagesTabs>}
       row_acts={(row) =>
         may_remove && (
           <Button
@@ -109,17 +109,17 @@ function RemoveDialog({
       title={`Remove ${suppression?.address ?? 'this suppression'}?`}
       action="Remove"
       tone="bad"
-      does={
+      effect={
         suppression?.reason === 'manual'
           ? 'Messages reach this address again.'
           : 'Messages reach this address again, though it bounced, complained or opted out before. Make sure that its owner wants this.'
       }
-      act={() => acted(sluice.messages.suppressions.delete(suppression?.id ?? ''))}
+      act={() => actResponse(sluice.messages.suppressions.delete(suppression?.id ?? ''))}
       onDone={() => invalidate('/v1/messages/suppressions')}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
           It is removed.
-        </ActedOutcome>
+        </ActResultText>
       )}
     />
   )
@@ -134,16 +134,18 @@ function AddDialog({ opened, onClose }: { opened: boolean; onClose: () => void }
       onClose={onClose}
       title="Add a suppression"
       action="Add suppression"
-      does="Nothing more is sent there, including messages that were accepted but not sent yet."
+      effect="Nothing more is sent there, including messages that were accepted but not sent yet."
       ready={address.trim() !== ''}
       act={(idempotency_key) =>
-        acted(sluice.messages.suppressions.create({ channel, address: address.trim() }, { idempotency_key }))
+        actResponse(
+          sluice.messages.suppressions.create({ channel, address: address.trim() }, { idempotency_key }),
+        )
       }
       onDone={() => invalidate('/v1/messages/suppressions')}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
-          {asked.data.address} gets no more messages.
-        </ActedOutcome>
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
+          {result.data.address} gets no more messages.
+        </ActResultText>
       )}
     >
       <NativeSelect

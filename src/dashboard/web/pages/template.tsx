@@ -4,16 +4,16 @@ import { useMutation } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { MessageTemplate, UpdateMessageTemplate } from '#sdk/index.ts'
-import { acted, noteActed } from '../kit/Acted.tsx'
+import { actResponse, notifyActDone } from '../kit/Acted.tsx'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
-import { PageBones } from '../kit/Bone.tsx'
+import { PageSkeleton } from '../kit/Bone.tsx'
 import { ConfirmDialog, DialogError } from '../kit/ConfirmDialog.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
-import { FailedPage } from '../kit/FailedPage.tsx'
+import { ErrorPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { CHANNEL_WORDS } from '../messages/channels.ts'
+import { CHANNEL_LABELS } from '../messages/channels.ts'
 import { MessageContent } from '../messages/MessageContent.tsx'
 import { parseVariables, VariablesField } from '../messages/VariablesField.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
@@ -23,11 +23,11 @@ export function TemplatePage() {
   const id = usePathParam('id')
   const { data: template, error, refetch } = useAnswer<MessageTemplate>(`/v1/messages/templates/${id}`)
   if (template !== undefined) return <TemplateEditor key={id} template={template} />
-  if (error === null) return <PageBones />
+  if (error === null) return <PageSkeleton />
   return (
-    <FailedPage
+    <ErrorPage
       title="Template"
-      above={{ to: '/messages/templates', title: 'Templates' }}
+      parent={{ to: '/messages/templates', title: 'Templates' }}
       error={error}
       retry={refetch}
     />
@@ -50,10 +50,10 @@ function TemplateEditor({ template }: { template: MessageTemplate }) {
     <>
       <PageHeader
         title={name}
-        above={{ to: '/messages/templates', title: 'Templates' }}
+        parent={{ to: '/messages/templates', title: 'Templates' }}
         description={
           <>
-            {CHANNEL_WORDS[channel]} · <Id id={id} /> · changed <Instant at={updated_at} />
+            {CHANNEL_LABELS[channel]} · <Id id={id} /> · changed <Instant at={updated_at} />
           </>
         }
         actions={may_delete && <Button onClick={() => setDeleting(true)}>Delete template</Button>}
@@ -91,9 +91,9 @@ function TemplateForm({
   const who_may = useRolesThatMay('updateMessageTemplate')
   const changed = Object.keys(changes).length > 0
   const save = useMutation({
-    mutationFn: () => acted(sluice.messages.templates.update(id, changes)),
-    onSuccess: async (asked) => {
-      noteActed('Template saved.', asked)
+    mutationFn: () => actResponse(sluice.messages.templates.update(id, changes)),
+    onSuccess: async (result) => {
+      notifyActDone('Template saved.', result)
       await invalidate('/v1/messages/templates')
     },
   })
@@ -161,10 +161,10 @@ function DeleteDialog({
       title={`Delete ${name}?`}
       action="Delete template"
       tone="bad"
-      does="Messages that use it are refused from now on. Those already accepted are still sent. This cannot be undone."
-      act={() => acted(sluice.messages.templates.delete(id))}
-      onDone={async (asked) => {
-        noteActed('Template deleted.', asked)
+      effect="Messages that use it are refused from now on. Those already accepted are still sent. This cannot be undone."
+      act={() => actResponse(sluice.messages.templates.delete(id))}
+      onDone={async (result) => {
+        notifyActDone('Template deleted.', result)
         await navigate({ to: '/messages/templates' })
         await invalidate('/v1/messages/templates')
       }}

@@ -6,7 +6,7 @@ import { useState } from 'react'
 import type { Channel, MessageTemplate } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
 import { useDialogs } from '../dialogs.ts'
-import { acted, noteActed } from '../kit/Acted.tsx'
+import { actResponse, notifyActDone } from '../kit/Acted.tsx'
 import { ID_COLUMN, CREATED_COLUMN } from '../kit/columns.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { curlOf } from '../kit/curl.ts'
@@ -14,14 +14,14 @@ import type { TableColumn } from '../kit/DataTable.tsx'
 import { defineList } from '../kit/define-list.ts'
 import { Instant } from '../kit/Instant.tsx'
 import { ListPage } from '../kit/ListPage.tsx'
-import { CHANNELS, CHANNEL_WORDS } from '../messages/channels.ts'
+import { CHANNELS, CHANNEL_LABELS } from '../messages/channels.ts'
 import { MessagesTabs } from '../messages/MessagesTabs.tsx'
 import { invalidate } from '../queries.ts'
 import { useMay } from '../session.tsx'
 
 const COLUMNS: TableColumn<MessageTemplate>[] = [
   { title: 'Name', cell: ({ name }) => <span className="mono">{name}</span>, clip: true },
-  { title: 'Channel', cell: ({ channel }) => CHANNEL_WORDS[channel] },
+  { title: 'Channel', cell: ({ channel }) => CHANNEL_LABELS[channel] },
   ID_COLUMN,
   { title: 'Changed', cell: ({ updated_at }) => <Instant at={updated_at} /> },
   CREATED_COLUMN,
@@ -60,7 +60,7 @@ export function TemplatesPage() {
       description="Texts with variables that each message fills in."
       actions={create}
       empty_action={create}
-      frame={(list) => <MessagesTabs shown="/messages/templates">{list}</MessagesTabs>}
+      frame={(list) => <MessagesTabs active="/messages/templates">{list}</MessagesTabs>}
     >
       <CreateTemplateDialog key={opening} {...props('create')} />
     </ListPage>
@@ -80,18 +80,18 @@ function CreateTemplateDialog({ opened, onClose }: { opened: boolean; onClose: (
       onClose={onClose}
       title="Create a template"
       action="Create template"
-      does="Write variables in double braces: {{ name }}."
+      effect="Write variables in double braces: {{ name }}."
       ready={ready}
       act={(idempotency_key) => {
         const texts = channel === 'sms' ? { body: text } : { subject, text }
-        return acted(
+        return actResponse(
           sluice.messages.templates.create({ name: name.trim(), channel, ...texts }, { idempotency_key }),
         )
       }}
-      onDone={async (asked) => {
-        noteActed('Template created.', asked)
+      onDone={async (result) => {
+        notifyActDone('Template created.', result)
         await invalidate('/v1/messages/templates')
-        await navigate({ to: `/messages/templates/${asked.data.id}` })
+        await navigate({ to: `/messages/templates/${result.data.id}` })
       }}
     >
       <TextInput

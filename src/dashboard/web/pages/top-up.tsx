@@ -2,26 +2,26 @@
 import type { TopUp } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { Facts } from '../kit/Facts.tsx'
-import { MaybeId } from '../kit/Id.tsx'
+import { OptionalId } from '../kit/Id.tsx'
 import { formatInstant, Instant } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/amounts.ts'
 import { Money } from '../kit/Money.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
-import { Note } from '../parties/Note.tsx'
+import { StatusNote } from '../parties/Note.tsx'
 import { useAnswer } from '../queries.ts'
 import { RowTimeline } from '../timeline/TimelineSection.tsx'
-import { TOP_UP_WORDS } from '../timeline/row-words.ts'
+import { TOP_UP_TEXTS } from '../timeline/row-texts.ts'
 
 export function TopUpPage() {
   const id = usePathParam('id')
   const path = `/v1/wallet/top_ups/${id}` as const
-  const query = useAnswer<TopUp>(path, undefined, { every_ms: 5_000 })
+  const query = useAnswer<TopUp>(path, undefined, { interval_ms: 5_000 })
   return (
     <RowPage
       query={query}
       id={id}
-      above={{ to: '/wallet/top-ups', title: 'Top-ups' }}
-      word="Top-up"
+      parent={{ to: '/wallet/top-ups', title: 'Top-ups' }}
+      label="Top-up"
       title={({ amount_minor, currency }) => `Top-up of ${formatMoney(amount_minor, currency)}`}
       heading={({ amount_minor, currency }) => (
         <>
@@ -31,8 +31,8 @@ export function TopUpPage() {
       status={({ status }) => ({ status })}
       main={
         <>
-          {query.data && <Note status={query.data.status}>{sentence(query.data)}</Note>}
-          <RowTimeline path={`${path}/timeline`} id={id} at={query.data?.processor} words={TOP_UP_WORDS} />
+          {query.data && <StatusNote status={query.data.status}>{summaryOf(query.data)}</StatusNote>}
+          <RowTimeline path={`${path}/timeline`} id={id} at={query.data?.processor} texts={TOP_UP_TEXTS} />
         </>
       }
       side={
@@ -43,10 +43,10 @@ export function TopUpPage() {
               source === null ? 'Platform account' : <span className="mono">{source}</span>,
             Description: ({ description }) => description ?? '–',
             Processor: ({ processor }) => processor,
-            Reference: ({ processor_reference }) => <MaybeId id={processor_reference} label="reference" />,
+            Reference: ({ processor_reference }) => <OptionalId id={processor_reference} label="reference" />,
             Created: ({ created_at }) => <Instant at={created_at} />,
             Succeeded: ({ succeeded_at }) => succeeded_at && <Instant at={succeeded_at} />,
-            Failed: ({ failed_at }) => failed_at && <Instant at={failed_at} />,
+            ErrorState: ({ failed_at }) => failed_at && <Instant at={failed_at} />,
           }}
         />
       }
@@ -55,14 +55,14 @@ export function TopUpPage() {
 }
 
 /** How it stands, and what comes next. */
-function sentence({ status, amount_minor, currency, failure, succeeded_at }: TopUp): string {
+function summaryOf({ status, amount_minor, currency, failure, succeeded_at }: TopUp): string {
   const money = formatMoney(amount_minor, currency)
   if (status === 'succeeded') return `${money} was added to your balance.`
   if (status === 'canceled') return 'It was canceled at the processor before the money arrived.'
   if (status === 'pending')
     return `${money} is on its way, which can take days. It is available when it arrives. You need not do anything.`
-  const why = failure === null ? '' : ` ${failure.message}`
+  const failure_text = failure === null ? '' : ` ${failure.message}`
   if (failure?.code === 'reversed' && succeeded_at !== null)
-    return `${money} arrived ${formatInstant(succeeded_at)} and was reversed, so your balance fell by that amount.${why}`
-  return `The money did not arrive.${why} To try again, create another top-up.`
+    return `${money} arrived ${formatInstant(succeeded_at)} and was reversed, so your balance fell by that amount.${failure_text}`
+  return `The money did not arrive.${failure_text} To try again, create another top-up.`
 }

@@ -41,7 +41,7 @@ const topUpsBy = (currency: CurrencyFilter) =>
     file: 'top-ups.csv',
     key: 'id',
     to: ({ id }) => `/wallet/top-ups/${id}`,
-    every_ms: 10_000,
+    interval_ms: 10_000,
     empty: {
       title: 'No top-ups yet',
       text: 'Create a top-up with the button above, from your program, or with this command.',

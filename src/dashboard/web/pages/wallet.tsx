@@ -1,12 +1,12 @@
 // Wallet: balances and transactions.
 import type { WalletTransaction, WalletTransactionKind } from '#sdk/index.ts'
-import { CURRENCY_COLUMN, momentColumn, moneyColumn } from '../kit/columns.tsx'
+import { CURRENCY_COLUMN, timeColumn, moneyColumn } from '../kit/columns.tsx'
 import { curlOf, FIRST_TOP_UP } from '../kit/curl.ts'
 import type { TableColumn } from '../kit/DataTable.tsx'
 import { defineList } from '../kit/define-list.ts'
 import { shortId } from '../kit/Id.tsx'
 import { ListView } from '../kit/ListPage.tsx'
-import { nounWords, pageOfNoun } from '../nouns.ts'
+import { resourceLabel, pageOfResource } from '../resources.ts'
 import { useCurrencyFilter, type CurrencyFilter } from '../wallet/balances.ts'
 import { WalletFrame } from '../wallet/WalletFrame.tsx'
 
@@ -36,12 +36,12 @@ const COLUMNS: TableColumn<WalletTransaction>[] = [
         '–'
       ) : (
         <>
-          {nounWords(subject_type)} <span className="mono dim">{shortId(subject_id)}</span>
+          {resourceLabel(subject_type)} <span className="mono dim">{shortId(subject_id)}</span>
         </>
       ),
     csv: ({ subject_type, subject_id }) => `${subject_type ?? ''} ${subject_id}`,
   },
-  momentColumn('Posted', ({ created_at }) => created_at),
+  timeColumn('Posted', ({ created_at }) => created_at),
 ]
 
 const transactionsBy = (currency: CurrencyFilter) =>
@@ -50,7 +50,7 @@ const transactionsBy = (currency: CurrencyFilter) =>
     label: 'Transactions',
     filters: [
       currency,
-      { kind: 'choice', name: 'kind', label: 'Kind', words: KINDS },
+      { kind: 'choice', name: 'kind', label: 'Kind', labels: KINDS },
       { kind: 'days', from: 'created_from', to: 'created_to', label: 'Posted' },
       { kind: 'text', name: 'subject_id', label: 'Subject id' },
     ],
@@ -58,8 +58,8 @@ const transactionsBy = (currency: CurrencyFilter) =>
     file: 'transactions.csv',
     key: 'id',
     to: ({ subject_type, subject_id }) =>
-      subject_type === null ? '/wallet' : pageOfNoun(subject_type, subject_id),
-    every_ms: 10_000,
+      subject_type === null ? '/wallet' : pageOfResource(subject_type, subject_id),
+    interval_ms: 10_000,
     empty: {
       title: 'No transactions yet',
       text: 'Everything that changes a balance is listed here. The quickest first entry is a top-up:',

@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { Clock } from 'lucide-react'
 import { useState } from 'react'
 import type { WebhookDeliveryDetail, WebhookEndpoint } from '#sdk/index.ts'
-import { acted, ActedOutcome } from '../kit/Acted.tsx'
+import { actResponse, ActResultText } from '../kit/Acted.tsx'
 import { sluice } from '../api.ts'
 import { usePathParam } from '../address.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
@@ -12,7 +12,7 @@ import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { formatInstant, Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
-import { FailedPage } from '../kit/FailedPage.tsx'
+import { ErrorPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
@@ -23,7 +23,7 @@ import { Timeline, type TimelineItem } from '../timeline/Timeline.tsx'
 export function WebhookDeliveryPage() {
   const id = usePathParam('id')
   const path = `/v1/webhook_deliveries/${id}` as const
-  const query = useAnswer<WebhookDeliveryDetail>(path, undefined, { every_ms: 3_000 })
+  const query = useAnswer<WebhookDeliveryDetail>(path, undefined, { interval_ms: 3_000 })
   const { data: delivery, error, refetch } = query
   const endpoint_id = delivery?.endpoint_id
   const { data: endpoint } = useAnswer<WebhookEndpoint>(
@@ -33,12 +33,12 @@ export function WebhookDeliveryPage() {
   )
   const may_replay = useMay('replayWebhookDelivery')
   const [replaying, setReplaying] = useState(false)
-  const above = {
+  const parent = {
     to: endpoint_id === undefined ? '/webhooks' : `/webhooks/${endpoint_id}`,
     title: endpoint?.url ?? 'Webhooks',
   }
   if (error !== null && delivery === undefined)
-    return <FailedPage title="Delivery" above={above} error={error} retry={refetch} />
+    return <ErrorPage title="Delivery" parent={parent} error={error} retry={refetch} />
   return (
     <>
       <PageHeader
@@ -50,20 +50,20 @@ export function WebhookDeliveryPage() {
             </span>
           )
         }
-        above={above}
+        parent={parent}
         read={query}
-        description={delivery && <Story delivery={delivery} />}
+        description={delivery && <DeliverySummary delivery={delivery} />}
         actions={may_replay && delivery && <Button onClick={() => setReplaying(true)}>Replay</Button>}
       />
       <div className="columns">
         <div>
           <section className="section">
             <h2>Attempts</h2>
-            {delivery && <Timeline items={itemsOf(delivery)} />}
+            {delivery && <Timeline items={timelineItems(delivery)} />}
           </section>
           <section className="section">
             <h2>Last responses</h2>
-            <Excerpts delivery={delivery} />
+            <LastResponses delivery={delivery} />
           </section>
         </div>
         <div>
@@ -141,25 +141,25 @@ function ReplayDialog({
       {...dialog}
       title="Replay this delivery?"
       action="Replay"
-      does={
+      effect={
         <>
           The same event is sent again to <span className="mono">{endpoint_url ?? 'its endpoint'}</span>,
           which may have received it already.
         </>
       }
-      act={(idempotency_key) => acted(sluice.webhookDeliveries.replay(id, {}, { idempotency_key }))}
+      act={(idempotency_key) => actResponse(sluice.webhookDeliveries.replay(id, {}, { idempotency_key }))}
       onDone={() => invalidate(`/v1/webhook_deliveries/${id}`)}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
           It is on its way. The attempt appears on this page.
-        </ActedOutcome>
+        </ActResultText>
       )}
     />
   )
 }
 
 /** What happened, and what happens next and when, in one sentence each. */
-function Story({
+function DeliverySummary({
   delivery: { status, attempts, next_attempt_at, last_status_code, last_error },
 }: {
   delivery: WebhookDeliveryDetail
@@ -187,7 +187,7 @@ function attemptsOf({ attempts, attempts_log }: WebhookDeliveryDetail): string {
   return by_hand === 0 ? String(attempts) : `${attempts}, and ${by_hand} by hand`
 }
 
-function itemsOf({ attempts_log, created_at, next_attempt_at }: WebhookDeliveryDetail): TimelineItem[] {
+function timelineItems({ attempts_log, created_at, next_attempt_at }: WebhookDeliveryDetail): TimelineItem[] {
   return [
     { id: 'created', at: created_at, icon: KIND_ICONS.delivery, name: 'Delivery created' },
     ...attempts_log.map(({ at, duration_ms, status_code, error, response_excerpt, manual }, number) => ({
@@ -217,15 +217,15 @@ function itemsOf({ attempts_log, created_at, next_attempt_at }: WebhookDeliveryD
 }
 
 /** What the receiver said, the latest first, where it said anything. */
-function Excerpts({ delivery }: { delivery: WebhookDeliveryDetail | undefined }) {
-  const said = (delivery?.attempts_log ?? [])
+function LastResponses({ delivery }: { delivery: WebhookDeliveryDetail | undefined }) {
+  const responses = (delivery?.attempts_log ?? [])
     .map((attempt, number) => ({ ...attempt, number: number + 1 }))
     .filter(({ response_excerpt }) => response_excerpt !== null && response_excerpt !== '')
     .slice(-3)
     .toReversed()
-  if (delivery !== undefined && said.length === 0)
+  if (delivery !== undefined && responses.length === 0)
     return <p className="dim">The receiver has sent no response text.</p>
-  return said.map(({ number, status_code, response_excerpt }) => (
+  return responses.map(({ number, status_code, response_excerpt }) => (
     <figure key={number}>
       <figcaption className="dim">
         Attempt {number}: status {status_code}

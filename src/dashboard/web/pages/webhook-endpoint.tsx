@@ -10,7 +10,7 @@ import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { ListView } from '../kit/ListPage.tsx'
-import { FailedPage } from '../kit/FailedPage.tsx'
+import { ErrorPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
@@ -29,7 +29,7 @@ import { EndpointFigures } from '../webhooks/EndpointFigures.tsx'
 import { EndpointStatus } from '../webhooks/EndpointStatus.tsx'
 import { RecoveryNote } from '../webhooks/RecoveryNote.tsx'
 
-type Act = 'test' | 'rotate' | 'switch' | 'edit' | 'recover' | 'delete'
+type EndpointAct = 'test' | 'rotate' | 'switch' | 'edit' | 'recover' | 'delete'
 
 const DELIVERIES = defineList({
   path: '/v1/webhook_endpoints/{id}/deliveries',
@@ -43,7 +43,7 @@ const DELIVERIES = defineList({
   file: 'deliveries.csv',
   key: 'id',
   to: ({ id }) => `/webhooks/deliveries/${id}`,
-  every_ms: 5_000,
+  interval_ms: 5_000,
   empty: {
     title: 'No deliveries yet',
     text: 'Events that happen from now on are sent here. A test event shows whether they arrive.',
@@ -54,16 +54,16 @@ export function WebhookEndpointPage() {
   const id = usePathParam('id')
   const [search] = useAddressSearch()
   const path = `/v1/webhook_endpoints/${id}` as const
-  const query = useAnswer<WebhookEndpoint>(path, undefined, { every_ms: 10_000 })
+  const query = useAnswer<WebhookEndpoint>(path, undefined, { interval_ms: 10_000 })
   const { data: endpoint, error, refetch } = query
-  const stats = useAnswer<WebhookEndpointStats>(`${path}/stats`, undefined, { every_ms: 10_000 })
-  const { opening, begin, props } = useDialogs<Act>()
+  const stats = useAnswer<WebhookEndpointStats>(`${path}/stats`, undefined, { interval_ms: 10_000 })
+  const { opening, begin, props } = useDialogs<EndpointAct>()
   const acts = useActs(endpoint)
   usePaletteActs(useMemo(() => acts.map(([act, title]) => ({ title, run: () => begin(act) })), [acts, begin]))
 
-  const above = { to: '/webhooks', title: 'Webhooks' }
+  const parent = { to: '/webhooks', title: 'Webhooks' }
   if (error !== null && endpoint === undefined)
-    return <FailedPage title="Webhook endpoint" above={above} error={error} retry={refetch} />
+    return <ErrorPage title="Webhook endpoint" parent={parent} error={error} retry={refetch} />
   return (
     <>
       <PageHeader
@@ -75,7 +75,7 @@ export function WebhookEndpointPage() {
             </span>
           )
         }
-        above={above}
+        parent={parent}
         read={query}
         description={endpoint?.description ?? undefined}
         actions={acts.map(([act, title]) => (
@@ -119,7 +119,7 @@ function EndpointDialogs({
   endpoint,
   pending,
 }: {
-  props: ReturnType<typeof useDialogs<Act>>['props']
+  props: ReturnType<typeof useDialogs<EndpointAct>>['props']
   endpoint: WebhookEndpoint
   pending: number | undefined
 }) {
@@ -134,7 +134,7 @@ function EndpointDialogs({
       <RecoverDialog
         {...props('recover')}
         endpoint={endpoint}
-        onBegun={(recovery) => change({ recovery }, { replace: true })}
+        onStarted={(recovery) => change({ recovery }, { replace: true })}
       />
       <DeleteEndpointDialog
         {...props('delete')}
@@ -146,7 +146,7 @@ function EndpointDialogs({
 }
 
 /** What the reader may do to the endpoint as it stands, most used first. */
-function useActs(endpoint: WebhookEndpoint | undefined): [act: Act, title: string][] {
+function useActs(endpoint: WebhookEndpoint | undefined): [act: EndpointAct, title: string][] {
   const may_test = useMay('testWebhookEndpoint')
   const may_rotate = useMay('rotateWebhookSecret')
   const may_update = useMay('updateWebhookEndpoint')
@@ -155,7 +155,7 @@ function useActs(endpoint: WebhookEndpoint | undefined): [act: Act, title: strin
   const status = endpoint?.status
   return useMemo(() => {
     if (status === undefined) return []
-    const acts: [Act, string, boolean][] = [
+    const acts: [EndpointAct, string, boolean][] = [
       ['test', 'Send test event', may_test],
       ['recover', 'Recover', may_recover && status === 'enabled'],
       ['edit', 'Edit endpoint', may_update],

@@ -18,10 +18,12 @@ import { AddEndpointDialog } from '../webhooks/EndpointFields.tsx'
 import { successRate } from '../webhooks/EndpointFigures.tsx'
 import { EndpointStatus } from '../webhooks/EndpointStatus.tsx'
 
-type EndpointLine = Answers['GET /webhook_endpoints/lines'][number]
+type EndpointSeries = Answers['GET /webhook_endpoints/lines'][number]
 
 /** `of` finds what an endpoint was sent in the last 7 days. */
-const columnsOf = (of: (id: string) => EndpointLine['line'] | undefined): TableColumn<WebhookEndpoint>[] => [
+const columnsOf = (
+  of: (id: string) => EndpointSeries['line'] | undefined,
+): TableColumn<WebhookEndpoint>[] => [
   { title: 'URL', cell: ({ url }) => <span className="mono">{url}</span>, clip: true },
   {
     title: 'Status',
@@ -40,7 +42,7 @@ const columnsOf = (of: (id: string) => EndpointLine['line'] | undefined): TableC
   {
     title: 'Success, 7 days',
     align: 'end',
-    cell: ({ id }) => successRate(fared(of(id))),
+    cell: ({ id }) => successRate(totalsOf(of(id))),
   },
   {
     title: 'Failed attempts',
@@ -68,7 +70,7 @@ const ENDPOINTS = defineList({
   columns: [],
   key: 'id',
   to: ({ id }) => `/webhooks/${id}`,
-  every_ms: 15_000,
+  interval_ms: 15_000,
   empty: {
     title: 'No endpoints yet',
     text: 'An endpoint is a URL of yours that receives events.',
@@ -82,8 +84,8 @@ const ENDPOINTS = defineList({
 export function WebhooksPage() {
   const may_add = useMay('createWebhookEndpoint')
   const { opening, begin, props } = useDialogs<'add'>()
-  const { data: lines } = useAnswer<EndpointLine[]>('/webhook_endpoints/lines', undefined, {
-    every_ms: 60_000,
+  const { data: series } = useAnswer<EndpointSeries[]>('/webhook_endpoints/lines', undefined, {
+    interval_ms: 60_000,
   })
   usePaletteActs(
     useMemo(() => (may_add ? [{ title: 'Add endpoint', run: () => begin('add') }] : []), [may_add, begin]),
@@ -93,10 +95,10 @@ export function WebhooksPage() {
       Add endpoint
     </Button>
   )
-  const lineOf = (id: string) => lines?.find(({ endpoint_id }) => endpoint_id === id)?.line
+  const pointsOf = (id: string) => series?.find(({ endpoint_id }) => endpoint_id === id)?.line
   return (
     <ListPage
-      of={{ ...ENDPOINTS, columns: columnsOf(lineOf) }}
+      of={{ ...ENDPOINTS, columns: columnsOf(pointsOf) }}
       title="Webhooks"
       description="Where your events are sent, signed, and retried until they arrive."
       actions={add}
@@ -107,7 +109,7 @@ export function WebhooksPage() {
   )
 }
 
-function fared(line: EndpointLine['line'] | undefined) {
+function totalsOf(line: EndpointSeries['line'] | undefined) {
   return {
     delivered: total(line, 'delivered') ?? 0,
     failed: total(line, 'failed') ?? 0,
@@ -116,7 +118,7 @@ function fared(line: EndpointLine['line'] | undefined) {
 }
 
 function total(
-  line: EndpointLine['line'] | undefined,
+  line: EndpointSeries['line'] | undefined,
   name: 'delivered' | 'failed' | 'failed_attempts',
 ): number | undefined {
   return line?.reduce((sum, point) => sum + point[name], 0)

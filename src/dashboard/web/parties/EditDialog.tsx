@@ -2,7 +2,7 @@
 import { Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Answer } from '#sdk/index.ts'
-import { acted, noteActed } from '../kit/Acted.tsx'
+import { actResponse, notifyActDone } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 
 /** A field of what the API takes as a change: required where it cannot be emptied. */
@@ -48,7 +48,7 @@ export function EditDialog<T extends object, Update extends object>({
   }
   const shown = (name: string) => typed[name] ?? before(name)
   const changed = Object.keys(typed).filter((name) => typed[name]?.trim() !== before(name))
-  const metadata = parsedJson(shown(METADATA))
+  const metadata = parseJson(shown(METADATA))
   const complete = fields.every(({ name, required }) => !required || shown(name).trim() !== '')
   const valueOf = (name: string) => (name === METADATA ? metadata?.value : typed[name]?.trim() || null)
   const set = (name: string, value: string) => setTyped((now) => ({ ...now, [name]: value }))
@@ -59,11 +59,13 @@ export function EditDialog<T extends object, Update extends object>({
       onClose={close}
       title={title}
       action={action}
-      does="Only what you change is sent. Your webhook endpoints get an event."
+      effect="Only what you change is sent. Your webhook endpoints get an event."
       ready={changed.length > 0 && complete && metadata !== undefined}
-      act={() => acted(send(Object.fromEntries(changed.map((name) => [name, valueOf(name)])) as Update))}
-      onDone={async (asked) => {
-        noteActed('Saved.', asked)
+      act={() =>
+        actResponse(send(Object.fromEntries(changed.map((name) => [name, valueOf(name)])) as Update))
+      }
+      onDone={async (result) => {
+        notifyActDone('Saved.', result)
         await onDone()
       }}
     >
@@ -116,7 +118,7 @@ function MetadataField({
 
 const METADATA = 'metadata'
 
-function parsedJson(text: string): { value: unknown } | undefined {
+function parseJson(text: string): { value: unknown } | undefined {
   try {
     return { value: JSON.parse(text) as unknown }
   } catch {

@@ -5,7 +5,15 @@ import { statusFacts, type Tone } from '../kit/statuses.ts'
 import './parties.css'
 
 /** Coloured as the `status`, or by a `tone`. */
-export function Note({ status, tone, children }: { status?: string; tone?: Tone; children: ReactNode }) {
+export function StatusNote({
+  status,
+  tone,
+  children,
+}: {
+  status?: string
+  tone?: Tone
+  children: ReactNode
+}) {
   const shown = tone ?? (status === undefined ? 'idle' : statusFacts(status).tone)
   return <p className={toneClass(shown, 'party-note')}>{children}</p>
 }

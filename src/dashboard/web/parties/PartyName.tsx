@@ -2,9 +2,9 @@
 import { VisuallyHidden } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import type { Customer, KycSubjectType, Merchant, Recipient } from '#sdk/index.ts'
-import { Bone } from '../kit/Bone.tsx'
+import { Skeleton } from '../kit/Bone.tsx'
 import { shortId } from '../kit/Id.tsx'
-import { NOUN_PAGES, pageOfNoun } from '../nouns.ts'
+import { RESOURCE_PAGES, pageOfResource } from '../resources.ts'
 import { useAnswer } from '../queries.ts'
 import { useAreaState } from '../session.tsx'
 
@@ -15,7 +15,7 @@ export const customerName = ({ name, email }: Pick<Customer, 'name' | 'email'>):
 export function PartyName({ type, id, link = false }: { type: KycSubjectType; id: string; link?: boolean }) {
   const deployed = useAreaState(`${type}s`) === 'deployed'
   const { data, error } = useAnswer<Customer | Recipient | Merchant>(
-    `/v1${NOUN_PAGES[type].page}/${id}`,
+    `/v1${RESOURCE_PAGES[type].page}/${id}`,
     undefined,
     {
       enabled: deployed,
@@ -25,13 +25,13 @@ export function PartyName({ type, id, link = false }: { type: KycSubjectType; id
   if (name === undefined && error === null && deployed)
     return (
       <>
-        <Bone width={120} />
+        <Skeleton width={120} />
         {/* A row is a link by this name, also meanwhile. */}
         <VisuallyHidden>{shortId(id)}</VisuallyHidden>
       </>
     )
   const shown = name ?? <code className="mono">{shortId(id)}</code>
-  return link ? <Link to={pageOfNoun(type, id)}>{shown}</Link> : <span>{shown}</span>
+  return link ? <Link to={pageOfResource(type, id)}>{shown}</Link> : <span>{shown}</span>
 }
 
 export function partyName(party: Customer | Recipient | Merchant): string {

@@ -5,18 +5,18 @@ import type { ReactNode } from 'react'
 import type { Answer, Customer, KycSubjectType, Merchant, Recipient, RequestOptions } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { useDialogs } from '../dialogs.ts'
-import { acted, ActedOutcome } from '../kit/Acted.tsx'
+import { actResponse, ActResultText } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
-import { Facts, type Shown } from '../kit/Facts.tsx'
+import { Facts, type RowContent } from '../kit/Facts.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
 import { Status } from '../kit/Status.tsx'
-import { NOUN_PAGES, nounWords } from '../nouns.ts'
+import { RESOURCE_PAGES, resourceLabel } from '../resources.ts'
 import type { PathTo } from '../api.ts'
 import { invalidate, useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
 import { EditDialog, type EditField } from './EditDialog.tsx'
-import { Note } from './Note.tsx'
+import { StatusNote } from './Note.tsx'
 import { partyName } from './PartyName.tsx'
 import { VerificationSection } from './VerificationSection.tsx'
 
@@ -25,23 +25,23 @@ type Operation = Parameters<typeof useMay>[0]
 export type Party<T, Update> = {
   type: KycSubjectType
   /** Where the API has it. */
-  answer: (id: string) => PathTo<T>
+  api_path: (id: string) => PathTo<T>
   /** The list that it belongs to. */
   list: string
   fields: EditField<Update>[]
   /** Besides its verification and when it was written. */
   facts: Record<string, (row: T) => ReactNode>
   update: { may: Operation; send: (id: string, changes: Update) => Answer<T> }
-  goneAt: (row: T) => string | null
-  end: {
+  removedAt: (row: T) => string | null
+  removal: {
     verb: 'Archive' | 'Delete'
     may: Operation
     send: (id: string, options: RequestOptions) => Answer<T>
     /** What the dialog says before, and what it then came to. */
-    does: string
+    effect: string
     outcome: string
     /** What is said of it ever after, behind when it was. */
-    gone: string
+    removed: string
   }
   /** Above its verifications. */
   section: (id: string) => ReactNode
@@ -56,19 +56,19 @@ export function PartyPage<T extends AnyParty, Update extends object>({
 }: {
   of: Party<T, Update>
 }) {
-  const { type, answer, list, facts, update, goneAt, end, section, action } = party
+  const { type, api_path, list, facts, update, removedAt, removal, section, action } = party
   const id = usePathParam('id')
-  const path = NOUN_PAGES[type].page
-  const query = useAnswer<T>(answer(id))
+  const path = RESOURCE_PAGES[type].page
+  const query = useAnswer<T>(api_path(id))
   const may_edit = useMay(update.may)
-  const may_end = useMay(end.may)
-  const { begin, props } = useDialogs<'edit' | 'end'>()
-  const word = nounWords(type)
-  const name = query.data === undefined ? word : partyName(query.data)
-  const EndIcon = end.verb === 'Delete' ? Trash2 : Archive
-  const all_facts: Record<string, Shown<T>> = {
+  const may_remove = useMay(removal.may)
+  const { begin, props } = useDialogs<'edit' | 'removal'>()
+  const label = resourceLabel(type)
+  const name = query.data === undefined ? label : partyName(query.data)
+  const RemovalIcon = removal.verb === 'Delete' ? Trash2 : Archive
+  const all_facts: Record<string, RowContent<T>> = {
     ...facts,
-    Verification: ({ kyc_status }: T) => <Status status={kyc_status} noun="kyc" />,
+    Verification: ({ kyc_status }: T) => <Status status={kyc_status} resource="kyc" />,
     Created: ({ created_at }: T) => <Instant at={created_at} />,
     Updated: ({ updated_at }: T) => <Instant at={updated_at} />,
   }
@@ -76,20 +76,20 @@ export function PartyPage<T extends AnyParty, Update extends object>({
     <RowPage
       query={query}
       id={id}
-      above={{ to: path, title: list }}
-      word={word}
+      parent={{ to: path, title: list }}
+      label={label}
       title={partyName}
       actions={(row) =>
-        goneAt(row) === null && (
+        removedAt(row) === null && (
           <>
             {may_edit && (
               <Button leftSection={<Pencil size={14} />} onClick={() => begin('edit')}>
                 Edit {type}
               </Button>
             )}
-            {may_end && (
-              <Button leftSection={<EndIcon size={14} />} onClick={() => begin('end')}>
-                {end.verb} {type}
+            {may_remove && (
+              <Button leftSection={<RemovalIcon size={14} />} onClick={() => begin('removal')}>
+                {removal.verb} {type}
               </Button>
             )}
             {action?.(row)}
@@ -107,7 +107,7 @@ export function PartyPage<T extends AnyParty, Update extends object>({
             type={type}
             id={id}
             name={name}
-            gone={query.data !== undefined && goneAt(query.data) !== null}
+            removed={query.data !== undefined && removedAt(query.data) !== null}
           />
         </>
       }
@@ -119,22 +119,22 @@ export function PartyPage<T extends AnyParty, Update extends object>({
 
 /** What is to be known of it, or that it was deleted or archived. */
 function PartyNote<T, Update>({
-  of: { end, goneAt, note },
+  of: { removal, removedAt, note },
   row,
 }: {
-  of: Pick<Party<T, Update>, 'end' | 'goneAt' | 'note'>
+  of: Pick<Party<T, Update>, 'removal' | 'removedAt' | 'note'>
   row: T
 }) {
-  if (goneAt(row) === null) return note?.(row)
+  if (removedAt(row) === null) return note?.(row)
   return (
-    <Note status={end.verb === 'Delete' ? 'deleted' : 'archived'}>
-      {end.verb}d <Instant at={goneAt(row)} />. {end.gone}
-    </Note>
+    <StatusNote status={removal.verb === 'Delete' ? 'deleted' : 'archived'}>
+      {removal.verb}d <Instant at={removedAt(row)} />. {removal.removed}
+    </StatusNote>
   )
 }
 
 function PartyDialogs<T extends AnyParty, Update extends object>({
-  of: { type, fields, update, end },
+  of: { type, fields, update, removal },
   id,
   row,
   props,
@@ -142,9 +142,9 @@ function PartyDialogs<T extends AnyParty, Update extends object>({
   of: Party<T, Update>
   id: string
   row: T
-  props: ReturnType<typeof useDialogs<'edit' | 'end'>>['props']
+  props: ReturnType<typeof useDialogs<'edit' | 'removal'>>['props']
 }) {
-  const path = NOUN_PAGES[type].page
+  const path = RESOURCE_PAGES[type].page
   const name = partyName(row)
   return (
     <>
@@ -158,14 +158,14 @@ function PartyDialogs<T extends AnyParty, Update extends object>({
         onDone={() => invalidate(`/v1${path}`)}
       />
       <ConfirmDialog
-        {...props('end')}
-        title={`${end.verb} ${name}?`}
-        action={`${end.verb} ${type}`}
+        {...props('removal')}
+        title={`${removal.verb} ${name}?`}
+        action={`${removal.verb} ${type}`}
         tone="bad"
-        does={end.does}
-        act={(idempotency_key) => acted(end.send(id, { idempotency_key }))}
+        effect={removal.effect}
+        act={(idempotency_key) => actResponse(removal.send(id, { idempotency_key }))}
         onDone={() => invalidate(`/v1${path}`, '/v1/compliance')}
-        outcome={(result) => <ActedOutcome of={result}>{end.outcome}</ActedOutcome>}
+        outcome={(result) => <ActResultText of={result}>{removal.outcome}</ActResultText>}
       />
     </>
   )

@@ -1,7 +1,7 @@
 // The newest payments of a customer or a merchant, on its page.
 import { Link } from '@tanstack/react-router'
 import { CREATED_COLUMN } from '../kit/columns.tsx'
-import { firstPayment } from '../kit/curl.ts'
+import { firstPaymentCurl } from '../kit/curl.ts'
 import { defineList } from '../kit/define-list.ts'
 import { shortId, Id } from '../kit/Id.tsx'
 import { useList } from '../kit/list.ts'
@@ -27,7 +27,7 @@ const NEWEST = defineList({
   key: 'id',
   to: ({ id }) => `/payments/${id}`,
   limit: 10,
-  every_ms: 15_000,
+  interval_ms: 15_000,
   empty: {
     title: 'No payments yet',
     text: 'Create the first one from your program, or with this command.',
@@ -47,7 +47,7 @@ export function PaymentsSection({ by, id }: { by: 'customer_id' | 'merchant_id';
         </Link>
       </div>
       <ListView
-        of={{ ...NEWEST, empty: { ...NEWEST.empty, curl: firstPayment({ [by]: id }) } }}
+        of={{ ...NEWEST, empty: { ...NEWEST.empty, curl: firstPaymentCurl({ [by]: id }) } }}
         list={list}
       />
     </section>

@@ -5,20 +5,20 @@ import { useState } from 'react'
 import type { KycSubjectType, Verification } from '#sdk/index.ts'
 import { useQuery } from '@tanstack/react-query'
 import { readPage } from '../api.ts'
-import { momentColumn } from '../kit/columns.tsx'
+import { timeColumn } from '../kit/columns.tsx'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { wholeList } from '../kit/list.ts'
+import { singlePageList } from '../kit/list.ts'
 import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
-import { pace } from '../pace.ts'
+import { pollInterval } from '../pace.ts'
 import { answerKey } from '../queries.ts'
 import { useAreaState, useMay } from '../session.tsx'
 import { StartVerification } from '../verifications/StartVerification.tsx'
-import { decidedBy, isUndecided } from '../verifications/words.ts'
+import { decidedBy, isUndecided } from '../verifications/texts.ts'
 
 const COLUMNS: TableColumn<Verification>[] = [
-  momentColumn('Started', ({ created_at }) => created_at),
-  { title: 'Status', cell: ({ status }) => <Status status={status} noun="kyc" /> },
+  timeColumn('Started', ({ created_at }) => created_at),
+  { title: 'Status', cell: ({ status }) => <Status status={status} resource="kyc" /> },
   { title: 'Decided', cell: (row) => decidedBy(row) ?? '–' },
   { title: 'Failure', cell: ({ failure }) => failure?.message ?? '–', clip: true },
 ]
@@ -28,20 +28,20 @@ export function VerificationSection({
   type,
   id,
   name,
-  gone,
+  removed,
 }: {
   type: KycSubjectType
   id: string
   name: string
-  gone: boolean
+  removed: boolean
 }) {
   const path = '/v1/compliance/kyc'
-  const asked = { subject_id: id, subject_type: type, limit: 5 }
+  const parameters = { subject_id: id, subject_type: type, limit: 5 }
   const deployed = useAreaState('compliance') === 'deployed'
   const query = useQuery({
-    queryKey: answerKey(path, asked),
-    queryFn: ({ signal }) => readPage<Verification>(path, asked, signal),
-    refetchInterval: ({ state }) => pace(10_000, state),
+    queryKey: answerKey(path, parameters),
+    queryFn: ({ signal }) => readPage<Verification>(path, parameters, signal),
+    refetchInterval: ({ state }) => pollInterval(10_000, state),
     enabled: deployed,
   })
   const may_start = useMay('createKyc')
@@ -53,7 +53,7 @@ export function VerificationSection({
     <section className="section">
       <div className="line">
         <h2>Verifications</h2>
-        {may_start && !gone && open === false && (
+        {may_start && !removed && open === false && (
           <Button
             className="section-more"
             leftSection={<ShieldCheck size={14} />}
@@ -65,7 +65,7 @@ export function VerificationSection({
       </div>
       <DataTable
         label="Verifications"
-        list={wholeList(query, rows)}
+        list={singlePageList(query, rows)}
         columns={COLUMNS}
         rowKey={(row) => row.id}
         to={(row) => `/compliance/${row.id}`}

@@ -2,7 +2,7 @@
 import type { Payment } from '#sdk/index.ts'
 import { moneyColumn } from '../kit/columns.tsx'
 import type { TableColumn } from '../kit/DataTable.tsx'
-import { formatMoney, typedMoney } from '../kit/amounts.ts'
+import { formatMoney, decimalAmount } from '../kit/amounts.ts'
 
 /** What was authorized; of a payment that was captured in part, how much of it: `$5.00 of $11.11`. */
 export const PAYMENT_AMOUNT_COLUMN: TableColumn<Payment> = {
@@ -18,7 +18,7 @@ export const PAYMENT_AMOUNT_COLUMN: TableColumn<Payment> = {
       {formatMoney(amount_minor, currency)}
     </span>
   ),
-  csv: ({ amount_minor, currency }) => typedMoney(amount_minor, currency),
+  csv: ({ amount_minor, currency }) => decimalAmount(amount_minor, currency),
 }
 export const CAPTURED_COLUMN = moneyColumn<Payment>(
   'Captured',

@@ -4,44 +4,44 @@ import { NativeSelect, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { sluice } from '../api.ts'
-import { acted, ActedOutcome } from '../kit/Acted.tsx'
+import { actResponse, ActResultText } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
-import { formatMoney, inSteps, parseMoney, typedMoney } from '../kit/amounts.ts'
+import { formatMoney, stepHint, parseMoney, decimalAmount } from '../kit/amounts.ts'
 import { invalidate } from '../queries.ts'
-import { processorName, refundableMinor } from './words.ts'
+import { processorName, refundableMinor } from './texts.ts'
 
 type ActDialog = { payment: Payment; opened: boolean; onClose: () => void }
 
-const again = () => invalidate('/v1/payments', '/v1/refunds', '/overview')
+const refreshLists = () => invalidate('/v1/payments', '/v1/refunds', '/overview')
 
 /** The amount in a field, from 1 to `most`; undefined when it is no such amount. */
-function useAmount(most: number, currency: string) {
+function useAmount(max: number, currency: string) {
   const [typed, setTyped] = useState<string>()
-  const text = typed ?? typedMoney(most, currency)
+  const text = typed ?? decimalAmount(max, currency)
   const minor = parseMoney(text, currency, 'payment')
-  const fits = minor !== undefined && minor > 0 && minor <= most
+  const fits = minor !== undefined && minor > 0 && minor <= max
   return { text, setTyped, minor: fits ? minor : undefined }
 }
 
 function AmountField({
   of: { text, setTyped, minor },
-  most,
+  max,
   currency,
 }: {
   of: ReturnType<typeof useAmount>
-  most: number
+  max: number
   currency: string
 }) {
   return (
     <TextInput
       label="Amount"
-      description={`In ${currency}${inSteps(currency, 'payment')}; at most ${formatMoney(most, currency)}.`}
+      description={`In ${currency}${stepHint(currency, 'payment')}; at most ${formatMoney(max, currency)}.`}
       inputMode="decimal"
       value={text}
       onChange={(event) => setTyped(event.currentTarget.value)}
       error={
         minor === undefined &&
-        `Enter an amount of at most ${formatMoney(most, currency)}${inSteps(currency, 'payment')}.`
+        `Enter an amount of at most ${formatMoney(max, currency)}${stepHint(currency, 'payment')}.`
       }
       data-autofocus
     />
@@ -49,14 +49,14 @@ function AmountField({
 }
 
 export function CaptureDialog({ payment, opened, onClose }: ActDialog) {
-  const { id, currency, amount_capturable_minor: held } = payment
-  const amount = useAmount(held, currency)
-  const minor = amount.minor ?? held
+  const { id, currency, amount_capturable_minor: on_hold } = payment
+  const amount = useAmount(on_hold, currency)
+  const minor = amount.minor ?? on_hold
   const money = (some: number) => formatMoney(some, currency)
   const valid = amount.minor !== undefined
   const rest =
-    minor < held
-      ? ` ${money(held - minor)} is released and cannot be captured later.`
+    minor < on_hold
+      ? ` ${money(on_hold - minor)} is released and cannot be captured later.`
       : ' Nothing of the hold remains.'
   return (
     <ConfirmDialog
@@ -64,22 +64,24 @@ export function CaptureDialog({ payment, opened, onClose }: ActDialog) {
       onClose={onClose}
       title={valid ? `Capture ${money(minor)}?` : 'Capture'}
       action="Capture"
-      does={
+      effect={
         valid
-          ? `Capture ${money(minor)} of ${money(held)} held at ${processorName(payment.processor)}.${rest}`
-          : `${money(held)} is held at ${processorName(payment.processor)}.`
+          ? `Capture ${money(minor)} of ${money(on_hold)} held at ${processorName(payment.processor)}.${rest}`
+          : `${money(on_hold)} is held at ${processorName(payment.processor)}.`
       }
       ready={valid}
       act={(idempotency_key) =>
-        acted(sluice.payments.capture(id, minor === held ? {} : { amount_minor: minor }, { idempotency_key }))
+        actResponse(
+          sluice.payments.capture(id, minor === on_hold ? {} : { amount_minor: minor }, { idempotency_key }),
+        )
       }
-      about={`capture ${id}`}
-      onSettled={again}
+      operation={`capture ${id}`}
+      onSettled={refreshLists}
       outcome={(result) => (
-        <ActedOutcome of={result}>{money(result.data.amount_captured_minor)} was captured.</ActedOutcome>
+        <ActResultText of={result}>{money(result.data.amount_captured_minor)} was captured.</ActResultText>
       )}
     >
-      <AmountField of={amount} most={held} currency={currency} />
+      <AmountField of={amount} max={on_hold} currency={currency} />
     </ConfirmDialog>
   )
 }
@@ -92,11 +94,11 @@ const CANCEL_REASONS: Record<NonNullable<CancelPayment['reason']>, string> = {
 }
 
 export function CancelDialog({ payment, opened, onClose }: ActDialog) {
-  const { id, currency, amount_capturable_minor: held, amount_minor } = payment
+  const { id, currency, amount_capturable_minor: on_hold, amount_minor } = payment
   const [reason, setReason] = useState<CancelPayment['reason']>()
-  const does =
-    held > 0
-      ? `The hold of ${formatMoney(held, currency)} is released at ${processorName(payment.processor)}, and nothing is captured. This cannot be undone.`
+  const effect =
+    on_hold > 0
+      ? `The hold of ${formatMoney(on_hold, currency)} is released at ${processorName(payment.processor)}, and nothing is captured. This cannot be undone.`
       : `The payment of ${formatMoney(amount_minor, currency)} is canceled, and nothing is captured. This cannot be undone.`
   return (
     <ConfirmDialog
@@ -105,13 +107,13 @@ export function CancelDialog({ payment, opened, onClose }: ActDialog) {
       title="Cancel this payment?"
       action="Cancel payment"
       tone="bad"
-      does={does}
+      effect={effect}
       act={(idempotency_key) =>
-        acted(sluice.payments.cancel(id, reason == null ? {} : { reason }, { idempotency_key }))
+        actResponse(sluice.payments.cancel(id, reason == null ? {} : { reason }, { idempotency_key }))
       }
-      about={`cancel ${id}`}
-      onSettled={again}
-      outcome={(result) => <ActedOutcome of={result}>The payment is canceled.</ActedOutcome>}
+      operation={`cancel ${id}`}
+      onSettled={refreshLists}
+      outcome={(result) => <ActResultText of={result}>The payment is canceled.</ActResultText>}
     >
       <ProcessorReasonField reasons={CANCEL_REASONS} value={reason} onChange={setReason} />
     </ConfirmDialog>
@@ -127,10 +129,10 @@ const REFUND_REASONS: Record<NonNullable<CreateRefund['reason']>, string> = {
 export function RefundDialog({ payment, opened, onClose }: ActDialog) {
   const { id, currency, amount_captured_minor: captured, amount_refunded_minor: refunded } = payment
   const { amount_refund_pending_minor: pending } = payment
-  const left = refundableMinor(payment)
-  const amount = useAmount(left, currency)
+  const refundable = refundableMinor(payment)
+  const amount = useAmount(refundable, currency)
   const [reason, setReason] = useState<CreateRefund['reason']>()
-  const minor = amount.minor ?? left
+  const minor = amount.minor ?? refundable
   const money = (some: number) => formatMoney(some, currency)
   const valid = amount.minor !== undefined
   return (
@@ -140,18 +142,18 @@ export function RefundDialog({ payment, opened, onClose }: ActDialog) {
       title={valid ? `Refund ${money(minor)}?` : 'Refund'}
       action="Refund"
       tone="bad"
-      does={
+      effect={
         <>
           {valid
-            ? `Refund ${money(minor)} of ${money(captured)} to the ${payment.method} that paid; ${money(left - minor)} stays captured.`
-            : `${money(left)} of ${money(captured)} can be refunded to the ${payment.method} that paid.`}
+            ? `Refund ${money(minor)} of ${money(captured)} to the ${payment.method} that paid; ${money(refundable - minor)} stays captured.`
+            : `${money(refundable)} of ${money(captured)} can be refunded to the ${payment.method} that paid.`}
           {refunded > 0 && ` ${money(refunded)} was refunded before.`}
           {pending > 0 && ` ${money(pending)} is being refunded.`}
         </>
       }
       ready={valid}
       act={(idempotency_key) =>
-        acted(
+        actResponse(
           sluice.refunds.create(
             id,
             { idempotency_key, amount_minor: minor, ...(reason != null && { reason }) },
@@ -159,19 +161,19 @@ export function RefundDialog({ payment, opened, onClose }: ActDialog) {
           ),
         )
       }
-      about={`refund ${id}`}
-      onSettled={again}
+      operation={`refund ${id}`}
+      onSettled={refreshLists}
       outcome={(result) => (
-        <ActedOutcome of={result}>
+        <ActResultText of={result}>
           {money(result.data.amount_minor)} {result.data.status === 'succeeded' ? 'was' : 'is being'}{' '}
           refunded.{' '}
           <Link to="/refunds/$id" params={{ id: result.data.id }}>
             See the refund
           </Link>
-        </ActedOutcome>
+        </ActResultText>
       )}
     >
-      <AmountField of={amount} most={left} currency={currency} />
+      <AmountField of={amount} max={refundable} currency={currency} />
       <ProcessorReasonField reasons={REFUND_REASONS} value={reason} onChange={setReason} />
     </ConfirmDialog>
   )
@@ -187,16 +189,16 @@ function ProcessorReasonField<T extends string>({
   value: T | null | undefined
   onChange: (reason: T | undefined) => void
 }) {
-  const known = Object.keys(reasons) as T[]
+  const choices = Object.keys(reasons) as T[]
   return (
     <NativeSelect
       label="Reason"
       description="Sent to the processor too."
       value={value ?? ''}
-      onChange={(event) => onChange(known.find((reason) => reason === event.currentTarget.value))}
+      onChange={(event) => onChange(choices.find((reason) => reason === event.currentTarget.value))}
       data={[
         { value: '', label: 'None' },
-        ...known.map((reason) => ({ value: reason, label: reasons[reason] })),
+        ...choices.map((reason) => ({ value: reason, label: reasons[reason] })),
       ]}
     />
   )

@@ -2,40 +2,40 @@
 import type { Payment, TimelineEntry } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import { formatDuration } from '../kit/Instant.tsx'
-import { inWords } from '../kit/statuses.ts'
+import { humanize } from '../kit/statuses.ts'
 import { entryItem, KIND_ICONS } from '../timeline/items.tsx'
 import type { TimelineItem } from '../timeline/Timeline.tsx'
 import {
   attemptSentences,
   byTime,
   deliveryItem,
-  inTime,
+  dueText,
   isInDoubt,
   providerItem,
-} from '../timeline/story-parts.tsx'
-import type { PaymentStory, StoryJob } from './story.ts'
+} from '../timeline/parts.tsx'
+import type { PaymentTimelineData, TimelineJob } from './timeline.ts'
 import {
   amountOfJob,
-  askedBuyer,
-  EVENT_WORDS,
-  jobWords,
+  neededBuyerAction,
+  EVENT_TEXTS,
+  jobText,
   moneyOf,
   processorName,
-  TELLING_EVENTS,
-} from './words.ts'
+  MAJOR_EVENTS,
+} from './texts.ts'
 
-type Told = {
+type TimelineContext = {
   payment: Payment
-  story: PaymentStory
+  timeline: PaymentTimelineData
   now: number
   is_operator: boolean
   paused: boolean
   /** Nothing happened before its first entry. */
-  is_whole: boolean
+  is_complete: boolean
 }
 
 /** A refund or a dispute, with its id at the processor and when it began. */
-export type StoryPart = { id: string; reference: string | null; since: string }
+export type TimelineChild = { id: string; reference: string | null; since: string }
 
 /** How a payment began, where the entry that says so is not read yet. */
 export const requestItem = (payment: Payment): TimelineItem => ({
@@ -46,59 +46,60 @@ export const requestItem = (payment: Payment): TimelineItem => ({
 })
 
 /** Oldest first. `part` keeps what is of one refund or dispute; left out, all of the payment is told. */
-export function storyItems(told: Told, part?: StoryPart): TimelineItem[] {
-  const { story } = told
-  const since = told.is_whole ? '' : (story.entries[0]?.at ?? '')
-  const jobs = part === undefined ? story.jobs : story.jobs.filter(({ refund_id }) => refund_id === part.id)
+export function timelineItems(context: TimelineContext, child?: TimelineChild): TimelineItem[] {
+  const { timeline } = context
+  const since = context.is_complete ? '' : (timeline.entries[0]?.at ?? '')
+  const jobs =
+    child === undefined ? timeline.jobs : timeline.jobs.filter(({ refund_id }) => refund_id === child.id)
   const known = new Set(jobs.map(({ id }) => id))
-  const isOfPart = (entry: TimelineEntry): boolean => {
-    if (part === undefined) return true
+  const isOfChild = (entry: TimelineEntry): boolean => {
+    if (child === undefined) return true
     const { job_id, subject_id, object_id, event_id } = entry.details
-    if (entry.kind === 'posting') return subject_id === part.id
-    if (entry.kind === 'notification') return object_id === part.reference
-    if (entry.kind === 'event') return story.about.get(String(event_id)) === part.id
+    if (entry.kind === 'posting') return subject_id === child.id
+    if (entry.kind === 'notification') return object_id === child.reference
+    if (entry.kind === 'event') return timeline.resource_of_event.get(String(event_id)) === child.id
     return known.has(String(job_id))
   }
-  const deliveries = story.deliveries.filter(
-    ({ event_id }) => part === undefined || story.about.get(event_id) === part.id,
+  const deliveries = timeline.deliveries.filter(
+    ({ event_id }) => child === undefined || timeline.resource_of_event.get(event_id) === child.id,
   )
   return [
-    ...story.entries.filter(isOfPart).map((entry) => toldItem(told, entry)),
+    ...timeline.entries.filter(isOfChild).map((entry) => paymentEntryItem(context, entry)),
     ...jobs
       .filter(({ created_at, run_at }) => created_at >= since || run_at !== null)
-      .map((job) => jobItem(told, job)),
+      .map((job) => jobItem(context, job)),
     ...deliveries.map(deliveryItem),
   ].toSorted(byTime)
 }
 
 /** An entry as any timeline shows it, in the words of a payment. */
-function toldItem(told: Told, entry: TimelineEntry): TimelineItem {
+function paymentEntryItem(context: TimelineContext, entry: TimelineEntry): TimelineItem {
   const item = entryItem(entry)
   switch (entry.kind) {
     case 'attempt':
-      return { ...item, ...attemptParts(told, entry) }
+      return { ...item, ...attemptFields(context, entry) }
     case 'provider_call':
     case 'notification':
     case 'posting':
-      return providerItem(entry, processorName(told.payment.processor))
+      return providerItem(entry, processorName(context.payment.processor))
     default:
-      return { ...item, ...eventParts(told, entry) }
+      return { ...item, ...eventFields(context, entry) }
   }
 }
 
-function eventParts({ payment, story }: Told, { name, details }: TimelineEntry) {
+function eventFields({ payment, timeline }: TimelineContext, { name, details }: TimelineEntry) {
   const event_id = String(details['event_id'])
-  const refund = story.refunds.find(({ id }) => id === story.about.get(event_id))
+  const refund = timeline.refunds.find(({ id }) => id === timeline.resource_of_event.get(event_id))
   const amount = name === 'payment.created' ? moneyOf(payment) : refund && moneyOf(refund)
-  const words = EVENT_WORDS[name] ?? inWords(name)
+  const words = EVENT_TEXTS[name] ?? humanize(name)
   return {
     name:
       amount !== undefined && name.endsWith('.created')
         ? words.replace(' requested', ` of ${amount} requested`)
         : words,
     note: name,
-    matters: TELLING_EVENTS.has(name),
-    more: (
+    is_major: MAJOR_EVENTS.has(name),
+    links: (
       <>
         <Link to="/events/$id" params={{ id: event_id }}>
           Event
@@ -113,45 +114,50 @@ function eventParts({ payment, story }: Told, { name, details }: TimelineEntry) 
   }
 }
 
-function attemptParts(told: Told, entry: TimelineEntry) {
-  const { payment, story, is_operator } = told
+function attemptFields(context: TimelineContext, entry: TimelineEntry) {
+  const { payment, timeline, is_operator } = context
   const { name, details, outcome } = entry
-  const job = story.jobs.find(({ id }) => id === details['job_id'])
-  const amount = amountOfJob(payment, story, { name, refund_id: job?.refund_id ?? null })
+  const job = timeline.jobs.find(({ id }) => id === details['job_id'])
+  const amount = amountOfJob(payment, timeline, { name, refund_id: job?.refund_id ?? null })
   const at = processorName(payment.processor)
   const ended_at = typeof details['ended_at'] === 'string' ? details['ended_at'] : null
   const attempt = Number(details['attempt'])
-  const next = nextWords(told, job, attempt)
+  const next = nextAttemptText(context, job, attempt)
   const waits_for_buyer = name === 'payment.authorize' && payment.status === 'requires_action'
   const done =
-    name === 'payment.authorize' && askedBuyer(story)
+    name === 'payment.authorize' && neededBuyerAction(timeline)
       ? `${at} accepted the request; nothing ${waits_for_buyer ? 'is' : 'was'} held yet`
-      : `${jobWords(name, 'done', amount)} at ${at}`
-  const forms = { at, done, to_do: jobWords(name, 'to_do', amount), noun: jobWords(name, 'noun', amount) }
-  const in_doubt = isInDoubt(story, entry)
+      : `${jobText(name, 'done', amount)} at ${at}`
+  const forms = {
+    at,
+    done,
+    to_do: jobText(name, 'to_do', amount),
+    resource: jobText(name, 'resource', amount),
+  }
+  const in_doubt = isInDoubt(timeline, entry)
   const sentences = attemptSentences(forms, { next, in_doubt }, details['error'])
   const found = outcome === null ? undefined : sentences[outcome]
   const [words, changed] = found ?? [
     ended_at === null && job?.state === 'running'
-      ? `${jobWords(name, 'doing', amount)} at ${at}`
+      ? `${jobText(name, 'doing', amount)} at ${at}`
       : `The worker was lost before ${at} answered`,
   ]
   return {
     name: words,
     note: attempt > 1 ? `${name}, attempt ${attempt}` : name,
     ended_at:
-      ended_at ?? (outcome === null && job?.state === 'running' ? new Date(told.now).toISOString() : null),
+      ended_at ?? (outcome === null && job?.state === 'running' ? new Date(context.now).toISOString() : null),
     outcome:
       outcome === 'done' && waits_for_buyer
         ? 'requires_action'
         : (outcome ?? (job?.state === 'running' ? 'running' : 'lost')),
     changed,
     // Of many tries that came to nothing the first and the last are enough.
-    matters:
+    is_major:
       attempt === 1 ||
       attempt === job?.attempt ||
       !['retry', 'ambiguous', 'returned'].includes(outcome ?? ''),
-    more: is_operator && typeof details['job_id'] === 'string' && (
+    links: is_operator && typeof details['job_id'] === 'string' && (
       <Link to="/ops/jobs/$id" params={{ id: details['job_id'] }}>
         Job
       </Link>
@@ -160,43 +166,52 @@ function attemptParts(told: Told, entry: TimelineEntry) {
 }
 
 /** When the next attempt follows: ` in 2 s`, or ` 2 s later` where that was. */
-function nextWords({ story, now }: Told, job: StoryJob | undefined, attempt: number): string {
+function nextAttemptText(
+  { timeline, now }: TimelineContext,
+  job: TimelineJob | undefined,
+  attempt: number,
+): string {
   if (job === undefined) return ''
-  const mine = (at: number) =>
-    story.entries.find(
+  const attemptEntry = (at: number) =>
+    timeline.entries.find(
       ({ kind, details }) => kind === 'attempt' && details['job_id'] === job.id && details['attempt'] === at,
     )
-  const [before, after] = [mine(attempt), mine(attempt + 1)]
+  const [before, after] = [attemptEntry(attempt), attemptEntry(attempt + 1)]
   if (after !== undefined && before !== undefined) {
     const ended = before.details['ended_at']
     return ` ${formatDuration(Date.parse(after.at) - Date.parse(typeof ended === 'string' ? ended : before.at))} later`
   }
-  return job.run_at === null ? '' : inTime(job.run_at, now)
+  return job.run_at === null ? '' : dueText(job.run_at, now)
 }
 
 /** A job as what was asked for, and how long it then waited for its first attempt. */
-function jobItem({ payment, story, now, is_operator, paused }: Told, job: StoryJob): TimelineItem {
-  const amount = amountOfJob(payment, story, job)
-  const first = story.entries.find(({ kind, details }) => kind === 'attempt' && details['job_id'] === job.id)
+function jobItem(
+  { payment, timeline, now, is_operator, paused }: TimelineContext,
+  job: TimelineJob,
+): TimelineItem {
+  const amount = amountOfJob(payment, timeline, job)
+  const first = timeline.entries.find(
+    ({ kind, details }) => kind === 'attempt' && details['job_id'] === job.id,
+  )
   const waits = first === undefined && job.run_at !== null
-  const told = job.name === 'payment.capture' || job.name === 'payment.cancel'
+  const context = job.name === 'payment.capture' || job.name === 'payment.cancel'
   return {
     id: `job-${job.id}`,
     at: job.created_at,
     ended_at: first?.at ?? (waits ? new Date(now).toISOString() : null),
     icon: KIND_ICONS.job,
-    name: told
-      ? jobWords(job.name, 'asked', amount)
-      : `The ${jobWords(job.name, 'noun', amount)} waited for a worker`,
+    name: context
+      ? jobText(job.name, 'requested', amount)
+      : `The ${jobText(job.name, 'resource', amount)} waited for a worker`,
     note: waits
-      ? `waits ${paused ? 'until its queue is resumed' : `for a worker, due${inTime(job.run_at!, now)}`}`
-      : told
+      ? `waits ${paused ? 'until its queue is resumed' : `for a worker, due${dueText(job.run_at!, now)}`}`
+      : context
         ? 'then waited for a worker'
         : job.name,
     outcome: waits ? 'queued' : null,
     // Of the others an event tells that they were asked for.
-    matters: waits || told,
-    more: is_operator && (
+    is_major: waits || context,
+    links: is_operator && (
       <Link to="/ops/jobs/$id" params={{ id: job.id }}>
         Job
       </Link>

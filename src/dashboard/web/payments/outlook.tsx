@@ -5,87 +5,93 @@ import type { ReactNode } from 'react'
 import { useNow, formatInstant } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/amounts.ts'
 import { toneClass } from '../kit/Status.tsx'
-import { inWords, type Tone } from '../kit/statuses.ts'
+import { humanize, type Tone } from '../kit/statuses.ts'
 import { useMay, useRolesThatMay, useSession } from '../session.tsx'
-import { useIsPaused } from '../operations/held.ts'
-import { inTime } from '../timeline/story-parts.tsx'
-import type { PaymentStory, StoryJob } from './story.ts'
-import { amountOfJob, buyerHasTo, jobWords, moneyOf, processorName, refundsInWords } from './words.ts'
+import { useIsPaused } from '../operations/paused.ts'
+import { dueText } from '../timeline/parts.tsx'
+import type { PaymentTimelineData, TimelineJob } from './timeline.ts'
+import { amountOfJob, buyerActionText, jobText, moneyOf, processorName, refundsText } from './texts.ts'
 
-export type Said = { key: string; tone: Tone; words: ReactNode }
+export type OutlookLine = { key: string; tone: Tone; text: ReactNode }
 
 /** One line for each thing that is to be known. */
-export function PaymentOutlook({ payment, story }: { payment: Payment; story: PaymentStory | undefined }) {
+export function PaymentOutlook({
+  payment,
+  timeline,
+}: {
+  payment: Payment
+  timeline: PaymentTimelineData | undefined
+}) {
   const now = useNow()
   const { is_operator } = useSession()
   const paused = useIsPaused('payments')
   const may_capture = useMay('capturePayment')
   const who_may = useRolesThatMay('capturePayment')
-  const jobs = story?.jobs.filter((job) => job.run_at !== null && !hasEnded(job, payment)) ?? []
-  const said = [
-    ...jobs.map((job) => jobSaid({ payment, story: story!, job, now, is_operator, paused })),
-    ...(jobs.length === 0 ? stateSaid(payment, story, may_capture ? undefined : who_may) : []),
-    ...(story?.disputes ?? []).flatMap((dispute) => disputeSaid(dispute)),
+  const jobs = timeline?.jobs.filter((job) => job.run_at !== null && !isSettled(job, payment)) ?? []
+  const lines = [
+    ...jobs.map((job) => jobOutlook({ payment, timeline: timeline!, job, now, is_operator, paused })),
+    ...(jobs.length === 0 ? statusOutlook(payment, timeline, may_capture ? undefined : who_may) : []),
+    ...(timeline?.disputes ?? []).flatMap((dispute) => disputeOutlook(dispute)),
   ]
-  return <Outlook said={said} />
+  return <Outlook lines={lines} />
 }
 
-export function Outlook({ said }: { said: Said[] }) {
+export function Outlook({ lines }: { lines: OutlookLine[] }) {
   return (
     <div className="stack" aria-live="polite">
-      {said.map(({ key, tone, words }) => (
+      {lines.map(({ key, tone, text }) => (
         <div key={key} className={toneClass(tone, 'outlook')}>
-          {words}
+          {text}
         </div>
       ))}
     </div>
   )
 }
 
-const ASKED_AS: Record<string, Payment['status']> = {
+const REQUESTED_STATUS: Record<string, Payment['status']> = {
   'payment.authorize': 'pending',
   'payment.capture': 'capturing',
   'payment.cancel': 'canceling',
 }
 
 /** Whether a notification has told what the job will only see on its next attempt. */
-function hasEnded({ name }: StoryJob, { status }: Payment): boolean {
-  return name in ASKED_AS && ASKED_AS[name] !== status
+function isSettled({ name }: TimelineJob, { status }: Payment): boolean {
+  return name in REQUESTED_STATUS && REQUESTED_STATUS[name] !== status
 }
 
 /** What becomes of a job that is open. */
-export function jobSaid({
+export function jobOutlook({
   payment,
-  story,
+  timeline,
   job,
   now,
   is_operator,
   paused,
 }: {
   payment: Payment
-  story: PaymentStory
-  job: StoryJob
+  timeline: PaymentTimelineData
+  job: TimelineJob
   now: number
   is_operator: boolean
   /** Its queue is. */
   paused: boolean
-}): Said {
+}): OutlookLine {
   const at = processorName(payment.processor)
-  const amount = amountOfJob(payment, story, job)
-  const doing = jobWords(job.name, 'doing', amount)
-  const to_do = jobWords(job.name, 'to_do', amount)
-  const is_held = paused && job.state !== 'running'
-  const held = is_held ? 'The queue is paused. ' : ''
-  const due = is_held ? ' when it is resumed' : inTime(job.run_at ?? job.created_at, now)
-  const last = story.entries.findLast(
+  const amount = amountOfJob(payment, timeline, job)
+  const doing = jobText(job.name, 'doing', amount)
+  const to_do = jobText(job.name, 'to_do', amount)
+  const is_paused = paused && job.state !== 'running'
+  const pause_text = is_paused ? 'The queue is paused. ' : ''
+  const due = is_paused ? ' when it is resumed' : dueText(job.run_at ?? job.created_at, now)
+  const last = timeline.entries.findLast(
     ({ kind, details, outcome }) => kind === 'attempt' && details['job_id'] === job.id && outcome !== null,
   )?.outcome
-  const say = (tone: Tone, words: string): Said => ({
+  const say = (tone: Tone, text: string): OutlookLine => ({
     key: job.id,
     tone,
-    words: (
+    text: (
       <>
-        {words}
+        {text}
         {is_operator && <JobLink id={job.id} />}
       </>
     ),
@@ -93,21 +99,21 @@ export function jobSaid({
   if (job.unknown_since !== null || last === 'unknown')
     return say(
       'doubt',
-      `${held}It is not known whether ${at} did ${to_do}. It is looked up${due}, and sent again only if it never took effect, so no money moves twice. ${is_held ? 'If' : 'You need not do anything; if'} it stays unknown, an operator decides.`,
+      `${pause_text}It is not known whether ${at} did ${to_do}. It is looked up${due}, and sent again only if it never took effect, so no money moves twice. ${is_paused ? 'If' : 'You need not do anything; if'} it stays unknown, an operator decides.`,
     )
   if (last === 'parked')
     return say('warn', `${doing} is waiting for an operator. Nothing is sent until they decide.`)
   if (last === 'misconfigured')
     return say(
       'bad',
-      `${held}${at} refused our credentials. An operator has to correct them. It is then retried automatically, next${due}.`,
+      `${pause_text}${at} refused our credentials. An operator has to correct them. It is then retried automatically, next${due}.`,
     )
   if (job.state === 'running') return say('going', `${doing}: waiting for ${at} to answer.`)
   const tried = last === 'retry' || last === 'returned'
   if (last === 'ambiguous' || (tried && job.in_doubt))
     return say(
       'doubt',
-      `${held}${at} has not said whether it did ${to_do}. It is retried with the same key${due}, so no money moves twice.${is_held ? '' : ' You need not do anything.'}`,
+      `${pause_text}${at} has not said whether it did ${to_do}. It is retried with the same key${due}, so no money moves twice.${is_paused ? '' : ' You need not do anything.'}`,
     )
   if (paused)
     return say('warn', `${doing} is waiting: the queue is paused. It continues when the queue is resumed.`)
@@ -131,19 +137,23 @@ function JobLink({ id }: { id: string }) {
 }
 
 /** What a payment waits for, or how it ended. `who_may`: the roles that can act on it, where the reader's cannot. */
-function stateSaid(payment: Payment, story: PaymentStory | undefined, who_may: string | undefined): Said[] {
+function statusOutlook(
+  payment: Payment,
+  timeline: PaymentTimelineData | undefined,
+  who_may: string | undefined,
+): OutlookLine[] {
   const { status, failure, capture_before, amount_capturable_minor, currency, cancellation_reason } = payment
-  const say = (tone: Tone, words: string): Said[] => [{ key: status, tone, words }]
+  const say = (tone: Tone, text: string): OutlookLine[] => [{ key: status, tone, text }]
   const amount = moneyOf(payment)
   const bank =
-    failure?.decline_code == null ? '' : ` The bank says: ${inWords(failure.decline_code).toLowerCase()}.`
+    failure?.decline_code == null ? '' : ` The bank says: ${humanize(failure.decline_code).toLowerCase()}.`
   if (status === 'requires_action')
     return say(
       'warn',
-      `Nothing is held yet. ${buyerHasTo(payment, story)} The payment continues when they have. Until then you can cancel it.`,
+      `Nothing is held yet. ${buyerActionText(payment, timeline)} The payment continues when they have. Until then you can cancel it.`,
     )
   if (status === 'authorized') {
-    const held = formatMoney(amount_capturable_minor, currency)
+    const pause_text = formatMoney(amount_capturable_minor, currency)
     const until = capture_before === null ? '' : ` until ${formatInstant(capture_before)}`
     const soon = capture_before !== null && Date.parse(capture_before) - Date.now() < 86_400_000
     const failed =
@@ -154,7 +164,7 @@ function stateSaid(payment: Payment, story: PaymentStory | undefined, who_may: s
         : `A member with the role ${who_may} can capture it before then, or cancel it`
     return say(
       failure === null ? (soon ? 'warn' : 'going') : 'bad',
-      `${failed}${held} is held${until}. ${to_do}. After that the hold lapses and nothing can be captured.`,
+      `${failed}${pause_text} is held${until}. ${to_do}. After that the hold lapses and nothing can be captured.`,
     )
   }
   if (status === 'failed')
@@ -165,7 +175,7 @@ function stateSaid(payment: Payment, story: PaymentStory | undefined, who_may: s
   if (status === 'canceled')
     return say(
       'idle',
-      `${amount} was not captured${cancellation_reason === null ? '' : `: ${inWords(cancellation_reason).toLowerCase()}`}. Nothing more happens.`,
+      `${amount} was not captured${cancellation_reason === null ? '' : `: ${humanize(cancellation_reason).toLowerCase()}`}. Nothing more happens.`,
     )
   if (status === 'captured') {
     const captured = payment.amount_captured_minor
@@ -174,13 +184,13 @@ function stateSaid(payment: Payment, story: PaymentStory | undefined, who_may: s
       captured < payment.amount_minor
         ? `, and the other ${money(payment.amount_minor - captured)} was released`
         : ''
-    return say('idle', `${money(captured)} was captured${released}. ${refundsInWords(payment)}`)
+    return say('idle', `${money(captured)} was captured${released}. ${refundsText(payment)}`)
   }
   return []
 }
 
 /** How a dispute stands; of one that is over nothing is said on its payment. */
-export function disputeSaid(dispute: Dispute, { with_link = true } = {}): Said[] {
+export function disputeOutlook(dispute: Dispute, { with_link = true } = {}): OutlookLine[] {
   const { id, status, reason, closed_at, evidence_due_by } = dispute
   if (closed_at !== null) {
     if (with_link) return []
@@ -190,14 +200,14 @@ export function disputeSaid(dispute: Dispute, { with_link = true } = {}): Said[]
         : status === 'lost'
           ? 'was lost: the buyer has the money'
           : 'is over'
-    return [{ key: id, tone: 'idle', words: `The dispute of ${moneyOf(dispute)} ${ended}.` }]
+    return [{ key: id, tone: 'idle', text: `The dispute of ${moneyOf(dispute)} ${ended}.` }]
   }
-  const why = reason === null ? '' : ` (${inWords(reason).toLowerCase()})`
+  const reason_text = reason === null ? '' : ` (${humanize(reason).toLowerCase()})`
   const until = evidence_due_by === null ? '' : ` by ${formatInstant(evidence_due_by)}`
-  const words = {
-    needs_response: `The buyer's bank disputes ${moneyOf(dispute)}${why}. Respond in the processor's dashboard${until}, or it is lost.`,
+  const text = {
+    needs_response: `The buyer's bank disputes ${moneyOf(dispute)}${reason_text}. Respond in the processor's dashboard${until}, or it is lost.`,
     under_review: `The buyer's bank is deciding the dispute of ${moneyOf(dispute)}. You need not do anything.`,
-    warning: `The buyer's bank is inquiring about ${moneyOf(dispute)}${why}. No money was taken. Respond in the processor's dashboard${until}.`,
+    warning: `The buyer's bank is inquiring about ${moneyOf(dispute)}${reason_text}. No money was taken. Respond in the processor's dashboard${until}.`,
     lost: `The dispute of ${moneyOf(dispute)} was lost. It is not closed yet.`,
     won: `The dispute of ${moneyOf(dispute)} was won.`,
   }[status]
@@ -205,9 +215,9 @@ export function disputeSaid(dispute: Dispute, { with_link = true } = {}): Said[]
     {
       key: id,
       tone: status === 'under_review' ? 'going' : 'warn',
-      words: (
+      text: (
         <>
-          {words}{' '}
+          {text}{' '}
           {with_link && (
             <Link to="/disputes/$id" params={{ id }}>
               See the dispute

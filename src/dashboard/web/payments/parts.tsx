@@ -6,28 +6,28 @@ import { useState } from 'react'
 import { Instant } from '../kit/Instant.tsx'
 import { Money } from '../kit/Money.tsx'
 import { Status } from '../kit/Status.tsx'
-import { inWords } from '../kit/statuses.ts'
+import { humanize } from '../kit/statuses.ts'
 
 export function PaymentRefunds({ refunds }: { refunds: Refund[] | undefined }) {
   if (refunds === undefined || refunds.length === 0) return null
   return (
-    <PartTable title="Refunds" path="/refunds" rows={refunds} last="Created" at={(row) => row.created_at} />
+    <ChildTable title="Refunds" path="/refunds" rows={refunds} last="Created" at={(row) => row.created_at} />
   )
 }
 
 export function PaymentDisputes({ disputes }: { disputes: Dispute[] | undefined }) {
   if (disputes === undefined || disputes.length === 0) return null
   return (
-    <PartTable title="Disputes" path="/disputes" rows={disputes} last="Opened" at={(row) => row.opened_at} />
+    <ChildTable title="Disputes" path="/disputes" rows={disputes} last="Opened" at={(row) => row.opened_at} />
   )
 }
 
 /** How many are shown at first. */
-const SHOWN = 5
+const INITIAL_COUNT = 5
 
-type Part = Pick<Refund, 'id' | 'amount_minor' | 'currency' | 'status' | 'reason'>
+type ChildRow = Pick<Refund, 'id' | 'amount_minor' | 'currency' | 'status' | 'reason'>
 
-function PartTable<T extends Omit<Part, 'status'> & { status: string }>({
+function ChildTable<T extends Omit<ChildRow, 'status'> & { status: string }>({
   title,
   path,
   rows,
@@ -55,7 +55,7 @@ function PartTable<T extends Omit<Part, 'status'> & { status: string }>({
             </tr>
           </thead>
           <tbody>
-            {(all ? rows : rows.slice(0, SHOWN)).map((row) => (
+            {(all ? rows : rows.slice(0, INITIAL_COUNT)).map((row) => (
               <tr key={row.id} data-link>
                 <td>
                   <Link to={`${path}/${row.id}`} className="row-link" data-row>
@@ -65,7 +65,7 @@ function PartTable<T extends Omit<Part, 'status'> & { status: string }>({
                 <td>
                   <Status status={row.status} />
                 </td>
-                <td>{row.reason === null ? '–' : inWords(row.reason)}</td>
+                <td>{row.reason === null ? '–' : humanize(row.reason)}</td>
                 <td>
                   <Instant at={at(row)} />
                 </td>
@@ -74,9 +74,9 @@ function PartTable<T extends Omit<Part, 'status'> & { status: string }>({
           </tbody>
         </table>
       </div>
-      {rows.length > SHOWN && (
+      {rows.length > INITIAL_COUNT && (
         <Button variant="subtle" mt="xs" aria-expanded={all} onClick={() => setAll(!all)}>
-          {all ? `Show the last ${SHOWN}` : `Show all ${rows.length} ${title.toLowerCase()}`}
+          {all ? `Show the last ${INITIAL_COUNT}` : `Show all ${rows.length} ${title.toLowerCase()}`}
         </Button>
       )}
     </section>

@@ -3,17 +3,17 @@ import { Select, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { SluiceError, type CreatePayout, type Payout, type Recipient } from '#sdk/index.ts'
-import { sluice, wordsOf } from '../api.ts'
-import { acted, ActedOutcome, type Acted } from '../kit/Acted.tsx'
+import { sluice, errorMessage } from '../api.ts'
+import { actResponse, ActResultText, type ActResponse } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { UUID } from '../kit/Id.tsx'
-import { formatMoney, inSteps, parseMoney } from '../kit/amounts.ts'
+import { formatMoney, stepHint, parseMoney } from '../kit/amounts.ts'
 import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
-import { BeforeAfter } from '../wallet/BeforeAfter.tsx'
+import { BalanceChange } from '../wallet/BeforeAfter.tsx'
 
 /** One that the processor did not take is there all the same, as failed. */
-type Made = { asked: Acted<Payout> } | { refused: SluiceError; payout_id: string }
+type PayoutResult = { accepted: ActResponse<Payout> } | { refused: SluiceError; payout_id: string }
 
 /** `recipient` left out: the dialog asks who is paid. The currency is that of the recipient. */
 export function NewPayout({
@@ -27,8 +27,8 @@ export function NewPayout({
 }) {
   const [typed, setTyped] = useState({ amount: '', description: '' })
   const [chosen, setChosen] = useState<Recipient>()
-  const paid = recipient ?? chosen
-  const amount_minor = paid && parseMoney(typed.amount, paid.currency, 'payout')
+  const payee = recipient ?? chosen
+  const amount_minor = payee && parseMoney(typed.amount, payee.currency, 'payout')
 
   function close(): void {
     onClose()
@@ -36,35 +36,35 @@ export function NewPayout({
     setChosen(undefined)
   }
 
-  const bad_amount = paid !== undefined && typed.amount.trim() !== '' && !amount_minor
+  const invalid_amount = payee !== undefined && typed.amount.trim() !== '' && !amount_minor
   return (
     <ConfirmDialog
       opened={opened}
       onClose={close}
       title={
-        paid !== undefined && amount_minor
-          ? `Pay ${formatMoney(amount_minor, paid.currency)} to ${paid.name}?`
+        payee !== undefined && amount_minor
+          ? `Pay ${formatMoney(amount_minor, payee.currency)} to ${payee.name}?`
           : recipient === undefined
             ? 'New payout'
             : `New payout to ${recipient.name}`
       }
       action="Create payout"
-      does="The amount is reserved at once, and leaves your balance when the processor has paid it."
+      effect="The amount is reserved at once, and leaves your balance when the processor has paid it."
       ready={Boolean(amount_minor)}
       act={(idempotency_key) =>
         pay(
           {
             amount_minor: amount_minor ?? 0,
-            currency: paid?.currency ?? '',
-            recipient_id: paid?.id ?? '',
+            currency: payee?.currency ?? '',
+            recipient_id: payee?.id ?? '',
             description: typed.description.trim() || null,
           },
           idempotency_key,
         )
       }
-      about={paid && `payout ${paid.id}`}
+      operation={payee && `payout ${payee.id}`}
       onSettled={() => invalidate('/v1/payouts', '/v1/wallet')}
-      outcome={(made) => <Outcome made={made} />}
+      outcome={(result) => <Outcome result={result} />}
     >
       {(errorOf) => (
         <>
@@ -72,11 +72,11 @@ export function NewPayout({
             <RecipientField chosen={chosen} choose={setChosen} error={errorOf('recipient_id')} />
           )}
           <AmountField
-            currency={paid?.currency}
+            currency={payee?.currency}
             value={typed.amount}
             error={
-              bad_amount
-                ? `This is not an amount in ${paid.currency.toUpperCase()}${inSteps(paid.currency, 'payout')}.`
+              invalid_amount
+                ? `This is not an amount in ${payee.currency.toUpperCase()}${stepHint(payee.currency, 'payout')}.`
                 : (errorOf('amount_minor') ?? errorOf('currency'))
             }
             onChange={(amount) => setTyped((now) => ({ ...now, amount }))}
@@ -92,9 +92,9 @@ export function NewPayout({
               setTyped((now) => ({ ...now, description }))
             }}
           />
-          {paid !== undefined && (
-            <BeforeAfter
-              currency={paid.currency}
+          {payee !== undefined && (
+            <BalanceChange
+              currency={payee.currency}
               change_minor={amount_minor === undefined ? undefined : -amount_minor}
               after="Available after this payout"
             />
@@ -149,7 +149,7 @@ function RecipientField({
   const { data: by_id } = useAnswer<Recipient>(`/v1/recipients/${id}`, undefined, {
     enabled: UUID.test(id),
   })
-  const offered = new Map(
+  const choices = new Map(
     [
       ...(newest ?? []),
       ...(by_id === undefined ? [] : [by_id]),
@@ -175,21 +175,21 @@ function RecipientField({
       onSearchChange={setText}
       nothingFoundMessage={newest === undefined ? 'Loading' : 'No such recipient'}
       maxDropdownHeight={240}
-      data={[...offered.values()].map(({ id: value, name, currency, destination }) => ({
+      data={[...choices.values()].map(({ id: value, name, currency, destination }) => ({
         value,
         label: `${name} · ${currency.toUpperCase()} · ${destination}`,
       }))}
       value={chosen?.id ?? null}
-      onChange={(value) => choose(value === null ? undefined : offered.get(value))}
+      onChange={(value) => choose(value === null ? undefined : choices.get(value))}
       error={error}
       data-autofocus
     />
   )
 }
 
-async function pay(body: CreatePayout, idempotency_key: string): Promise<Made> {
+async function pay(body: CreatePayout, idempotency_key: string): Promise<PayoutResult> {
   try {
-    return { asked: await acted(sluice.payouts.create(body, { idempotency_key, wait_s: 10 })) }
+    return { accepted: await actResponse(sluice.payouts.create(body, { idempotency_key, wait_s: 10 })) }
   } catch (error) {
     const payout_id = error instanceof SluiceError ? Object(error.context)['payout_id'] : undefined
     if (!(error instanceof SluiceError) || typeof payout_id !== 'string') throw error
@@ -197,21 +197,21 @@ async function pay(body: CreatePayout, idempotency_key: string): Promise<Made> {
   }
 }
 
-function Outcome({ made }: { made: Made }) {
-  if ('refused' in made)
+function Outcome({ result }: { result: PayoutResult }) {
+  if ('refused' in result)
     return (
       <div className="stack">
-        <div>The payout failed, and nothing is reserved. {wordsOf(made.refused)}</div>
-        <Link to={`/payouts/${made.payout_id}`}>Go to the payout</Link>
+        <div>The payout failed, and nothing is reserved. {errorMessage(result.refused)}</div>
+        <Link to={`/payouts/${result.payout_id}`}>Go to the payout</Link>
       </div>
     )
-  const { data } = made.asked
+  const { data } = result.accepted
   return (
-    <ActedOutcome of={made.asked}>
+    <ActResultText of={result.accepted}>
       <div className="line">
         <Status status={data.status} /> {formatMoney(data.amount_minor, data.currency)}
         <Link to={`/payouts/${data.id}`}>Go to the payout</Link>
       </div>
-    </ActedOutcome>
+    </ActResultText>
   )
 }

@@ -5,16 +5,16 @@ import { defineList } from '../kit/define-list.ts'
 import { useList } from '../kit/list.ts'
 import { ListView } from '../kit/ListPage.tsx'
 import { useAreaState } from '../session.tsx'
-import { OTHERS } from './columns.tsx'
+import { PAYOUT_COLUMNS } from './columns.tsx'
 
 const NEWEST = defineList({
   path: '/v1/payouts',
   label: 'Payouts',
-  columns: [AMOUNT_COLUMN, ...OTHERS],
+  columns: [AMOUNT_COLUMN, ...PAYOUT_COLUMNS],
   key: 'id',
   to: ({ id }) => `/payouts/${id}`,
   limit: 10,
-  every_ms: 10_000,
+  interval_ms: 10_000,
   empty: { title: 'No payouts yet', text: 'Nothing has been paid out to this recipient.' },
 })
 

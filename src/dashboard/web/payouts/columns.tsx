@@ -5,14 +5,14 @@ import type { TableColumn } from '../kit/DataTable.tsx'
 import { Status } from '../kit/Status.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 
-export const RECIPIENT: TableColumn<Payout> = {
+export const RECIPIENT_COLUMN: TableColumn<Payout> = {
   title: 'Recipient',
   cell: ({ recipient_id }) => <PartyName type="recipient" id={recipient_id} />,
   clip: true,
   csv: ({ recipient_id }) => recipient_id,
 }
 
-export const OTHERS: TableColumn<Payout>[] = [
+export const PAYOUT_COLUMNS: TableColumn<Payout>[] = [
   { title: 'Status', cell: ({ status }) => <Status status={status} />, csv: ({ status }) => status },
   {
     title: 'Description',

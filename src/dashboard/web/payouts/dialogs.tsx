@@ -2,8 +2,8 @@
 import { useState } from 'react'
 import type { Payout } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
-import { useAsOpened } from '../dialogs.ts'
-import { acted, ActedOutcome } from '../kit/Acted.tsx'
+import { useValueAtOpening } from '../dialogs.ts'
+import { actResponse, ActResultText } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { ReasonField } from '../kit/ReasonField.tsx'
 import { formatMoney } from '../kit/amounts.ts'
@@ -13,10 +13,10 @@ import { invalidate } from '../queries.ts'
 
 type PayoutDialog = { opened: boolean; onClose: () => void; payout: Payout }
 
-const again = () => invalidate('/v1/payouts', '/v1/wallet')
+const refreshLists = () => invalidate('/v1/payouts', '/v1/wallet')
 
 export function CancelPayoutDialog({ opened, onClose, payout: now }: PayoutDialog) {
-  const payout = useAsOpened(opened, now)
+  const payout = useValueAtOpening(opened, now)
   const money = formatMoney(payout.amount_minor, payout.currency)
   return (
     <ConfirmDialog
@@ -25,7 +25,7 @@ export function CancelPayoutDialog({ opened, onClose, payout: now }: PayoutDialo
       title={`Cancel the payout of ${money}?`}
       action="Cancel payout"
       tone="bad"
-      does={
+      effect={
         <>
           {money} to <PartyName type="recipient" id={payout.recipient_id} /> is stopped and becomes available
           again.{' '}
@@ -34,11 +34,11 @@ export function CancelPayoutDialog({ opened, onClose, payout: now }: PayoutDialo
             : 'The processor already has it and may be unable to stop it; then nothing changes.'}
         </>
       }
-      act={(idempotency_key) => acted(sluice.payouts.cancel(payout.id, {}, { idempotency_key }))}
-      about={`cancel ${payout.id}`}
-      onSettled={again}
+      act={(idempotency_key) => actResponse(sluice.payouts.cancel(payout.id, {}, { idempotency_key }))}
+      operation={`cancel ${payout.id}`}
+      onSettled={refreshLists}
       outcome={(result) => (
-        <ActedOutcome of={result}>
+        <ActResultText of={result}>
           {result.finished && result.data.status === 'canceled' ? (
             <>
               <Status status="canceled" /> {money} is available again.
@@ -46,14 +46,14 @@ export function CancelPayoutDialog({ opened, onClose, payout: now }: PayoutDialo
           ) : (
             'Your request is recorded. The payout is canceled as soon as the processor answers, if it still can be.'
           )}
-        </ActedOutcome>
+        </ActResultText>
       )}
     />
   )
 }
 
 export function FailPayoutDialog({ opened, onClose, payout: now }: PayoutDialog) {
-  const payout = useAsOpened(opened, now)
+  const payout = useValueAtOpening(opened, now)
   const [reason, setReason] = useState('')
   const money = formatMoney(payout.amount_minor, payout.currency)
   const close = () => {
@@ -68,7 +68,7 @@ export function FailPayoutDialog({ opened, onClose, payout: now }: PayoutDialog)
       action="Mark as failed"
       tone="bad"
       ready={reason.trim() !== ''}
-      does={
+      effect={
         <>
           If it was never sent, it is failed at once and {money} is available again. Otherwise the processor
           is asked to stop it, and {money} to <PartyName type="recipient" id={payout.recipient_id} /> stays
@@ -77,12 +77,12 @@ export function FailPayoutDialog({ opened, onClose, payout: now }: PayoutDialog)
         </>
       }
       act={(idempotency_key) =>
-        acted(sluice.payouts.fail(payout.id, { reason: reason.trim() }, { idempotency_key }))
+        actResponse(sluice.payouts.fail(payout.id, { reason: reason.trim() }, { idempotency_key }))
       }
-      about={`fail ${payout.id}`}
-      onSettled={again}
+      operation={`fail ${payout.id}`}
+      onSettled={refreshLists}
       outcome={(result) => (
-        <ActedOutcome of={result} also_accepted>
+        <ActResultText of={result} true_if_accepted>
           {result.data.status === 'failed' ? (
             <>
               <Status status="failed" /> {money} is available again.
@@ -90,7 +90,7 @@ export function FailPayoutDialog({ opened, onClose, payout: now }: PayoutDialog)
           ) : (
             'Your request is recorded. The payout fails as soon as nothing can leave any more.'
           )}
-        </ActedOutcome>
+        </ActResultText>
       )}
     >
       {(errorOf) => (

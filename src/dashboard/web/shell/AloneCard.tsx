@@ -1,15 +1,15 @@
 // A page of its own, for those who are not signed in.
 import { useEffect, type ReactNode } from 'react'
-import { Mark } from './Mark.tsx'
+import { Logo } from './Mark.tsx'
 
-export function AloneCard({ title, children }: { title: string; children: ReactNode }) {
+export function StandaloneCard({ title, children }: { title: string; children: ReactNode }) {
   useEffect(() => {
     document.title = `${title} · Sluice`
   }, [title])
   return (
     <main className="alone">
       <div className="alone-card">
-        <Mark size={32} />
+        <Logo size={32} />
         <h1>{title}</h1>
         {children}
       </div>

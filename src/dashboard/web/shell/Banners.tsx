@@ -3,8 +3,8 @@ import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { CirclePause, Eye, FlaskConical } from 'lucide-react'
 import { Instant } from '../kit/Instant.tsx'
-import { inWords } from '../kit/statuses.ts'
-import { useHeld } from '../operations/held.ts'
+import { humanize } from '../kit/statuses.ts'
+import { usePausedQueues } from '../operations/paused.ts'
 import type { PauseRow } from '../operations/shapes.ts'
 import { useOperationsStream } from '../operations/stream.ts'
 import { useAnswer } from '../queries.ts'
@@ -15,15 +15,15 @@ export function Banners() {
   const { emulators, is_operator, role } = useSession()
   return (
     <aside aria-label="System state">
-      {role === 'operator' && <LookingBanner />}
-      {is_operator ? <PausedBanner /> : <HeldBanner />}
+      {role === 'operator' && <OperatorAccessBanner />}
+      {is_operator ? <PausedBanner /> : <TenantPauseBanner />}
       {emulators.length > 0 && (
         <div className="banner" role="note">
           <FlaskConical size={14} aria-hidden />
           <span>
             No money moves:{' '}
             {LIST.format(
-              emulators.map((name) => `${name.length <= 4 ? name.toUpperCase() : inWords(name)} emulator`),
+              emulators.map((name) => `${name.length <= 4 ? name.toUpperCase() : humanize(name)} emulator`),
             )}
             .
           </span>
@@ -34,7 +34,7 @@ export function Banners() {
 }
 
 /** An operator looks at a tenant of which they are no member. */
-function LookingBanner() {
+function OperatorAccessBanner() {
   const { tenant, tenants } = useSession()
   const choose = useChooseTenant()
   const [own] = tenants
@@ -53,14 +53,14 @@ function LookingBanner() {
   )
 }
 
-const MOST_NAMED = 3
+const MAX_NAMED_PAUSES = 3
 
 function PausedBanner() {
   useOperationsStream()
-  const { data: pauses = [] } = useAnswer<PauseRow[]>('/ops/pauses', undefined, { every_ms: 5_000 })
+  const { data: pauses = [] } = useAnswer<PauseRow[]>('/ops/pauses', undefined, { interval_ms: 5_000 })
   const [first] = pauses
   if (first === undefined) return null
-  const named = pauses.slice(0, MOST_NAMED).map(pauseText)
+  const named = pauses.slice(0, MAX_NAMED_PAUSES).map(pauseText)
   const others = pauses.length - named.length
   return (
     <div className="banner" data-tone="warn" role="alert">
@@ -81,12 +81,12 @@ function PausedBanner() {
 }
 
 /** What is paused for this tenant; by whom and why is for operators. */
-function HeldBanner() {
-  const held = useHeld()
-  if (held.length === 0) return null
-  const what = held.some(({ queue }) => queue === null)
+function TenantPauseBanner() {
+  const paused_queues = usePausedQueues()
+  if (paused_queues.length === 0) return null
+  const what = paused_queues.some(({ queue }) => queue === null)
     ? 'all work of this tenant'
-    : LIST.format(held.map(({ queue }) => queue ?? ''))
+    : LIST.format(paused_queues.map(({ queue }) => queue ?? ''))
   return (
     <div className="banner" data-tone="warn" role="alert">
       <CirclePause size={16} aria-hidden />

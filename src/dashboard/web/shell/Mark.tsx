@@ -1,6 +1,6 @@
 // The sign of the product.
 
-export function Mark({ size = 20 }: { size?: number }) {
+export function Logo({ size = 20 }: { size?: number }) {
   return (
     <svg viewBox="0 0 24 24" width={size} height={size} aria-hidden fill="none">
       <rect width="24" height="24" rx="6" fill="var(--mantine-color-accent-7)" />

@@ -8,15 +8,15 @@ import type { AddressSearch } from '../address.ts'
 import type { Answers } from '../generated/answers.ts'
 import { shortId, UUID } from '../kit/Id.tsx'
 import { formatMoney } from '../kit/amounts.ts'
-import { FURTHER_PAGES, OPERATOR_PAGES, TENANT_PAGES } from '../nav.ts'
-import { nounWords, pageOfNoun } from '../nouns.ts'
+import { PALETTE_PAGES, OPERATOR_PAGES, TENANT_PAGES } from '../nav.ts'
+import { resourceLabel, pageOfResource } from '../resources.ts'
 import type { JobRow } from '../operations/shapes.ts'
 import { useAnswer } from '../queries.ts'
 import { useSession } from '../session.tsx'
 import { useOfferedActs } from './acts.ts'
 
 /** What `GET /api/find?q=` finds. */
-type Found = Answers['GET /find'][number]
+type FoundRow = Answers['GET /find'][number]
 type PaletteOption = { key: string; title: string; note?: string; icon: LucideIcon; run: () => void }
 
 export function PaletteButton({ open }: { open: () => void }) {
@@ -114,13 +114,13 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
   const { is_operator, tenant } = useSession()
   const navigate = useNavigate()
   const acts = useOfferedActs()
-  const wanted = text.trim().toLowerCase()
+  const filter_text = text.trim().toLowerCase()
   const [q] = useDebouncedValue(text.trim(), 150)
-  const asks = q.length >= 2 && q.length <= MOST_LETTERS
-  const { data: found } = useAnswer<Found[]>('/find', { q }, { enabled: asks && tenant !== null })
-  const asks_jobs = is_operator && UUID.test(q)
-  const { data: jobs } = useAnswer<{ items: JobRow[] }>('/ops/jobs', JOBS_OF(q), { enabled: asks_jobs })
-  const rows = asks ? (found ?? []) : []
+  const searches = q.length >= 2 && q.length <= MAX_SEARCH_LENGTH
+  const { data: found } = useAnswer<FoundRow[]>('/find', { q }, { enabled: searches && tenant !== null })
+  const searches_jobs = is_operator && UUID.test(q)
+  const { data: jobs } = useAnswer<{ items: JobRow[] }>('/ops/jobs', jobQuery(q), { enabled: searches_jobs })
+  const rows = searches ? (found ?? []) : []
 
   const go =
     (to: string, search: AddressSearch = {}) =>
@@ -129,13 +129,13 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
       void navigate({ to, search })
     }
   const pages = [
-    ...(tenant === null ? [] : [...TENANT_PAGES, ...FURTHER_PAGES]),
+    ...(tenant === null ? [] : [...TENANT_PAGES, ...PALETTE_PAGES]),
     ...(is_operator ? OPERATOR_PAGES : []),
   ]
-  const fits = (title: string) => wanted === '' || title.toLowerCase().includes(wanted)
+  const matches = (title: string) => filter_text === '' || title.toLowerCase().includes(filter_text)
   return [
     ...acts
-      .filter(({ title }) => fits(title))
+      .filter(({ title }) => matches(title))
       .map(({ title, run }) => ({
         key: `act ${title}`,
         title,
@@ -147,13 +147,13 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
         },
       })),
     ...pages
-      .filter(({ title }) => fits(title))
+      .filter(({ title }) => matches(title))
       .map(({ title, to, icon }) => ({ key: to, title, icon, run: go(to) })),
     // Last, because they come later: what is chosen must not move.
     ...rows.map((row) => {
-      const to = pageOfNoun(row.noun, row.id)
+      const to = pageOfResource(row.resource, row.id)
       return {
-        key: `${row.noun} ${row.id}`,
+        key: `${row.resource} ${row.id}`,
         title: titleOf(row),
         note: shortId(row.id),
         icon: FileSearch,
@@ -161,7 +161,7 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
         run: go(to ?? '/events', to === undefined ? { subject_id: row.id } : {}),
       }
     }),
-    ...(asks_jobs ? (jobs?.items ?? []) : []).map(({ id, name }) => ({
+    ...(searches_jobs ? (jobs?.items ?? []) : []).map(({ id, name }) => ({
       key: `job ${id}`,
       title: `Job ${name}`,
       note: id,
@@ -172,11 +172,11 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
 }
 
 /** `Payment $12.00 Order 17`. */
-function titleOf({ noun, name, amount_minor, currency }: Found): string {
+function titleOf({ resource, name, amount_minor, currency }: FoundRow): string {
   const amount = amount_minor !== null && currency !== null && formatMoney(amount_minor, currency)
-  return [nounWords(noun), amount, name].filter(Boolean).join(' ')
+  return [resourceLabel(resource), amount, name].filter(Boolean).join(' ')
 }
 
 /** No more can be asked. */
-const MOST_LETTERS = 255
-const JOBS_OF = (search: string) => ({ search, state: 'all', limit: 5 })
+const MAX_SEARCH_LENGTH = 255
+const jobQuery = (search: string) => ({ search, state: 'all', limit: 5 })

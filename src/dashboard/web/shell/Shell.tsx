@@ -3,23 +3,23 @@ import { ActionIcon, Drawer } from '@mantine/core'
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router'
 import { Menu as MenuIcon } from 'lucide-react'
 import { useEffect, useState } from 'react'
-import { hearOtherTenant } from '../api.ts'
-import { PageBones } from '../kit/Bone.tsx'
+import { onTenantMismatch } from '../api.ts'
+import { PageSkeleton } from '../kit/Bone.tsx'
 import { NoticeRegion, notify } from '../kit/notices.tsx'
-import { Failed } from '../kit/states.tsx'
+import { ErrorState } from '../kit/states.tsx'
 import { isSignedOut, SessionProvider, useSession, useSessionQuery } from '../session.tsx'
 import { Banners } from './Banners.tsx'
 import { ChooseTenant } from './ChooseTenant.tsx'
-import { HeadActions } from './head.tsx'
+import { HeaderActions } from './head.tsx'
 import { KeyHelp } from './KeyHelp.tsx'
 import { useKeys } from './keys.ts'
-import { Mark } from './Mark.tsx'
+import { Logo } from './Mark.tsx'
 import { Nav } from './Nav.tsx'
 import { Palette, PaletteButton } from './Palette.tsx'
 import { TenantSwitch } from './TenantSwitch.tsx'
 
 /** Pages that show nothing of a tenant. */
-const OF_NO_TENANT = /^\/(?:ops|settings\/profile)(?:\/|$)/
+const TENANTLESS_PATHS = /^\/(?:ops|settings\/profile)(?:\/|$)/
 
 /** Lets in who is signed in; all others go to the sign-in, which leads back. */
 export function Shell() {
@@ -35,30 +35,30 @@ export function Shell() {
   if (session !== undefined && !signed_out)
     return (
       <SessionProvider value={session}>
-        <Frame />
+        <SignedInShell />
       </SessionProvider>
     )
-  if (error !== null && !signed_out) return <Failed error={error} retry={refetch} />
+  if (error !== null && !signed_out) return <ErrorState error={error} retry={refetch} />
   return (
     <div className="shell">
       <div className="shell-side" />
       <div className="shell-main">
         <div className="shell-head" />
         <main className="shell-page">
-          <PageBones />
+          <PageSkeleton />
         </main>
       </div>
     </div>
   )
 }
 
-function Frame() {
+function SignedInShell() {
   const [drawer, setDrawer] = useState(false)
   const [palette, setPalette] = useState(false)
   const [help, setHelp] = useState(false)
   const session = useSession()
   const { pathname } = useLocation()
-  useEffect(() => hearOtherTenant(tellOtherTenant), [])
+  useEffect(() => onTenantMismatch(notifyTenantMismatch), [])
   useKeys({ openPalette: () => setPalette(true), openHelp: () => setHelp(true) })
   return (
     <div className="shell">
@@ -76,11 +76,11 @@ function Frame() {
           </ActionIcon>
           <TenantSwitch />
           <PaletteButton open={() => setPalette(true)} />
-          <HeadActions openHelp={() => setHelp(true)} />
+          <HeaderActions openHelp={() => setHelp(true)} />
         </header>
         <Banners />
         <main className="shell-page" id="content" tabIndex={-1}>
-          {session.tenant === null && !OF_NO_TENANT.test(pathname) ? <ChooseTenant /> : <Outlet />}
+          {session.tenant === null && !TENANTLESS_PATHS.test(pathname) ? <ChooseTenant /> : <Outlet />}
         </main>
       </div>
       <Drawer
@@ -100,7 +100,7 @@ function Frame() {
   )
 }
 
-function tellOtherTenant(): void {
+function notifyTenantMismatch(): void {
   notify({
     tone: 'bad',
     text: 'Another tenant was chosen in another tab, or you no longer have access to this one. Your last request was refused. If you had sent it before, it may have been done: check this tenant again.',
@@ -111,7 +111,7 @@ function tellOtherTenant(): void {
 function Brand() {
   return (
     <Link to="/" className="shell-brand" aria-label="Sluice">
-      <Mark /> Sluice
+      <Logo /> Sluice
     </Link>
   )
 }

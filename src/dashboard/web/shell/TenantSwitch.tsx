@@ -3,9 +3,9 @@ import { Button, Menu, Modal, TextInput } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { Building2, Check, ChevronsUpDown, Eye, Search } from 'lucide-react'
 import { useState } from 'react'
-import { Bone } from '../kit/Bone.tsx'
-import { Failed } from '../kit/states.tsx'
-import { inWords } from '../kit/statuses.ts'
+import { Skeleton } from '../kit/Bone.tsx'
+import { ErrorState } from '../kit/states.tsx'
+import { humanize } from '../kit/statuses.ts'
 import type { TenantRow } from '../operations/shapes.ts'
 import { useAnswer } from '../queries.ts'
 import { useSession } from '../session.tsx'
@@ -36,7 +36,7 @@ export function TenantSwitch() {
             <Menu.Item
               key={id}
               leftSection={id === tenant?.id ? <Check size={14} /> : <span style={{ width: 14 }} />}
-              rightSection={<span className="dim">{inWords(role_there)}</span>}
+              rightSection={<span className="dim">{humanize(role_there)}</span>}
               onClick={() => void choose(id)}
             >
               {name} <span className="dim mono">{slug}</span>
@@ -53,7 +53,7 @@ export function TenantSwitch() {
         </Menu.Dropdown>
       </Menu>
       <Modal opened={searching} onClose={() => setSearching(false)} title="Look at any tenant" size="md">
-        <AnyTenant
+        <TenantSearch
           choose={(id) => {
             setSearching(false)
             void choose(id)
@@ -64,7 +64,7 @@ export function TenantSwitch() {
   )
 }
 
-function AnyTenant({ choose }: { choose: (id: string) => void }) {
+function TenantSearch({ choose }: { choose: (id: string) => void }) {
   const { tenant } = useSession()
   const [text, setText] = useState('')
   const [search] = useDebouncedValue(text.trim(), 150)
@@ -81,8 +81,8 @@ function AnyTenant({ choose }: { choose: (id: string) => void }) {
         value={text}
         onChange={(event) => setText(event.currentTarget.value)}
       />
-      {error !== null && data === undefined && <Failed error={error} retry={refetch} />}
-      {data === undefined && error === null && <Bone width="80%" height={14} />}
+      {error !== null && data === undefined && <ErrorState error={error} retry={refetch} />}
+      {data === undefined && error === null && <Skeleton width="80%" height={14} />}
       {data?.length === 0 && <p className="dim">No tenant found.</p>}
       <ul className="tenant-list" aria-label="Tenants">
         {data?.map(({ id, name, slug }) => (

@@ -17,14 +17,14 @@ export function useOfferedActs(): PaletteAct[] {
 }
 
 let offered: PaletteAct[][] = []
-const waiting = new Set<() => void>()
+const listeners = new Set<() => void>()
 
 function set(next: PaletteAct[][]): void {
   offered = next
-  for (const tell of waiting) tell()
+  for (const listener of listeners) listener()
 }
 
-function subscribe(tell: () => void): () => void {
-  waiting.add(tell)
-  return () => waiting.delete(tell)
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
 }

@@ -14,7 +14,7 @@ const SCHEMES = [
   { value: 'dark', title: 'Dark', icon: Moon },
 ] as const
 
-export function HeadActions({ openHelp }: { openHelp: () => void }) {
+export function HeaderActions({ openHelp }: { openHelp: () => void }) {
   const { colorScheme, setColorScheme } = useMantineColorScheme()
   const Icon = SCHEMES.find(({ value }) => value === colorScheme)?.icon ?? Monitor
   return (
@@ -26,10 +26,10 @@ export function HeadActions({ openHelp }: { openHelp: () => void }) {
           </ActionIcon>
         </Menu.Target>
         <Menu.Dropdown>
-          {SCHEMES.map(({ value, title, icon: Shown }) => (
+          {SCHEMES.map(({ value, title, icon: ItemIcon }) => (
             <Menu.Item
               key={value}
-              leftSection={<Shown size={14} />}
+              leftSection={<ItemIcon size={14} />}
               rightSection={value === colorScheme ? <Check size={14} aria-label="chosen" /> : null}
               onClick={() => setColorScheme(value)}
             >
@@ -77,14 +77,14 @@ function Account({ openHelp }: { openHelp: () => void }) {
           <br />
           {user.email}
         </p>
-        {acts.map(({ title, icon: Shown, run }) => (
+        {acts.map(({ title, icon: ItemIcon, run }) => (
           <Button
             key={title}
             variant="subtle"
             color="gray"
             fullWidth
             justify="flex-start"
-            leftSection={<Shown size={14} />}
+            leftSection={<ItemIcon size={14} />}
             onClick={() => {
               setOpened(false)
               run()

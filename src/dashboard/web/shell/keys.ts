@@ -6,15 +6,15 @@ import { OPERATOR_PAGES, TENANT_PAGES } from '../nav.ts'
 import { useSession } from '../session.tsx'
 
 /** After `g`, the letter of a page is waited for this long. */
-const LETTER_MS = 1_200
+const SEQUENCE_TIMEOUT_MS = 1_200
 
 /** Listens while the page is there: `/`, `g` and a letter, `j`, `k`, `?`, Ctrl-K. None while something is typed or asked. */
-export function useKeys(given: { openPalette: () => void; openHelp: () => void }): void {
+export function useKeys(handlers: { openPalette: () => void; openHelp: () => void }): void {
   const navigate = useNavigate()
   const { is_operator } = useSession()
-  const latest = useRef(given)
+  const latest = useRef(handlers)
   useEffect(() => {
-    latest.current = given
+    latest.current = handlers
   })
   useEffect(() => {
     let g_at = -Infinity
@@ -26,7 +26,7 @@ export function useKeys(given: { openPalette: () => void; openHelp: () => void }
         return true
       }
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || inDialog()) return false
-      const after_g = event.timeStamp - g_at < LETTER_MS
+      const after_g = event.timeStamp - g_at < SEQUENCE_TIMEOUT_MS
       g_at = -Infinity
       if (after_g) {
         const pages = is_operator ? [...TENANT_PAGES, ...OPERATOR_PAGES] : TENANT_PAGES

@@ -1,6 +1,6 @@
 // Changing the tenant whose pages are shown.
 import { useNavigate } from '@tanstack/react-router'
-import { nameTenant, post, wordsOf } from '../api.ts'
+import { setRequestTenant, post, errorMessage } from '../api.ts'
 import { notify } from '../kit/notices.tsx'
 import { queryClient, SESSION_KEY } from '../queries.ts'
 
@@ -13,9 +13,9 @@ export function useChooseTenant(): (tenant_id: string, to?: string) => Promise<v
     try {
       await post('/session/tenant', { tenant_id })
     } catch (error) {
-      return notify({ tone: 'bad', text: error instanceof Error ? wordsOf(error) : String(error) })
+      return notify({ tone: 'bad', text: error instanceof Error ? errorMessage(error) : String(error) })
     }
-    nameTenant(tenant_id)
+    setRequestTenant(tenant_id)
     // Nothing of the other tenant stays on the page.
     queryClient.removeQueries({ predicate: ({ queryKey: [name] }) => name !== SESSION_KEY[0] })
     await queryClient.invalidateQueries({ queryKey: SESSION_KEY })

@@ -26,15 +26,15 @@ export type TimelineItem = {
   /** What it changed, or in one sentence why it failed. */
   changed?: ReactNode
   /** Links to what it is about; shown when it is unfolded. */
-  more?: ReactNode
+  links?: ReactNode
   /** Shown when it is unfolded, as JSON. */
   details?: unknown
   /** False: only shown with all others. */
-  matters?: boolean
+  is_major?: boolean
 }
 
 /** There are entries before those that are shown. `start`: how it began, which is shown before them all the same. */
-export type Earlier = { show: () => unknown; busy: boolean; start?: TimelineItem }
+export type EarlierEntries = { show: () => unknown; busy: boolean; start?: TimelineItem }
 
 /** Oldest first. Long stretches in which nothing happened are cut out of the axis, and said between the entries. */
 export function Timeline({
@@ -44,14 +44,14 @@ export function Timeline({
 }: {
   items: TimelineItem[]
   label?: string
-  earlier?: Earlier | undefined
+  earlier?: EarlierEntries | undefined
 }) {
   const [all, setAll] = useState(false)
   const start = earlier?.start === undefined ? [] : [earlier.start]
-  const shown = [...start, ...(all ? items : items.filter(({ matters = true }) => matters))]
+  const shown = [...start, ...(all ? items : items.filter(({ is_major = true }) => is_major))]
   const { bars, breaks, ticks } = placeBars(shown)
-  const minor = items.filter(({ matters = true }) => !matters).length
-  const fresh = useFresh(items)
+  const minor = items.filter(({ is_major = true }) => !is_major).length
+  const changed_ids = useChangedEntries(items)
   const first = shown[0]?.at ?? ''
   return (
     <>
@@ -70,7 +70,7 @@ export function Timeline({
                 first={first}
                 bar={{ left, width }}
                 breaks={breaks}
-                fresh={fresh.has(item.id)}
+                changed_ids={changed_ids.has(item.id)}
               />
             </Fragment>
           )
@@ -87,7 +87,7 @@ export function Timeline({
   )
 }
 
-function ShowEarlier({ earlier: { show, busy } }: { earlier: Earlier }) {
+function ShowEarlier({ earlier: { show, busy } }: { earlier: EarlierEntries }) {
   return (
     <li className="timeline-more">
       <Button variant="subtle" loading={busy} onClick={() => void show()}>
@@ -98,16 +98,16 @@ function ShowEarlier({ earlier: { show, busy } }: { earlier: Earlier }) {
 }
 
 /** The entries that came or ended when the list was last read; at first none. */
-function useFresh(items: TimelineItem[]): Set<string> {
+function useChangedEntries(items: TimelineItem[]): Set<string> {
   const text = items.map(({ id, outcome }) => `${id} ${outcome ?? ''}`).join('\n')
-  const [seen, setSeen] = useState({ text, fresh: new Set<string>() })
+  const [seen, setSeen] = useState({ text, changed_ids: new Set<string>() })
   if (seen.text !== text) {
-    const known = new Set(seen.text.split('\n'))
-    const came = text.split('\n').filter((line) => !known.has(line))
-    const ids = seen.text === '' ? [] : came.map((line) => line.slice(0, line.lastIndexOf(' ')))
-    setSeen({ text, fresh: new Set(ids) })
+    const previous_lines = new Set(seen.text.split('\n'))
+    const changed_lines = text.split('\n').filter((line) => !previous_lines.has(line))
+    const ids = seen.text === '' ? [] : changed_lines.map((line) => line.slice(0, line.lastIndexOf(' ')))
+    setSeen({ text, changed_ids: new Set(ids) })
   }
-  return seen.fresh
+  return seen.changed_ids
 }
 
 function Axis({ ticks, breaks }: Pick<Waterfall, 'ticks' | 'breaks'>) {
@@ -140,21 +140,21 @@ function Entry({
   first,
   bar: { left, width },
   breaks,
-  fresh,
+  changed_ids,
 }: {
   item: TimelineItem
   /** When the first entry was: since then its time is counted. */
   first: string
   bar: { left: number; width: number }
   breaks: Waterfall['breaks']
-  fresh: boolean
+  changed_ids: boolean
 }) {
   const [open, setOpen] = useState(false)
   const { icon: Icon, outcome, ended_at, at } = item
-  const took = ended_at ? formatDuration(Date.parse(ended_at) - Date.parse(at)) : ''
+  const duration = ended_at ? formatDuration(Date.parse(ended_at) - Date.parse(at)) : ''
   const tone = outcome ? statusFacts(outcome).tone : 'idle'
   return (
-    <li data-changed={fresh || undefined}>
+    <li data-changed={changed_ids || undefined}>
       <Tooltip label={formatExact(at)} position="top-start">
         <button type="button" className="timeline-entry" aria-expanded={open} onClick={() => setOpen(!open)}>
           <Icon size={16} aria-hidden />
@@ -172,7 +172,7 @@ function Entry({
             />
             <Breaks breaks={breaks} />
           </span>
-          <span className="timeline-took">{took}</span>
+          <span className="timeline-took">{duration}</span>
           <span className="timeline-outcome">
             {outcome ? <Status status={outcome} /> : null}
             {item.changed !== undefined && (
@@ -188,7 +188,7 @@ function Entry({
       {open && (
         <div style={{ padding: '0 8px 12px 36px' }}>
           <div className="dim">{formatExact(at)}</div>
-          {item.more !== undefined && <div className="line">{item.more}</div>}
+          {item.links !== undefined && <div className="line">{item.links}</div>}
           {item.details !== undefined && <Json value={item.details} label="details" />}
         </div>
       )}

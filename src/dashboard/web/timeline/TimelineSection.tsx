@@ -2,30 +2,30 @@
 import { useInfiniteQuery, type UseInfiniteQueryResult } from '@tanstack/react-query'
 import type { TimelineEntry } from '#sdk/index.ts'
 import { read, readPage, type PathTo } from '../api.ts'
-import { Bone } from '../kit/Bone.tsx'
+import { Skeleton } from '../kit/Bone.tsx'
 import { Freshness } from '../kit/Freshness.tsx'
 import { useNow } from '../kit/Instant.tsx'
-import { Failed } from '../kit/states.tsx'
-import { inWords } from '../kit/statuses.ts'
-import { pace } from '../pace.ts'
-import type { StoryAnswer } from '../payments/story.ts'
-import { answerKey, retryFirst } from '../queries.ts'
+import { ErrorState } from '../kit/states.tsx'
+import { humanize } from '../kit/statuses.ts'
+import { pollInterval } from '../pace.ts'
+import type { TimelineContextAnswer } from '../payments/timeline.ts'
+import { answerKey, retryUntilLoaded } from '../queries.ts'
 import { useSession } from '../session.tsx'
 import { entryItem } from './items.tsx'
 import { rowItems } from './row-items.tsx'
-import type { RowWords } from './row-words.ts'
-import { Timeline, type Earlier, type TimelineItem } from './Timeline.tsx'
+import type { RowTexts } from './row-texts.ts'
+import { Timeline, type EarlierEntries, type TimelineItem } from './Timeline.tsx'
 
 const LIMIT = 100
-const EVERY_MS = 5_000
+const INTERVAL_MS = 5_000
 
 /** What happened to something, read from `path`, again and again. */
 export function TimelineSection({
   path,
-  every_ms = EVERY_MS,
+  interval_ms = INTERVAL_MS,
 }: {
   path: PathTo<TimelineEntry[]>
-  every_ms?: number
+  interval_ms?: number
 }) {
   const queryKey = answerKey(path, { limit: LIMIT })
   const query = useInfiniteQuery({
@@ -34,8 +34,8 @@ export function TimelineSection({
       readPage<TimelineEntry>(path, { limit: LIMIT, before: pageParam }, signal),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ next }) => next?.['before'],
-    refetchInterval: ({ state }) => pace(every_ms, state),
-    retry: retryFirst(queryKey),
+    refetchInterval: ({ state }) => pollInterval(interval_ms, state),
+    retry: retryUntilLoaded(queryKey),
   })
   const entries = query.data?.pages.toReversed().flatMap(({ rows }) => rows)
   return <TimelineFrame query={query} items={entries?.map(entryItem)} earlier={earlierOf(query)} />
@@ -46,13 +46,13 @@ export function RowTimeline({
   path,
   id,
   at,
-  words,
+  texts,
 }: {
   path: PathTo<TimelineEntry[]>
   id: string
   /** The name of its provider; undefined while it is on its way. */
   at: string | undefined
-  words: RowWords
+  texts: RowTexts
 }) {
   const now = useNow()
   const { is_operator } = useSession()
@@ -62,18 +62,22 @@ export function RowTimeline({
     queryFn: async ({ pageParam: before, signal }) => {
       const { rows, next } = await readPage<TimelineEntry>(path, { limit: LIMIT, before }, signal)
       const since = next?.['before']
-      const { jobs, deliveries } = await read<StoryAnswer>(`/stories/${id}`, { since, before }, signal)
+      const { jobs, deliveries } = await read<TimelineContextAnswer>(
+        `/stories/${id}`,
+        { since, before },
+        signal,
+      )
       return { entries: rows, jobs, deliveries, since }
     },
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ since }) => since,
-    refetchInterval: ({ state }) => pace(EVERY_MS, state),
-    retry: retryFirst(queryKey),
+    refetchInterval: ({ state }) => pollInterval(INTERVAL_MS, state),
+    retry: retryUntilLoaded(queryKey),
   })
   const pages = query.data?.pages.toReversed()
   // A job is in the page of every stretch of time in which it was open.
   const jobs = new Map(pages?.flatMap((page) => page.jobs).map((job) => [job.id, job]))
-  const story = pages && {
+  const timeline = pages && {
     entries: pages.flatMap(({ entries }) => entries),
     jobs: [...jobs.values()],
     deliveries: pages.flatMap(({ deliveries }) => deliveries),
@@ -82,7 +86,9 @@ export function RowTimeline({
     <TimelineFrame
       query={query}
       items={
-        story && at !== undefined ? rowItems(story, words, { at: inWords(at), now, is_operator }) : undefined
+        timeline && at !== undefined
+          ? rowItems(timeline, texts, { at: humanize(at), now, is_operator })
+          : undefined
       }
       earlier={earlierOf(query)}
     />
@@ -97,7 +103,7 @@ export function TimelineFrame({
 }: {
   query: Pick<UseInfiniteQueryResult, 'error' | 'refetch' | 'dataUpdatedAt'>
   items: TimelineItem[] | undefined
-  earlier?: Earlier | undefined
+  earlier?: EarlierEntries | undefined
 }) {
   return (
     <section className="section">
@@ -108,11 +114,11 @@ export function TimelineFrame({
       {items !== undefined ? (
         <Timeline items={items} earlier={earlier} />
       ) : error !== null ? (
-        <Failed error={error} retry={refetch} />
+        <ErrorState error={error} retry={refetch} />
       ) : (
         <div className="stack" role="status" aria-busy="true" aria-label="Loading">
           {['72%', '64%', '80%', '58%'].map((width) => (
-            <Bone key={width} width={width} height={20} />
+            <Skeleton key={width} width={width} height={20} />
           ))}
         </div>
       )}
@@ -126,7 +132,7 @@ export function earlierOf({
   isFetchingNextPage,
   fetchNextPage,
 }: Pick<UseInfiniteQueryResult, 'hasNextPage' | 'isFetchingNextPage' | 'fetchNextPage'>):
-  | Earlier
+  | EarlierEntries
   | undefined {
   return hasNextPage ? { show: fetchNextPage, busy: isFetchingNextPage } : undefined
 }

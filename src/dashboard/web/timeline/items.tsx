@@ -12,7 +12,7 @@ import {
 } from 'lucide-react'
 import type { TimelineEntry, TimelineKind } from '#sdk/index.ts'
 import { Money } from '../kit/Money.tsx'
-import { inWords } from '../kit/statuses.ts'
+import { humanize } from '../kit/statuses.ts'
 import type { TimelineItem } from './Timeline.tsx'
 
 /** One icon for each kind of entry, wherever it is shown; also of what only some pages have. */
@@ -31,10 +31,10 @@ export const KIND_ICONS = {
 export const attemptName = (attempt: number): string => `Attempt ${attempt}`
 export const CALL_NAME = 'Call to the provider'
 /** What became of a call that was replaced. */
-export const REPLACED = 'It failed, and another call was made under a new key.'
+export const REPLACED_TEXT = 'It failed, and another call was made under a new key.'
 
 /** The notification that we make ourselves of what the provider says when it is asked. */
-const LOOK = 'reconciliation.look'
+const LOOKUP_KIND = 'reconciliation.look'
 
 /** Folded are calls that went well, which say no more than their attempt, and what changed nothing. */
 export function entryItem(entry: TimelineEntry): TimelineItem {
@@ -50,8 +50,8 @@ export function entryItem(entry: TimelineEntry): TimelineItem {
     outcome,
     changed: changedBy(entry),
     details: { kind, name, ...details },
-    matters:
-      name !== LOOK &&
+    is_major:
+      name !== LOOKUP_KIND &&
       !(kind === 'provider_call' && outcome === 'done') &&
       outcome !== 'ignored' &&
       outcome !== 'returned',
@@ -64,7 +64,7 @@ function idOf({ at, kind, name, details }: TimelineEntry): string {
 }
 
 function nameOf({ kind, name, details }: TimelineEntry): string {
-  if (name === LOOK) return 'Looked up at the provider'
+  if (name === LOOKUP_KIND) return 'Looked up at the provider'
   switch (kind) {
     case 'attempt':
       return attemptName(Number(details['attempt']))
@@ -73,7 +73,7 @@ function nameOf({ kind, name, details }: TimelineEntry): string {
     case 'notification':
       return 'Notified by the provider'
     default:
-      return inWords(name)
+      return humanize(name)
         .replace(/^Kyc/, 'Verification')
         .replace(/^Top up/, 'Top-up')
   }
@@ -89,10 +89,10 @@ function changedBy({ kind, outcome, details }: TimelineEntry) {
   const { amount_minor, currency, error, failure } = details
   if (kind === 'posting' && typeof amount_minor === 'number' && typeof currency === 'string')
     return <Money minor={amount_minor} currency={currency} />
-  if (kind === 'provider_call' && outcome === 'rotated') return REPLACED
+  if (kind === 'provider_call' && outcome === 'rotated') return REPLACED_TEXT
   if (typeof error === 'object' && error !== null && 'message' in error)
     return textOf(error.message) ?? undefined
-  return kind === 'event' && typeof failure === 'string' ? inWords(failure) : undefined
+  return kind === 'event' && typeof failure === 'string' ? humanize(failure) : undefined
 }
 
 const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null)

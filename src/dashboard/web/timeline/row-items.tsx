@@ -3,41 +3,47 @@ import type { TimelineEntry } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import type { Answers } from '../generated/answers.ts'
 import { formatDuration } from '../kit/Instant.tsx'
-import { inWords } from '../kit/statuses.ts'
+import { humanize } from '../kit/statuses.ts'
 import { entryItem, KIND_ICONS } from './items.tsx'
-import { attemptSentences, byTime, deliveryItem, inTime, isInDoubt, providerItem } from './story-parts.tsx'
-import type { RowJobWords, RowWords } from './row-words.ts'
+import { attemptSentences, byTime, deliveryItem, dueText, isInDoubt, providerItem } from './parts.tsx'
+import type { RowJobTexts, RowTexts } from './row-texts.ts'
 import type { TimelineItem } from './Timeline.tsx'
 
-type Story = Answers['GET /stories/{id}']
+type TimelineAnswer = Answers['GET /stories/{id}']
 /** A page of a timeline, with the jobs and deliveries of the same time. */
-export type TimelinePage = { entries: TimelineEntry[]; jobs: Story['jobs']; deliveries: Story['deliveries'] }
+export type TimelinePage = {
+  entries: TimelineEntry[]
+  jobs: TimelineAnswer['jobs']
+  deliveries: TimelineAnswer['deliveries']
+}
 
 /** Oldest first. `at`: the provider's name, for people. */
 export function rowItems(
   { entries, jobs, deliveries }: TimelinePage,
-  words: RowWords,
+  texts: RowTexts,
   context: { at: string; now: number; is_operator: boolean },
 ): TimelineItem[] {
   const { at, now, is_operator } = context
-  const job_of = new Map(jobs.map((job) => [job.id, job]))
-  const tried = new Set(entries.map(({ kind, details }) => (kind === 'attempt' ? details['job_id'] : null)))
+  const jobs_by_id = new Map(jobs.map((job) => [job.id, job]))
+  const attempted = new Set(
+    entries.map(({ kind, details }) => (kind === 'attempt' ? details['job_id'] : null)),
+  )
   const items = entries.map((entry): TimelineItem => {
     const item = entryItem(entry)
     const job_id = String(entry.details['job_id'])
-    const job = job_of.get(job_id)
+    const job = jobs_by_id.get(job_id)
     switch (entry.kind) {
       case 'attempt':
         return {
           ...item,
-          ...attemptParts(entry, words, {
+          ...attemptFields(entry, texts, {
             entries,
             job,
             at,
             now,
             in_doubt: isInDoubt({ entries, jobs }, entry),
           }),
-          more: is_operator && (
+          links: is_operator && (
             <Link to="/ops/jobs/$id" params={{ id: job_id }}>
               Job
             </Link>
@@ -50,10 +56,10 @@ export function rowItems(
       default:
         return {
           ...item,
-          name: words.events[entry.name] ?? item.name,
+          name: texts.events[entry.name] ?? item.name,
           note: entry.name,
-          matters: entry.name in words.events,
-          more: (
+          is_major: entry.name in texts.events,
+          links: (
             <Link to="/events/$id" params={{ id: String(entry.details['event_id']) }}>
               Event
             </Link>
@@ -62,14 +68,14 @@ export function rowItems(
     }
   })
   const waiting = jobs
-    .filter(({ id, run_at }) => run_at !== null && !tried.has(id))
-    .map((job) => waitingItem(job, words, now))
+    .filter(({ id, run_at }) => run_at !== null && !attempted.has(id))
+    .map((job) => waitingItem(job, texts, now))
   return [...items, ...waiting, ...deliveries.map(deliveryItem)].toSorted(byTime)
 }
 
-function attemptParts(
+function attemptFields(
   { name, details, outcome, at: began_at }: TimelineEntry,
-  words: RowWords,
+  texts: RowTexts,
   {
     entries,
     job,
@@ -78,13 +84,13 @@ function attemptParts(
     in_doubt,
   }: {
     entries: TimelineEntry[]
-    job: Story['jobs'][number] | undefined
+    job: TimelineAnswer['jobs'][number] | undefined
     at: string
     now: number
     in_doubt: boolean
   },
 ) {
-  const { done, to_do, doing } = words.jobs[name] ?? otherJob(name)
+  const { done, to_do, doing } = texts.jobs[name] ?? defaultJobTexts(name)
   const attempt = Number(details['attempt'])
   const ended_at = typeof details['ended_at'] === 'string' ? details['ended_at'] : null
   const after = entries.find(
@@ -97,10 +103,10 @@ function attemptParts(
     after !== undefined
       ? ` ${formatDuration(Date.parse(after.at) - Date.parse(ended_at ?? began_at))} later`
       : typeof job?.run_at === 'string'
-        ? inTime(job.run_at, now)
+        ? dueText(job.run_at, now)
         : ''
   const sentences = attemptSentences(
-    { at, done: `${done} at ${at}`, to_do, noun: `job: ${to_do}` },
+    { at, done: `${done} at ${at}`, to_do, resource: `job: ${to_do}` },
     { next, in_doubt },
     details['error'],
   )
@@ -115,26 +121,26 @@ function attemptParts(
     outcome: outcome ?? (is_running ? 'running' : 'lost'),
     changed,
     // Of many tries that came to nothing the first and the last are enough.
-    matters:
+    is_major:
       attempt === 1 || after === undefined || !['retry', 'ambiguous', 'returned'].includes(outcome ?? ''),
   }
 }
 
-function waitingItem(job: Story['jobs'][number], words: RowWords, now: number): TimelineItem {
-  const { to_do } = words.jobs[job.name] ?? otherJob(job.name)
+function waitingItem(job: TimelineAnswer['jobs'][number], texts: RowTexts, now: number): TimelineItem {
+  const { to_do } = texts.jobs[job.name] ?? defaultJobTexts(job.name)
   return {
     id: `job-${job.id}`,
     at: job.created_at,
     ended_at: new Date(now).toISOString(),
     icon: KIND_ICONS.job,
     name: `Waits for a worker: ${to_do}`,
-    note: `due${inTime(job.run_at ?? job.created_at, now)}`,
+    note: `due${dueText(job.run_at ?? job.created_at, now)}`,
     outcome: 'queued',
     details: job,
   }
 }
 
-function otherJob(name: string): RowJobWords {
-  const words = inWords(name)
-  return { done: words, to_do: words.toLowerCase(), doing: words }
+function defaultJobTexts(name: string): RowJobTexts {
+  const texts = humanize(name)
+  return { done: texts, to_do: texts.toLowerCase(), doing: texts }
 }

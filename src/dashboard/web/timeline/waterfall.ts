@@ -10,17 +10,17 @@ export type Waterfall = {
 }
 
 /** Nothing for longer than this is said, and can be cut out even while something waits. */
-const LONG_MS = 10_000
+const LONG_GAP_MS = 10_000
 /** Nothing shorter is cut out. */
-const LEAST_BREAK_MS = 500
+const MIN_BREAK_MS = 500
 /** A stretch is cut out when it is so many times as long as all shorter ones together. */
-const OUTWEIGHS = 4
-/** How wide a break is, of the axis; all of them together take no more than `MOST_BREAKS`. */
-const BREAK = 0.08
-const MOST_BREAKS = 0.4
+const BREAK_RATIO = 4
+/** How wide a break is, of the axis; all of them together take no more than `MAX_BREAK_SHARE`. */
+const BREAK_SHARE = 0.08
+const MAX_BREAK_SHARE = 0.4
 /** The width of a letter of a label, and the least between two labels, in pixels. */
-const LETTER_PX = 7
-const APART_PX = 10
+const CHARACTER_PX = 7
+const MIN_LABEL_GAP_PX = 10
 
 type Step = { from: number; to: number; ms: number; busy: boolean }
 
@@ -35,60 +35,60 @@ export function placeBars(entries: { at: string; ended_at?: string | null }[]): 
     const from = marks[at]!
     return { from, to, ms: to - from, busy: spans.some((span) => span.from <= from && span.to >= to) }
   })
-  const cut = cutOut(steps)
-  const share = Math.min(BREAK, MOST_BREAKS / cut.size)
+  const cut = stepsToCut(steps)
+  const share = Math.min(BREAK_SHARE, MAX_BREAK_SHARE / cut.size)
   const drawn_ms = steps.reduce((sum, step) => sum + (cut.has(step) ? 0 : step.ms), 0)
   const scale = (1 - cut.size * (cut.size === 0 ? 0 : share)) / (drawn_ms || 1)
   const [begin = 0] = marks
-  const place = new Map([[begin, 0]])
+  const position = new Map([[begin, 0]])
   const breaks: Waterfall['breaks'] = []
   let left = 0
   for (const step of steps) {
     const width = cut.has(step) ? share : step.ms * scale
     if (cut.has(step)) breaks.push({ left, width, ms: step.ms })
     left += width
-    place.set(step.to, left)
+    position.set(step.to, left)
   }
   let latest = begin
   const bars = spans.map(({ from, to }) => {
     const gap = from - latest
     const is_cut = [...cut].some((step) => step.from >= latest && step.to <= from)
     latest = Math.max(latest, to)
-    const start = place.get(from)!
+    const start = position.get(from)!
     return {
       left: Math.min(start, 0.985),
-      width: Math.max(place.get(to)! - start, 0),
-      gap_ms: gap >= LONG_MS || is_cut ? gap : 0,
+      width: Math.max(position.get(to)! - start, 0),
+      gap_ms: gap >= LONG_GAP_MS || is_cut ? gap : 0,
     }
   })
   return {
     bars,
     breaks,
     ticks: ticksOf(
-      [...place].map(([at, where]) => ({ left: where, ms: at - begin })),
+      [...position].map(([at, where]) => ({ left: where, ms: at - begin })),
       breaks,
     ),
   }
 }
 
 /** The stretches that would leave no room for the others. What runs is only cut when it runs for long. */
-function cutOut(steps: Step[]): Set<Step> {
+function stepsToCut(steps: Step[]): Set<Step> {
   const cut = new Set<Step>()
-  const may = (step: Step) => step.ms >= (step.busy ? LONG_MS : LEAST_BREAK_MS)
-  let drawn = steps.reduce((sum, step) => sum + (may(step) ? 0 : step.ms), 0)
-  for (const step of steps.filter(may).toSorted((a, b) => a.ms - b.ms))
-    if (drawn > 0 && step.ms > drawn * OUTWEIGHS) cut.add(step)
+  const canCut = (step: Step) => step.ms >= (step.busy ? LONG_GAP_MS : MIN_BREAK_MS)
+  let drawn = steps.reduce((sum, step) => sum + (canCut(step) ? 0 : step.ms), 0)
+  for (const step of steps.filter(canCut).toSorted((a, b) => a.ms - b.ms))
+    if (drawn > 0 && step.ms > drawn * BREAK_RATIO) cut.add(step)
     else drawn += step.ms
   return cut
 }
 
 /** The beginning, the end, and where a break begins or ends. */
-function ticksOf(places: Waterfall['ticks'], breaks: Waterfall['breaks']): Waterfall['ticks'] {
-  const [first] = places
-  const last = places.at(-1)
+function ticksOf(positions: Waterfall['ticks'], breaks: Waterfall['breaks']): Waterfall['ticks'] {
+  const [first] = positions
+  const last = positions.at(-1)
   if (first === undefined || last === undefined || first === last) return []
   const edges = new Set(breaks.flatMap(({ left, width }) => [left, left + width]))
-  return [first, ...places.slice(1, -1).filter(({ left }) => edges.has(left)), last]
+  return [first, ...positions.slice(1, -1).filter(({ left }) => edges.has(left)), last]
 }
 
 /** The labels that an axis of so many pixels has room for: none covers another. The last ends where the axis ends. */
@@ -103,12 +103,13 @@ export function labelsOf(
     is_last: at === ticks.length - 1,
   }))
   const last = labels.at(-1)
-  const lengthOf = ({ text }: { text: string }) => text.length * LETTER_PX + APART_PX
+  const lengthOf = ({ text }: { text: string }) => text.length * CHARACTER_PX + MIN_LABEL_GAP_PX
   let free_px = 0
   return labels.filter((label) => {
     if (label.is_last) return true
     const from_px = label.left * width_px
-    const fits = from_px >= free_px && from_px + lengthOf(label) + lengthOf(last!) <= width_px + APART_PX
+    const fits =
+      from_px >= free_px && from_px + lengthOf(label) + lengthOf(last!) <= width_px + MIN_LABEL_GAP_PX
     if (fits) free_px = from_px + lengthOf(label)
     return fits
   })

@@ -1,7 +1,7 @@
 // The link of a verification, which is shown once.
 import { CopyField } from '../kit/CopyField.tsx'
 
-export function LinkToShow({ url, done }: { url: string | null; done: boolean }) {
+export function PersonLink({ url, done }: { url: string | null; done: boolean }) {
   if (url !== null)
     return (
       <div className="stack">

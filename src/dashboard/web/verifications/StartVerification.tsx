@@ -3,11 +3,11 @@ import { NativeSelect, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { SluiceError, type KycSubjectType, type Verification } from '#sdk/index.ts'
-import { sluice, wordsOf } from '../api.ts'
-import { acted, ActedOutcome, type Acted } from '../kit/Acted.tsx'
+import { sluice, errorMessage } from '../api.ts'
+import { actResponse, ActResultText, type ActResponse } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { invalidate } from '../queries.ts'
-import { LinkToShow } from './LinkToShow.tsx'
+import { PersonLink } from './LinkToShow.tsx'
 
 const TYPES = [
   { value: 'customer', label: 'Customer' },
@@ -16,7 +16,7 @@ const TYPES = [
 ]
 
 /** A verification that the provider did not take is there all the same, as rejected. */
-type Begun = { begun: Acted<Verification> } | { refused: SluiceError; kyc_id: string }
+type VerificationResult = { started: ActResponse<Verification> } | { refused: SluiceError; kyc_id: string }
 
 /** `subject` left out: the dialog asks for it. */
 export function StartVerification({
@@ -41,10 +41,10 @@ export function StartVerification({
     setReturnUrl('')
   }
 
-  async function start(idempotency_key: string): Promise<Begun> {
+  async function start(idempotency_key: string): Promise<VerificationResult> {
     const body = { subject_type: of.type, subject_id: of.id, return_url: return_url.trim() || null }
     try {
-      return { begun: await acted(sluice.compliance.kyc.create(body, { idempotency_key })) }
+      return { started: await actResponse(sluice.compliance.kyc.create(body, { idempotency_key })) }
     } catch (error) {
       if (!(error instanceof SluiceError) || error.code !== 'kyc_refused') throw error
       return { refused: error, kyc_id: error.context['kyc_id'] ?? '' }
@@ -57,12 +57,12 @@ export function StartVerification({
       onClose={close}
       title={name === undefined ? 'Start a verification' : `Verify ${name}?`}
       action="Start verification"
-      does="Opens a session at the identity provider and gives you a link for the person. The link is shown once and works for one visit within 48 hours."
+      effect="Opens a session at the identity provider and gives you a link for the person. The link is shown once and works for one visit within 48 hours."
       ready={of.id !== ''}
       act={start}
       shown_once
       onDone={() => invalidate('/v1/compliance', '/v1/customers', '/v1/recipients', '/v1/merchants')}
-      outcome={(became) => <Outcome became={became} />}
+      outcome={(result) => <Outcome result={result} />}
     >
       {(errorOf) => (
         <>
@@ -125,21 +125,21 @@ function SubjectFields({
   )
 }
 
-function Outcome({ became }: { became: Begun }) {
-  if ('refused' in became)
+function Outcome({ result }: { result: VerificationResult }) {
+  if ('refused' in result)
     return (
       <div className="stack">
-        <div>{wordsOf(became.refused)}</div>
-        {became.kyc_id !== '' && <Link to={`/compliance/${became.kyc_id}`}>Go to the verification</Link>}
+        <div>{errorMessage(result.refused)}</div>
+        {result.kyc_id !== '' && <Link to={`/compliance/${result.kyc_id}`}>Go to the verification</Link>}
       </div>
     )
-  const { begun } = became
+  const { started } = result
   return (
-    <ActedOutcome of={begun}>
-      <LinkToShow url={begun.data.url} done={begun.finished} />
+    <ActResultText of={started}>
+      <PersonLink url={started.data.url} done={started.finished} />
       <p>
-        <Link to={`/compliance/${begun.data.id}`}>Go to the verification</Link>
+        <Link to={`/compliance/${started.data.id}`}>Go to the verification</Link>
       </p>
-    </ActedOutcome>
+    </ActResultText>
   )
 }

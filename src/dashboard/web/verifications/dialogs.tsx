@@ -2,16 +2,16 @@
 import { useState } from 'react'
 import type { KycDecision, Verification } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
-import { acted, ActedOutcome } from '../kit/Acted.tsx'
+import { actResponse, ActResultText } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { ReasonField } from '../kit/ReasonField.tsx'
 import { Status } from '../kit/Status.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 import { invalidate } from '../queries.ts'
-import { LinkToShow } from './LinkToShow.tsx'
-import { isUndecided } from './words.ts'
+import { PersonLink } from './LinkToShow.tsx'
+import { isUndecided } from './texts.ts'
 
-const again = () => invalidate('/v1/compliance', '/v1/customers', '/v1/recipients', '/v1/merchants')
+const refreshLists = () => invalidate('/v1/compliance', '/v1/customers', '/v1/recipients', '/v1/merchants')
 
 export function DecideDialog({
   opened,
@@ -39,7 +39,7 @@ export function DecideDialog({
       action={approves ? 'Approve' : 'Reject'}
       {...(approves ? {} : { tone: 'bad' as const })}
       ready={reason.trim() !== ''}
-      does={
+      effect={
         <>
           The {subject_type} <PartyName type={subject_type} id={subject_id} /> is {decision} at once, and this
           is final: a verification can be decided by hand only once.{' '}
@@ -51,13 +51,15 @@ export function DecideDialog({
         </>
       }
       act={(idempotency_key) =>
-        acted(sluice.compliance.kyc.decide(id, { decision, reason: reason.trim() }, { idempotency_key }))
+        actResponse(
+          sluice.compliance.kyc.decide(id, { decision, reason: reason.trim() }, { idempotency_key }),
+        )
       }
-      onDone={again}
+      onDone={refreshLists}
       outcome={(result) => (
-        <ActedOutcome of={result}>
-          <Status status={result.data.status} noun="kyc" /> {result.data.decision_reason}
-        </ActedOutcome>
+        <ActResultText of={result}>
+          <Status status={result.data.status} resource="kyc" /> {result.data.decision_reason}
+        </ActResultText>
       )}
     >
       {(errorOf) => (
@@ -87,14 +89,14 @@ export function RenewLinkDialog({
       onClose={onClose}
       title="Renew the link?"
       action="Renew link"
-      does="Asks the provider for a new link for the person, if the last one was used, lost or has expired. It is shown once and works for one visit within 48 hours."
-      act={(idempotency_key) => acted(sluice.compliance.kyc.link(id, {}, { idempotency_key }))}
+      effect="Asks the provider for a new link for the person, if the last one was used, lost or has expired. It is shown once and works for one visit within 48 hours."
+      act={(idempotency_key) => actResponse(sluice.compliance.kyc.link(id, {}, { idempotency_key }))}
       shown_once
-      onDone={again}
+      onDone={refreshLists}
       outcome={(result) => (
-        <ActedOutcome of={result}>
-          <LinkToShow url={result.data.url} done={result.finished} />
-        </ActedOutcome>
+        <ActResultText of={result}>
+          <PersonLink url={result.data.url} done={result.finished} />
+        </ActResultText>
       )}
     />
   )

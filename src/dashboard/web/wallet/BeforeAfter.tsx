@@ -1,13 +1,13 @@
 // What an act makes of the available balance.
 import type { ReactNode } from 'react'
-import { Bone } from '../kit/Bone.tsx'
+import { Skeleton } from '../kit/Bone.tsx'
 import { Money } from '../kit/Money.tsx'
 import { useAreaState } from '../session.tsx'
 import { useBalances } from './balances.ts'
 import '../parties/parties.css'
 
 /** The available balance in `currency` now, and when `change_minor` has been added; undefined: no amount yet. */
-export function BeforeAfter({
+export function BalanceChange({
   currency,
   change_minor,
   after,
@@ -24,19 +24,19 @@ export function BeforeAfter({
       ? undefined
       : (data.find((balance) => balance.currency === currency)?.available_minor ?? 0)
   const then = before === undefined || change_minor === undefined ? undefined : before + change_minor
-  const known = (minor: number | undefined, none: ReactNode) =>
+  const amountOr = (minor: number | undefined, none: ReactNode) =>
     minor === undefined ? none : <Money minor={minor} currency={currency} />
-  const missing = error === null ? <Bone width={80} /> : 'not known'
+  const missing = error === null ? <Skeleton width={80} /> : 'not known'
   if (!deployed) return null
   return (
     <dl className="before-after" aria-label={`Balance in ${currency.toUpperCase()}`} aria-live="polite">
       <div>
         <dt>Available now</dt>
-        <dd>{known(before, missing)}</dd>
+        <dd>{amountOr(before, missing)}</dd>
       </div>
       <div>
         <dt>{after}</dt>
-        <dd data-short={(then ?? 0) < 0 || undefined}>{known(then, '–')}</dd>
+        <dd data-short={(then ?? 0) < 0 || undefined}>{amountOr(then, '–')}</dd>
       </div>
     </dl>
   )

@@ -3,27 +3,27 @@ import { NativeSelect, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { SluiceError, type CreateTopUp, type TopUp } from '#sdk/index.ts'
-import { sluice, wordsOf } from '../api.ts'
+import { sluice, errorMessage } from '../api.ts'
 import { DECIMALS } from '../generated/currencies.ts'
-import { acted, ActedOutcome, type Acted } from '../kit/Acted.tsx'
+import { actResponse, ActResultText, type ActResponse } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
-import { formatMoney, inSteps, parseMoney } from '../kit/amounts.ts'
+import { formatMoney, stepHint, parseMoney } from '../kit/amounts.ts'
 import { Status } from '../kit/Status.tsx'
 import { invalidate } from '../queries.ts'
 import { useSession } from '../session.tsx'
 import { useBalances } from './balances.ts'
-import { BeforeAfter } from './BeforeAfter.tsx'
+import { BalanceChange } from './BeforeAfter.tsx'
 
 /** One that the processor did not take is there all the same, as failed. */
-type ToppedUp = { asked: Acted<TopUp> } | { refused: SluiceError; top_up_id: string }
+type TopUpResult = { accepted: ActResponse<TopUp> } | { refused: SluiceError; top_up_id: string }
 
 export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const { tenant } = useSession()
   const { data: balances = [] } = useBalances()
-  const known = balances.map((balance) => balance.currency)
+  const balance_currencies = balances.map((balance) => balance.currency)
   const [typed, setTyped] = useState({ amount: '', source: '', description: '' })
   const [chosen, setChosen] = useState<string>()
-  const currency = chosen ?? known[0] ?? 'usd'
+  const currency = chosen ?? balance_currencies[0] ?? 'usd'
   const amount_minor = parseMoney(typed.amount, currency, 'payment')
   const set = (some: Partial<typeof typed>) => setTyped((now) => ({ ...now, ...some }))
 
@@ -33,14 +33,14 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
     setChosen(undefined)
   }
 
-  const bad_amount = typed.amount.trim() !== '' && !amount_minor
+  const invalid_amount = typed.amount.trim() !== '' && !amount_minor
   return (
     <ConfirmDialog
       opened={opened}
       onClose={close}
       title={amount_minor ? `Top up ${formatMoney(amount_minor, currency)}?` : 'Top up'}
       action="Top up"
-      does="Adds money to your balance through the processor, which can take days. It is available when it arrives."
+      effect="Adds money to your balance through the processor, which can take days. It is available when it arrives."
       ready={Boolean(amount_minor)}
       act={(idempotency_key) =>
         topUp(
@@ -53,9 +53,9 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
           idempotency_key,
         )
       }
-      about={`top up ${tenant?.id ?? ''}`}
+      operation={`top up ${tenant?.id ?? ''}`}
       onSettled={() => invalidate('/v1/wallet')}
-      outcome={(became) => <Outcome became={became} />}
+      outcome={(result) => <Outcome result={result} />}
     >
       {(errorOf) => (
         <>
@@ -64,14 +64,19 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
             inputMode="decimal"
             value={typed.amount}
             error={
-              bad_amount
-                ? `This is not an amount in ${currency.toUpperCase()}${inSteps(currency, 'payment')}.`
+              invalid_amount
+                ? `This is not an amount in ${currency.toUpperCase()}${stepHint(currency, 'payment')}.`
                 : errorOf('amount_minor')
             }
             onChange={(event) => set({ amount: event.currentTarget.value })}
             data-autofocus
           />
-          <CurrencyField known={known} value={currency} error={errorOf('currency')} onChange={setChosen} />
+          <CurrencyField
+            balance_currencies={balance_currencies}
+            value={currency}
+            error={errorOf('currency')}
+            onChange={setChosen}
+          />
           <TextInput
             label="Source"
             description="A token of the processor. Leave empty to use the platform's bank account."
@@ -87,16 +92,16 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
             error={errorOf('description')}
             onChange={(event) => set({ description: event.currentTarget.value })}
           />
-          <BeforeAfter currency={currency} change_minor={amount_minor} after="Available when it arrives" />
+          <BalanceChange currency={currency} change_minor={amount_minor} after="Available when it arrives" />
         </>
       )}
     </ConfirmDialog>
   )
 }
 
-async function topUp(body: CreateTopUp, idempotency_key: string): Promise<ToppedUp> {
+async function topUp(body: CreateTopUp, idempotency_key: string): Promise<TopUpResult> {
   try {
-    return { asked: await acted(sluice.wallet.topUps.create(body, { idempotency_key, wait_s: 10 })) }
+    return { accepted: await actResponse(sluice.wallet.topUps.create(body, { idempotency_key, wait_s: 10 })) }
   } catch (error) {
     const top_up_id = error instanceof SluiceError ? Object(error.context)['top_up_id'] : undefined
     if (!(error instanceof SluiceError) || typeof top_up_id !== 'string') throw error
@@ -104,40 +109,40 @@ async function topUp(body: CreateTopUp, idempotency_key: string): Promise<Topped
   }
 }
 
-function Outcome({ became }: { became: ToppedUp }) {
-  if ('refused' in became)
+function Outcome({ result }: { result: TopUpResult }) {
+  if ('refused' in result)
     return (
       <div className="stack">
-        <div>The top-up failed. {wordsOf(became.refused)}</div>
-        <Link to={`/wallet/top-ups/${became.top_up_id}`}>Go to the top-up</Link>
+        <div>The top-up failed. {errorMessage(result.refused)}</div>
+        <Link to={`/wallet/top-ups/${result.top_up_id}`}>Go to the top-up</Link>
       </div>
     )
-  const { data } = became.asked
+  const { data } = result.accepted
   return (
-    <ActedOutcome of={became.asked}>
+    <ActResultText of={result.accepted}>
       <div className="line">
         <Status status={data.status} /> {formatMoney(data.amount_minor, data.currency)}
         <Link to={`/wallet/top-ups/${data.id}`}>Go to the top-up</Link>
       </div>
-    </ActedOutcome>
+    </ActResultText>
   )
 }
 
 /** First those in which there is something, then all others. */
 function CurrencyField({
-  known,
+  balance_currencies,
   value,
   error,
   onChange,
 }: {
-  known: string[]
+  balance_currencies: string[]
   value: string
   error: string | undefined
   onChange: (currency: string) => void
 }) {
   const all = Object.keys(DECIMALS).map((code) => code.toLowerCase())
   const names = new Intl.DisplayNames(undefined, { type: 'currency' })
-  const options = [...new Set([...known, 'usd', 'eur', 'gbp', ...all])].map((code) => {
+  const options = [...new Set([...balance_currencies, 'usd', 'eur', 'gbp', ...all])].map((code) => {
     const upper = code.toUpperCase()
     return { value: code, label: `${upper} ${names.of(upper) ?? ''}` }
   })

@@ -4,10 +4,10 @@ import { useNavigate } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
 import { useMemo, useState, type ReactNode } from 'react'
 import type { TopUp, WalletBalance } from '#sdk/index.ts'
-import { Bone } from '../kit/Bone.tsx'
+import { Skeleton } from '../kit/Bone.tsx'
 import { Money } from '../kit/Money.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { Failed } from '../kit/states.tsx'
+import { ErrorState } from '../kit/states.tsx'
 import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
@@ -44,7 +44,7 @@ export function WalletFrame({ tab, children }: { tab: (typeof TABS)[number]['tab
         }
       />
       {balances.data === undefined && balances.error !== null ? (
-        <Failed error={balances.error} retry={balances.refetch} />
+        <ErrorState error={balances.error} retry={balances.refetch} />
       ) : (
         <Balances balances={balances.data} />
       )}
@@ -71,13 +71,13 @@ export function WalletFrame({ tab, children }: { tab: (typeof TABS)[number]['tab
 }
 
 function Balances({ balances }: { balances: WalletBalance[] | undefined }) {
-  const asked = { status: 'pending', limit: 100 }
-  const { data: pending } = useAnswer<TopUp[]>('/v1/wallet/top_ups', asked, { every_ms: 10_000 })
-  const on_the_way = (currency: string) =>
+  const parameters = { status: 'pending', limit: 100 }
+  const { data: pending } = useAnswer<TopUp[]>('/v1/wallet/top_ups', parameters, { interval_ms: 10_000 })
+  const pendingIn = (currency: string) =>
     pending
       ?.filter((top_up) => top_up.currency === currency)
       .reduce((sum, { amount_minor }) => sum + amount_minor, 0)
-  if (balances === undefined) return <BalanceBones />
+  if (balances === undefined) return <BalancesSkeleton />
   // Money that is on its way may be the first in its currency.
   const first = [...new Set(pending?.map(({ currency }) => currency))].filter((currency) =>
     balances.every((balance) => balance.currency !== currency),
@@ -117,11 +117,11 @@ function Balances({ balances }: { balances: WalletBalance[] | undefined }) {
               <dt>Pending top-ups</dt>
               <dd>
                 {pending === undefined ? (
-                  <Bone width={60} />
+                  <Skeleton width={60} />
                 ) : (
                   <>
-                    {pending.length >= asked.limit && 'at least '}
-                    <Money minor={on_the_way(currency) ?? 0} currency={currency} />
+                    {pending.length >= parameters.limit && 'at least '}
+                    <Money minor={pendingIn(currency) ?? 0} currency={currency} />
                   </>
                 )}
               </dd>
@@ -133,19 +133,19 @@ function Balances({ balances }: { balances: WalletBalance[] | undefined }) {
   )
 }
 
-function BalanceBones() {
+function BalancesSkeleton() {
   return (
     <div className="balances" role="status" aria-busy="true" aria-label="Loading">
       {[0, 1].map((at) => (
         <div key={at} className="balance">
-          <Bone width={90} />
+          <Skeleton width={90} />
           <div className="balance-value">
-            <Bone width={140} height={20} />
+            <Skeleton width={140} height={20} />
           </div>
           <div className="stack">
-            <Bone width="80%" />
-            <Bone width="70%" />
-            <Bone width="75%" />
+            <Skeleton width="80%" />
+            <Skeleton width="70%" />
+            <Skeleton width="75%" />
           </div>
         </div>
       ))}

@@ -8,7 +8,7 @@ import { useAreaState } from '../session.tsx'
 /** Read again every few seconds; where the wallet is switched off, never. */
 export function useBalances(): UseQueryResult<WalletBalance[]> {
   const enabled = useAreaState('wallet') === 'deployed'
-  return useAnswer<WalletBalance[]>('/v1/wallet/balances', undefined, { every_ms: 10_000, enabled })
+  return useAnswer<WalletBalance[]>('/v1/wallet/balances', undefined, { interval_ms: 10_000, enabled })
 }
 
 /** The filter `Currency` of a list. */
@@ -22,13 +22,13 @@ export type CurrencyFilter = {
 /** Offers the currencies in which there is something, and that of the address. */
 export function useCurrencyFilter(): CurrencyFilter {
   const { data = [] } = useBalances()
-  const known = data.map(({ currency }) => currency)
+  const currencies = data.map(({ currency }) => currency)
   return {
     kind: 'select',
     name: 'currency',
     label: 'Currency',
     options: (chosen) =>
-      [...new Set(chosen === '' ? known : [...known, chosen])]
+      [...new Set(chosen === '' ? currencies : [...currencies, chosen])]
         .sort()
         .map((value) => ({ value, label: value.toUpperCase() })),
   }

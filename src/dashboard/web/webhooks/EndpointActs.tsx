@@ -3,18 +3,18 @@ import { NativeSelect, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { EventType, WebhookEndpoint } from '#sdk/index.ts'
-import { acted, ActedOutcome, noteActed } from '../kit/Acted.tsx'
+import { actResponse, ActResultText, notifyActDone } from '../kit/Acted.tsx'
 import { sluice } from '../api.ts'
-import { useAsOpened } from '../dialogs.ts'
+import { useValueAtOpening } from '../dialogs.ts'
 import { EVENT_PATTERNS } from '../generated/event-patterns.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { formatInstant } from '../kit/Instant.tsx'
 import { invalidate } from '../queries.ts'
-import { SecretOnce } from './SecretOnce.tsx'
+import { NewSecret } from './SecretOnce.tsx'
 
 type ActProps = { opened: boolean; onClose: () => void; endpoint: WebhookEndpoint }
 
-const readAgain = () => invalidate('/v1/webhook_endpoints', '/webhook_endpoints')
+const refreshEndpoints = () => invalidate('/v1/webhook_endpoints', '/webhook_endpoints')
 
 export function TestDialog({ opened, onClose, endpoint: { id, url } }: ActProps) {
   const [type, setType] = useState('')
@@ -24,7 +24,7 @@ export function TestDialog({ opened, onClose, endpoint: { id, url } }: ActProps)
       onClose={onClose}
       title="Send a test event?"
       action="Send test event"
-      does={
+      effect={
         <>
           One event with example data is sent once to <span className="mono">{url}</span>. It is not in the
           feed and not counted in any statistics.
@@ -32,13 +32,13 @@ export function TestDialog({ opened, onClose, endpoint: { id, url } }: ActProps)
       }
       act={(idempotency_key) => {
         const body = type === '' ? {} : { type: type as EventType }
-        return acted(sluice.webhookEndpoints.test(id, body, { idempotency_key }))
+        return actResponse(sluice.webhookEndpoints.test(id, body, { idempotency_key }))
       }}
-      onDone={readAgain}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
-          The test is on its way. <Link to={`/webhooks/deliveries/${asked.data.id}`}>See the delivery</Link>
-        </ActedOutcome>
+      onDone={refreshEndpoints}
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
+          The test is on its way. <Link to={`/webhooks/deliveries/${result.data.id}`}>See the delivery</Link>
+        </ActResultText>
       )}
     >
       <NativeSelect
@@ -54,7 +54,7 @@ export function TestDialog({ opened, onClose, endpoint: { id, url } }: ActProps)
   )
 }
 
-const GRACES = [
+const GRACE_OPTIONS = [
   { value: '0', label: 'Not at all: it has leaked' },
   { value: '3600', label: 'For an hour' },
   { value: '86400', label: 'For a day' },
@@ -69,21 +69,23 @@ export function RotateSecretDialog({ opened, onClose, endpoint: { id } }: ActPro
       onClose={onClose}
       title="Rotate the secret?"
       action="Rotate secret"
-      does="A new secret signs from now on. While the old one also signs, each request carries both signatures, and receivers may check either."
+      effect="A new secret signs from now on. While the old one also signs, each request carries both signatures, and receivers may check either."
       act={(idempotency_key) =>
-        acted(sluice.webhookEndpoints.rotateSecret(id, { grace_s: Number(grace_s) }, { idempotency_key }))
+        actResponse(
+          sluice.webhookEndpoints.rotateSecret(id, { grace_s: Number(grace_s) }, { idempotency_key }),
+        )
       }
       shown_once
-      onDone={readAgain}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
-          <SecretOnce secret={asked.data.secret} />
-        </ActedOutcome>
+      onDone={refreshEndpoints}
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
+          <NewSecret secret={result.data.secret} />
+        </ActResultText>
       )}
     >
       <NativeSelect
         label="The old secret also signs"
-        data={GRACES}
+        data={GRACE_OPTIONS}
         value={grace_s}
         onChange={(event) => setGrace(event.currentTarget.value)}
       />
@@ -98,7 +100,7 @@ export function SwitchDialog({
   endpoint,
   pending,
 }: ActProps & { pending: number | undefined }) {
-  const { id, url, status } = useAsOpened(opened, endpoint)
+  const { id, url, status } = useValueAtOpening(opened, endpoint)
   const disables = status === 'enabled'
   const action = disables ? 'Disable' : 'Enable'
   return (
@@ -108,7 +110,7 @@ export function SwitchDialog({
       title={`${action} this endpoint?`}
       action={action}
       {...(disables && { tone: 'bad' as const })}
-      does={
+      effect={
         disables ? (
           <>
             Nothing more is sent to <span className="mono">{url}</span>.{' '}
@@ -124,12 +126,14 @@ export function SwitchDialog({
           </>
         )
       }
-      act={() => acted(sluice.webhookEndpoints.update(id, { status: disables ? 'disabled' : 'enabled' }))}
-      onDone={readAgain}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
-          The endpoint is {asked.data.status}.
-        </ActedOutcome>
+      act={() =>
+        actResponse(sluice.webhookEndpoints.update(id, { status: disables ? 'disabled' : 'enabled' }))
+      }
+      onDone={refreshEndpoints}
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
+          The endpoint is {result.data.status}.
+        </ActResultText>
       )}
     />
   )
@@ -139,8 +143,8 @@ export function RecoverDialog({
   opened,
   onClose,
   endpoint: { id, url },
-  onBegun,
-}: ActProps & { onBegun: (recovery_id: string) => void }) {
+  onStarted,
+}: ActProps & { onStarted: (recovery_id: string) => void }) {
   const [since, setSince] = useState(() => localMinute(Date.now() - 86_400_000))
   const [until, setUntil] = useState('')
   const from = new Date(since)
@@ -153,7 +157,7 @@ export function RecoverDialog({
       title="Recover deliveries?"
       action="Recover"
       ready={valid}
-      does={
+      effect={
         <>
           Everything that was not delivered since {valid ? formatInstant(from.toISOString()) : 'then'} is sent
           again to <span className="mono">{url}</span>: deliveries that failed, were exhausted or skipped, or
@@ -162,16 +166,16 @@ export function RecoverDialog({
       }
       act={(idempotency_key) => {
         const body = { since: from.toISOString(), until: to === null ? null : to.toISOString() }
-        return acted(sluice.webhookEndpoints.recover(id, body, { idempotency_key }))
+        return actResponse(sluice.webhookEndpoints.recover(id, body, { idempotency_key }))
       }}
       onDone={({ data }) => {
-        onBegun(data.id)
-        return readAgain()
+        onStarted(data.id)
+        return refreshEndpoints()
       }}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
           The recovery has started. The page shows its progress.
-        </ActedOutcome>
+        </ActResultText>
       )}
     >
       <TextInput
@@ -204,17 +208,17 @@ export function DeleteEndpointDialog({
       title="Delete this endpoint?"
       action="Delete endpoint"
       tone="bad"
-      does={
+      effect={
         <>
           Nothing more is sent to <span className="mono">{url}</span>, and its deliveries can no longer be
           read. This cannot be undone.
         </>
       }
-      act={() => acted(sluice.webhookEndpoints.delete(id))}
-      onDone={async (asked) => {
-        noteActed('Endpoint deleted.', asked)
+      act={() => actResponse(sluice.webhookEndpoints.delete(id))}
+      onDone={async (result) => {
+        notifyActDone('Endpoint deleted.', result)
         onDeleted()
-        await readAgain()
+        await refreshEndpoints()
       }}
     />
   )

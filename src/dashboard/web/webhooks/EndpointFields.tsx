@@ -2,12 +2,12 @@
 import { Checkbox, TagsInput, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { EventTypes, WebhookEndpoint } from '#sdk/index.ts'
-import { acted, ActedOutcome } from '../kit/Acted.tsx'
+import { actResponse, ActResultText } from '../kit/Acted.tsx'
 import { sluice } from '../api.ts'
 import { EVENT_PATTERNS } from '../generated/event-patterns.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { invalidate } from '../queries.ts'
-import { SecretOnce } from './SecretOnce.tsx'
+import { NewSecret } from './SecretOnce.tsx'
 
 type EndpointForm = {
   url: string
@@ -35,15 +35,17 @@ export function AddEndpointDialog({ opened, onClose }: { opened: boolean; onClos
       onClose={onClose}
       title="Add an endpoint"
       action="Add endpoint"
-      does="Events that happen from now on are sent there, each signed with the endpoint's secret."
+      effect="Events that happen from now on are sent there, each signed with the endpoint's secret."
       ready={isComplete(fields)}
-      act={(idempotency_key) => acted(sluice.webhookEndpoints.create(bodyOf(fields), { idempotency_key }))}
+      act={(idempotency_key) =>
+        actResponse(sluice.webhookEndpoints.create(bodyOf(fields), { idempotency_key }))
+      }
       onDone={() => invalidate('/v1/webhook_endpoints', '/webhook_endpoints')}
       shown_once
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
-          <SecretOnce secret={asked.data.secret} />
-        </ActedOutcome>
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
+          <NewSecret secret={result.data.secret} />
+        </ActResultText>
       )}
     >
       <EndpointFields fields={fields} set={set} />
@@ -75,14 +77,14 @@ export function EditEndpointDialog({
       onClose={onClose}
       title="Edit the endpoint"
       action="Save endpoint"
-      does="It applies to all further attempts, including those of waiting events."
+      effect="It applies to all further attempts, including those of waiting events."
       ready={isComplete(fields)}
-      act={() => acted(sluice.webhookEndpoints.update(endpoint.id, bodyOf(fields)))}
+      act={() => actResponse(sluice.webhookEndpoints.update(endpoint.id, bodyOf(fields)))}
       onDone={() => invalidate('/v1/webhook_endpoints')}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
           The endpoint is saved.
-        </ActedOutcome>
+        </ActResultText>
       )}
     >
       <EndpointFields fields={fields} set={set} />

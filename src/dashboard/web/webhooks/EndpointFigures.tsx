@@ -5,7 +5,7 @@ import type { Answers } from '../generated/answers.ts'
 import { Figure } from '../kit/Figure.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
 import { LineChart } from '../kit/LineChart.tsx'
-import { Failed } from '../kit/states.tsx'
+import { ErrorState } from '../kit/states.tsx'
 import { useAnswer } from '../queries.ts'
 
 type Hour = Answers['GET /webhook_endpoints/{id}/hours'][number]
@@ -17,12 +17,12 @@ export function EndpointFigures({
   id: string
   stats: Pick<UseQueryResult<WebhookEndpointStats>, 'data' | 'error' | 'refetch'>
 }) {
-  const hours = useAnswer<Hour[]>(`/webhook_endpoints/${id}/hours`, undefined, { every_ms: 60_000 })
+  const hours = useAnswer<Hour[]>(`/webhook_endpoints/${id}/hours`, undefined, { interval_ms: 60_000 })
   const failed = [stats, hours].find(({ data, error }) => data === undefined && error !== null)
   if (failed?.error)
     return (
       <section className="section">
-        <Failed error={failed.error} retry={failed.refetch} />
+        <ErrorState error={failed.error} retry={failed.refetch} />
       </section>
     )
   return <Figures stats={stats.data} hours={hours.data} />
@@ -30,35 +30,35 @@ export function EndpointFigures({
 
 function Figures({ stats, hours }: { stats: WebhookEndpointStats | undefined; hours: Hour[] | undefined }) {
   const attempts_failed = hours?.reduce((sum, { failed_attempts }) => sum + failed_attempts, 0)
-  const took = (ms: number | null | undefined) =>
+  const formatTime = (ms: number | null | undefined) =>
     ms === null ? '–' : ms === undefined ? undefined : formatDuration(ms)
-  const lineOf = (name: keyof Omit<Hour, 'at'>) => hours?.map((hour) => hour[name]) ?? []
+  const seriesOf = (name: keyof Omit<Hour, 'at'>) => hours?.map((hour) => hour[name]) ?? []
   return (
     <>
       <div className="figures-row">
         <Figure
           name="Success rate"
           value={stats && attempts_failed !== undefined && successRate({ ...stats, attempts_failed })}
-          line={hours?.map((hour) => rateOf({ ...hour, attempts_failed: hour.failed_attempts })) ?? []}
+          history={hours?.map((hour) => rateOf({ ...hour, attempts_failed: hour.failed_attempts })) ?? []}
           top={1}
-          over={
+          period={
             stats
               ? `${stats.delivered.toLocaleString()} delivered, ${stats.failed.toLocaleString()} failed, ${(attempts_failed ?? 0).toLocaleString()} failed attempts`
               : ''
           }
         />
-        <Figure name="p50 response time" value={took(stats?.p50_ms)} line={lineOf('p50_ms')} />
-        <Figure name="p95 response time" value={took(stats?.p95_ms)} line={lineOf('p95_ms')} />
-        <Figure name="Pending now" value={stats?.pending.toLocaleString()} over="now" />
+        <Figure name="p50 response time" value={formatTime(stats?.p50_ms)} history={seriesOf('p50_ms')} />
+        <Figure name="p95 response time" value={formatTime(stats?.p95_ms)} history={seriesOf('p95_ms')} />
+        <Figure name="Pending now" value={stats?.pending.toLocaleString()} period="now" />
       </div>
       <section className="section">
         <LineChart
           title="Deliveries by hour"
           at={hours?.map(({ at }) => at)}
           series={[
-            { name: 'delivered', values: lineOf('delivered') },
-            { name: 'failed attempts', values: lineOf('failed_attempts') },
-            { name: 'failed for good', values: lineOf('failed') },
+            { name: 'delivered', values: seriesOf('delivered') },
+            { name: 'failed attempts', values: seriesOf('failed_attempts') },
+            { name: 'failed for good', values: seriesOf('failed') },
           ]}
         />
       </section>
@@ -68,8 +68,8 @@ function Figures({ stats, hours }: { stats: WebhookEndpointStats | undefined; ho
           at={hours?.map(({ at }) => at)}
           format={formatDuration}
           series={[
-            { name: 'p50', values: lineOf('p50_ms') },
-            { name: 'p95', values: lineOf('p95_ms') },
+            { name: 'p50', values: seriesOf('p50_ms') },
+            { name: 'p95', values: seriesOf('p95_ms') },
           ]}
         />
       </section>
@@ -77,14 +77,14 @@ function Figures({ stats, hours }: { stats: WebhookEndpointStats | undefined; ho
   )
 }
 
-type Fared = { delivered: number; failed: number; attempts_failed: number }
+type DeliveryCounts = { delivered: number; failed: number; attempts_failed: number }
 
 /** The share of deliveries that arrived; where none has ended yet, that every attempt failed counts. Null: nothing was sent. */
-function rateOf({ delivered, failed, attempts_failed }: Fared): number | null {
+function rateOf({ delivered, failed, attempts_failed }: DeliveryCounts): number | null {
   if (delivered + failed + attempts_failed === 0) return null
   return delivered === 0 ? 0 : delivered / (delivered + failed)
 }
 
-export function successRate(of: Fared): string {
+export function successRate(of: DeliveryCounts): string {
   return rateOf(of)?.toLocaleString(undefined, { style: 'percent', maximumFractionDigits: 1 }) ?? '–'
 }

@@ -7,7 +7,7 @@ const DISABLED = { gone: 'Disabled: gone', failing: 'Disabled: failing', manual:
 export function EndpointStatus({ endpoint, pill = false }: { endpoint: WebhookEndpoint; pill?: boolean }) {
   const { status, disabled_reason, failing_since } = endpoint
   if (status === 'disabled')
-    return <Status status={status} noun="endpoint" pill word={DISABLED[disabled_reason ?? 'manual']} />
+    return <Status status={status} resource="endpoint" pill label={DISABLED[disabled_reason ?? 'manual']} />
   if (failing_since !== null) return <Status status="failing" pill />
-  return <Status status={status} noun="endpoint" pill={pill} word="Enabled" />
+  return <Status status={status} resource="endpoint" pill={pill} label="Enabled" />
 }

@@ -4,13 +4,13 @@ import { RotateCcw } from 'lucide-react'
 import { useEffect } from 'react'
 import type { WebhookRecovery } from '#sdk/index.ts'
 import { Instant } from '../kit/Instant.tsx'
-import { Failed } from '../kit/states.tsx'
+import { ErrorState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
 
 export function RecoveryNote({ id }: { id: string }) {
   const { data, error, refetch } = useAnswer<WebhookRecovery>(`/v1/webhook_recoveries/${id}`, undefined, {
-    every_ms: 2_000,
+    interval_ms: 2_000,
   })
   const endpoint_id = data?.status === 'completed' ? data.endpoint_id : undefined
   useEffect(() => {
@@ -18,7 +18,7 @@ export function RecoveryNote({ id }: { id: string }) {
     if (endpoint_id !== undefined)
       void invalidate(`/v1/webhook_endpoints/${endpoint_id}`, `/webhook_endpoints/${endpoint_id}`)
   }, [endpoint_id])
-  if (error !== null && data === undefined) return <Failed error={error} retry={refetch} />
+  if (error !== null && data === undefined) return <ErrorState error={error} retry={refetch} />
   if (data === undefined) return null
   const { status, found, sent, since, until } = data
   const share = found === 0 ? (status === 'completed' ? 100 : 0) : (sent / found) * 100

@@ -1,7 +1,7 @@
 // A secret that is shown this once.
 import { CopyField } from '../kit/CopyField.tsx'
 
-export function SecretOnce({ secret }: { secret: string | null }) {
+export function NewSecret({ secret }: { secret: string | null }) {
   return (
     <div className="stack">
       <CopyField label="Signing secret" value={secret ?? ''} />

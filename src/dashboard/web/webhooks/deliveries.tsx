@@ -6,7 +6,7 @@ import { Instant } from '../kit/Instant.tsx'
 import { Status } from '../kit/Status.tsx'
 
 /** What came last of a delivery: an HTTP status, or why there was none. */
-function LastAnswer({ delivery: { last_status_code, last_error } }: { delivery: WebhookDelivery }) {
+function LastResponse({ delivery: { last_status_code, last_error } }: { delivery: WebhookDelivery }) {
   if (last_status_code !== null) return <span className="figures">{last_status_code}</span>
   return <span className="dim">{last_error ?? '–'}</span>
 }
@@ -18,14 +18,14 @@ export const deliveryColumns: TableColumn<WebhookDelivery>[] = [
     cell: ({ status, attempts }) => (
       <Status
         status={status}
-        {...(status === 'pending' && attempts > 0 && { word: 'Pending, failed before' })}
+        {...(status === 'pending' && attempts > 0 && { label: 'Pending, failed before' })}
       />
     ),
     csv: ({ status }) => status,
   },
   {
     title: 'Last response',
-    cell: (delivery) => <LastAnswer delivery={delivery} />,
+    cell: (delivery) => <LastResponse delivery={delivery} />,
     clip: true,
     csv: ({ last_status_code, last_error }) => last_status_code ?? last_error,
   },

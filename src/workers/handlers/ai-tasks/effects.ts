@@ -1,16 +1,16 @@
 // The step that settles an AI task.
-import { settleAiTasks, type AiTaskSettlement, type AiTaskTold } from '#domain/ai-tasks/settle.ts'
-import { settling, type Tells, type Told } from '../../settle.ts'
+import { settleAiTasks, type AiTaskSettlement, type AiTaskUpdate } from '#domain/ai-tasks/settle.ts'
+import { createSettlingStep, type Effects, type SettlementDetails } from '../../settle.ts'
 
-export const settlingAiTask = settling<Told<AiTaskSettlement>>(
+export const settlingAiTask = createSettlingStep<SettlementDetails<AiTaskSettlement>>(
   'settle_ai_task',
   settleAiTasks,
-  ({ told }) => told.ai_task_id,
+  ({ update }) => update.ai_task_id,
 )
 
 /** What became of a task. */
-type AiTaskStep = AiTaskTold extends infer Each
-  ? Each extends AiTaskTold
+type AiTaskStep = AiTaskUpdate extends infer Each
+  ? Each extends AiTaskUpdate
     ? Omit<Each, 'tenant_id' | 'ai_task_id'>
     : never
   : never
@@ -19,6 +19,6 @@ type AiTaskStep = AiTaskTold extends infer Each
 export function settlingStep(
   { tenant_id, payload }: { tenant_id: string; payload: { ai_task_id: string } },
   step: AiTaskStep,
-): Tells {
-  return settlingAiTask({ told: { tenant_id, ...payload, ...step } })
+): Effects {
+  return settlingAiTask({ update: { tenant_id, ...payload, ...step } })
 }

@@ -2,17 +2,17 @@
 import { metrics } from '#core/metrics.ts'
 import { settleDeliveries, type DeliveryChange } from '#domain/deliveries/settle.ts'
 import { addLogFacts } from '../../job-log.ts'
-import { onceWritten, settling, type Tells } from '../../settle.ts'
+import { onceWritten, createSettlingStep, type Effects } from '../../settle.ts'
 
 /** Two attempts at one delivery never share a statement: it writes the row of each once. */
-const DELIVERY = settling<{ change: DeliveryChange }>(
+const DELIVERY = createSettlingStep<{ change: DeliveryChange }>(
   'settle_delivery',
   settleDeliveries,
   ({ change }) => change.delivery_id,
 )
 
 /** Settles an attempt, and counts it once that is written. */
-export function settlingAttempt(change: DeliveryChange): Tells {
+export function deliveryEffects(change: DeliveryChange): Effects {
   const { result, attempt } = change
   return onceWritten(DELIVERY({ change }), () => {
     metrics.deliveryAttempts.inc({ result })

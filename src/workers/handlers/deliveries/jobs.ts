@@ -8,9 +8,9 @@ import { loadDelivery, type DeliveryKey, type LoadedDelivery } from '#domain/del
 import { payloadOf } from '#domain/deliveries/payload.ts'
 import { retryDelayMs } from '#domain/deliveries/schedule.ts'
 import type { DeliveryChange } from '#domain/deliveries/settle.ts'
-import { completedData } from '#domain/event-data.ts'
+import { completeEventData } from '#domain/event-data.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
-import { endpointPlace } from '#domain/webhook-endpoints/endpoint.ts'
+import { endpointSealingContext } from '#domain/webhook-endpoints/endpoint.ts'
 import { replayDelivery, sendDelivery, testDelivery, type deliveryJobs } from '#jobs/deliveries.ts'
 import { currentPermit, NotStarted } from '#providers/permit.ts'
 import type { ReceiverAnswer, ReceiverFailure } from '#providers/receivers.ts'
@@ -18,23 +18,23 @@ import type { WorkerContext } from '../../context.ts'
 import { discard, done, failed, retry, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { handling, type JobOf } from '../handler.ts'
-import { settlingAttempt } from './effects.ts'
+import { deliveryEffects } from './effects.ts'
 
 /** The receiver wants nothing any more. */
-const GONE = 410
+const HTTP_GONE = 410
 /** A permit lapses after 900 ms: while a connection is made it is renewed this often. */
-const RENEW_MS = 400
+const PERMIT_RENEWAL_INTERVAL_MS = 400
 
-type How = DeliveryChange['how']
+type AttemptKind = DeliveryChange['how']
 type AttemptJob = JobOf<(typeof deliveryJobs)[keyof typeof deliveryJobs]>
 
 export const deliveryHandlers = {
-  [sendDelivery.name]: handling(sendDelivery, attemptAs('scheduled'), givenUpAs('scheduled')),
-  [replayDelivery.name]: handling(replayDelivery, attemptAs('manual'), givenUpAs('manual')),
-  [testDelivery.name]: handling(testDelivery, attemptAs('test'), givenUpAs('test')),
+  [sendDelivery.name]: handling(sendDelivery, attemptAs('scheduled'), giveUpAs('scheduled')),
+  [replayDelivery.name]: handling(replayDelivery, attemptAs('manual'), giveUpAs('manual')),
+  [testDelivery.name]: handling(testDelivery, attemptAs('test'), giveUpAs('test')),
 }
 
-function attemptAs(how: How) {
+function attemptAs(how: AttemptKind) {
   return async (context: WorkerContext, { tenant_id, payload, signal }: AttemptJob): Promise<Decision> => {
     const delivery = await load(context, { tenant_id, ...payload })
     // It is kept no longer.
@@ -43,14 +43,14 @@ function attemptAs(how: How) {
     // It was settled meanwhile; what a recovery put back is sent again unless it has arrived.
     const settled = recovers ? delivery.status === 'delivered' : delivery.status !== 'pending'
     if (how === 'scheduled' && settled) return done()
-    if (delivery.deleted) return ended(delivery, how, 'skipped')
+    if (delivery.deleted) return endUnsent(delivery, how, 'skipped')
     if (how === 'scheduled' && !recovers && delivery.dropped_as !== null)
-      return ended(delivery, how, delivery.dropped_as)
-    if (delivery.stored === null && delivery.sample === null) return ended(delivery, how, 'exhausted')
+      return endUnsent(delivery, how, delivery.dropped_as)
+    if (delivery.stored === null && delivery.sample === null) return endUnsent(delivery, how, 'exhausted')
     try {
-      return judged(context, delivery, how, await post(context, delivery, signal))
+      return decide(context, delivery, how, await post(context, delivery, signal))
     } catch (error) {
-      if (error instanceof SealError) return retry(error.message, { why: 'misconfigured' })
+      if (error instanceof SealError) return retry(error.message, { outcome: 'misconfigured' })
       throw error
     }
   }
@@ -61,18 +61,18 @@ async function load({ sql }: WorkerContext, key: DeliveryKey): Promise<LoadedDel
   const delivery = await loadDelivery(sql, key)
   if (delivery === undefined) return undefined
   const { endpoint_id, event_id, type, url, stored, sample } = delivery
-  addLogFacts({ endpoint_id, event_id, type, host: new URL(url).host, ...subjectId(type, stored ?? sample) })
+  addLogFacts({ endpoint_id, event_id, type, host: new URL(url).host, ...resourceId(type, stored ?? sample) })
   return delivery
 }
 
 /** The id of what the event is about, under the name that other lines have for it: `payment_id`. */
-function subjectId(type: string, data: Json | null): Record<string, string> {
+function resourceId(type: string, data: Json | null): Record<string, string> {
   const about = z.object({ id: z.string() }).safeParse(data).data
   return about === undefined ? {} : { [`${type.split('.')[0]}_id`]: about.id }
 }
 
 /** What would end the worker each time is a failed attempt like another. */
-function givenUpAs(how: How) {
+function giveUpAs(how: AttemptKind) {
   return async (
     context: WorkerContext,
     { tenant_id, payload }: ClaimedJob,
@@ -81,7 +81,7 @@ function givenUpAs(how: How) {
     const asked = testDelivery.payload.safeParse(payload).data
     const delivery = asked && (await load(context, { tenant_id, ...asked }))
     if (delivery === undefined) return discard(reason)
-    return judged(context, delivery, how, {
+    return decide(context, delivery, how, {
       error: 'not_sent',
       message: 'it could not be sent',
       duration_ms: 0,
@@ -98,7 +98,7 @@ async function post(
   while (!permit.valid()) if (!(await permit.renew())) throw new NotStarted()
   const { event_id, event_created_at: created_at, type, sequence, url, headers, secrets } = delivery
   const { stored, sample, completing } = delivery
-  const data = sample ?? completedData({ tenant_id, type, stored }, completing, vault)
+  const data = sample ?? completeEventData({ tenant_id, type, stored }, completing, vault)
   const body = payloadOf({
     id: event_id,
     type,
@@ -109,8 +109,8 @@ async function post(
     omits: completing?.omits,
   })
   const open = (sealed: string, column: 'secrets' | 'headers') =>
-    vault.open(sealed, endpointPlace(tenant_id, endpoint_id, column))
-  const own = headers === null ? {} : tenantHeaders.parse(JSON.parse(open(headers, 'headers')))
+    vault.open(sealed, endpointSealingContext(tenant_id, endpoint_id, column))
+  const tenant_headers = headers === null ? {} : tenantHeaders.parse(JSON.parse(open(headers, 'headers')))
   const opened = secrets.map((sealed) => open(sealed, 'secrets'))
   const signed = signStandardWebhook({ id: event_id, timestamp_s: Date.now() / 1000, body }, opened)
   let begun = false
@@ -122,9 +122,12 @@ async function post(
   }
   const renewing = setInterval(() => {
     if (!begun) permit.renew().catch(() => {})
-  }, RENEW_MS)
+  }, PERMIT_RENEWAL_INTERVAL_MS)
   try {
-    const answer = await receivers.post({ url, headers: { ...own, ...signed }, body, valid }, signal)
+    const answer = await receivers.post(
+      { url, headers: { ...tenant_headers, ...signed }, body, valid },
+      signal,
+    )
     // Nothing left, or nobody waited for the answer: it is sent again under the same id.
     if ('error' in answer && (answer.error === 'not_sent' || answer.error === 'abandoned'))
       throw new NotStarted()
@@ -134,10 +137,10 @@ async function post(
   }
 }
 
-function judged(
+function decide(
   { config }: WorkerContext,
   delivery: LoadedDelivery,
-  how: How,
+  how: AttemptKind,
   answer: ReceiverAnswer | ReceiverFailure,
 ): Decision {
   const status_code = 'status' in answer ? answer.status : null
@@ -147,27 +150,33 @@ function judged(
     error: 'error' in answer ? answer.message : null,
     response_excerpt: 'excerpt' in answer ? answer.excerpt : null,
   }
-  const gone = status_code === GONE && how !== 'test'
-  const about = { ...aboutOf(delivery, how), attempt, gone }
+  const gone = status_code === HTTP_GONE && how !== 'test'
+  const about = { ...changeBase(delivery, how), attempt, gone }
   if (status_code !== null && status_code >= 200 && status_code < 300)
-    return done({ tells: settlingAttempt({ ...about, result: 'delivered', next_ms: null }) })
-  const asked_ms = 'status' in answer ? answer.retry_after_ms : null
+    return done({ effects: deliveryEffects({ ...about, result: 'delivered', next_ms: null }) })
+  const retry_after_ms = 'status' in answer ? answer.retry_after_ms : null
   const next_ms =
-    how === 'scheduled' ? retryDelayMs(config.WEBHOOK_RETRY_SCHEDULE_S, delivery.step + 1, asked_ms) : null
-  const result = gone || how === 'manual' ? 'failed' : next_ms === null ? 'exhausted' : 'again'
+    how === 'scheduled'
+      ? retryDelayMs(config.WEBHOOK_RETRY_SCHEDULE_S, delivery.step + 1, retry_after_ms)
+      : null
+  const result = gone || how === 'manual' ? 'failed' : next_ms === null ? 'exhausted' : 'retry'
   const message = attempt.error ?? `answered ${status_code}`
   return failed(
     { code: 'delivery_failed', message },
-    { tells: settlingAttempt({ ...about, result, next_ms: result === 'again' ? next_ms : null }) },
+    { effects: deliveryEffects({ ...about, result, next_ms: result === 'retry' ? next_ms : null }) },
   )
 }
 
 /** It ends without having been sent. */
-function ended(delivery: LoadedDelivery, how: How, result: 'failed' | 'skipped' | 'exhausted'): Decision {
-  const change = { ...aboutOf(delivery, how), gone: false, attempt: null, next_ms: null, result }
-  return done({ tells: settlingAttempt(change) })
+function endUnsent(
+  delivery: LoadedDelivery,
+  how: AttemptKind,
+  result: 'failed' | 'skipped' | 'exhausted',
+): Decision {
+  const change = { ...changeBase(delivery, how), gone: false, attempt: null, next_ms: null, result }
+  return done({ effects: deliveryEffects(change) })
 }
 
-function aboutOf({ id, created_at, endpoint_id }: LoadedDelivery, how: How) {
+function changeBase({ id, created_at, endpoint_id }: LoadedDelivery, how: AttemptKind) {
   return { delivery_id: id, delivery_created_at: created_at, endpoint_id, how }
 }

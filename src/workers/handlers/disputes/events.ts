@@ -1,28 +1,28 @@
 // Applies notifications about a dispute: what the processor says of it now is written over what it said before.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
-import { findDisputeByReference, type KnownDispute } from '#domain/disputes/find.ts'
+import { findDisputeByReference, type ExistingDispute } from '#domain/disputes/find.ts'
 import { settleDispute } from '#domain/disputes/settle.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import type { ProcessorDispute } from '#providers/disputes.ts'
-import type { News } from '#providers/news.ts'
+import type { ProviderEventTarget } from '#providers/events.ts'
 import type { WorkerContext } from '../../context.ts'
 import { retry, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
-import { applied, isLook } from '../notifications/apply.ts'
-import { compare, sided, type ComparedNoun } from '../notifications/drifts.ts'
-import { askAgain, over, parkFor, wasDrift, wasParkedFor } from '../notifications/parked.ts'
-import { findRowBehind, paymentBehind, waitForRoom } from '../notifications/parts.ts'
-import { comparedPayment, filedUnder } from '../payments/effects.ts'
+import { endApplied, isLookup } from '../notifications/apply.ts'
+import { compare, toSide, type ComparedResource } from '../notifications/drifts.ts'
+import { retryQuery, finish, parkFor, wasDrift, wasParkedFor } from '../notifications/parked.ts'
+import { findParentRow, findParentPayment, parkUntilItFits } from '../notifications/parts.ts'
+import { comparedPayment, paymentKey } from '../payments/effects.ts'
 
 /** Another notification of the dispute may be written while the processor is asked; then it is asked again, so often at most. */
-const TRIES = 5
+const MAX_TRIES = 5
 
-const comparedDispute: ComparedNoun = {
-  noun: 'dispute',
-  ask: async ({ processor }, reference) => sided(await processor.findDispute(reference), sideOf),
+const comparedDispute: ComparedResource = {
+  resource: 'dispute',
+  query: async ({ processor }, reference) => toSide(await processor.findDispute(reference), sideOf),
 }
 
-export const disputeNews = { apply: applyDispute, findRow: findRowBehind }
+export const disputeEvent = { apply: applyDispute, findRow: findParentRow }
 
 /** The processor's dispute as one side of a comparison. */
 function sideOf(dispute: ProcessorDispute): Side {
@@ -41,60 +41,60 @@ function sideOf(dispute: ProcessorDispute): Side {
 async function applyDispute(
   context: WorkerContext,
   notification: StoredNotification,
-  { reference, part_of }: News,
+  { reference, parent_reference }: ProviderEventTarget,
 ): Promise<Decision> {
   const { sql, processor } = context
-  const is_look = isLook(notification)
-  for (let tries = 0; tries < TRIES; tries++) {
+  const is_lookup = isLookup(notification)
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
     // Read before the processor is asked: its answer is then newer than what is written here.
-    const known = await findDisputeByReference(sql, processor.name, reference)
+    const existing = await findDisputeByReference(sql, processor.name, reference)
     // Unknown here: first find out whether it belongs to a payment of ours. A dispute carries no mark.
-    if (known === undefined && !is_look) {
-      const found = await paymentBehind(context, notification, part_of)
+    if (existing === undefined && !is_lookup) {
+      const found = await findParentPayment(context, notification, parent_reference)
       if ('decision' in found) return found.decision
     }
-    const looked = await processor.findDispute(reference)
-    if (looked.kind !== 'done') return askAgain(notification, looked)
-    const dispute = looked.value
-    if (dispute === null) return await notThere(context, notification, known)
-    const found = await paymentBehind(context, notification, dispute.payment_reference)
+    const lookup = await processor.findDispute(reference)
+    if (lookup.kind !== 'done') return retryQuery(notification, lookup)
+    const dispute = lookup.value
+    if (dispute === null) return await disputeMissing(context, notification, existing)
+    const found = await findParentPayment(context, notification, dispute.payment_reference)
     if ('decision' in found) return found.decision
     const { payment } = found
     if (payment.status !== 'captured' || payment.currency !== dispute.currency)
-      return await waitForRoom(context, notification, payment, dispute.payment_reference)
+      return await parkUntilItFits(context, notification, payment, dispute.payment_reference)
     const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
-    const { reference: processor_reference, payment_reference: _, ...told } = dispute
-    const written = await settleDispute(sql, known, {
+    const { reference: processor_reference, payment_reference: _, ...update } = dispute
+    const written = await settleDispute(sql, existing, {
       ...of,
       processor: processor.name,
       processor_reference,
-      ...told,
+      ...update,
     })
     if (written === undefined) continue
     addLogFacts({ ...of, dispute_id: written.id })
     const was_drift = wasDrift(notification)
-    if (!is_look && !was_drift) return await applied(notification, filedUnder(of), {})
+    if (!is_lookup && !was_drift) return await endApplied(notification, paymentKey(of), {})
     const compareAfter = async () => {
       const row = { tenant_id: of.tenant_id, id: written.id }
       const compared = await compare(context, comparedDispute, row, sideOf(dispute))
       if (compared.kind !== 'done' || !was_drift) return compared
       return await compare(context, comparedPayment, payment, null, { news: notification.id })
     }
-    return await applied(notification, filedUnder(of), { compareAfter })
+    return await endApplied(notification, paymentKey(of), { compareAfter })
   }
   return retry('the dispute changed each time while the processor was asked', {})
 }
 
 /** The processor knows no such dispute. */
-async function notThere(
+async function disputeMissing(
   context: WorkerContext,
   notification: StoredNotification,
-  known: KnownDispute | undefined,
+  existing: ExistingDispute | undefined,
 ): Promise<Decision> {
-  const is_look = isLook(notification)
-  if (known !== undefined && (is_look || wasParkedFor(notification, 'not_at_processor'))) {
-    const compared = await compare(context, comparedDispute, known, null)
-    if (compared.kind !== 'done') return askAgain(notification, compared)
+  const is_lookup = isLookup(notification)
+  if (existing !== undefined && (is_lookup || wasParkedFor(notification, 'not_at_processor'))) {
+    const compared = await compare(context, comparedDispute, existing, null)
+    if (compared.kind !== 'done') return retryQuery(notification, compared)
   }
-  return is_look ? over(notification, 'ignored') : parkFor(context, notification, 'not_at_processor')
+  return is_lookup ? finish(notification, 'ignored') : parkFor(context, notification, 'not_at_processor')
 }

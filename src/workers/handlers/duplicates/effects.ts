@@ -1,32 +1,36 @@
 // Which of a provider's records are duplicates, and the step that asks for their cancellation.
 import {
   cancelingDuplicates,
-  isUndoable,
-  wasMadeAgain,
+  isCancelable,
+  wasCreatedTwice,
   type DuplicateSettlement,
-  type UndoableNoun,
+  type CancelableResource,
 } from '#domain/reconciliation/duplicates.ts'
 import type { WorkerContext } from '../../context.ts'
-import { settling, type Tells, type Told } from '../../settle.ts'
+import { createSettlingStep, type Effects, type SettlementDetails } from '../../settle.ts'
 
 type Row = { tenant_id: string; id: string }
-const CANCELING: Record<UndoableNoun, (what: Told<DuplicateSettlement>) => Tells> = {
+const CANCELING: Record<CancelableResource, (what: SettlementDetails<DuplicateSettlement>) => Effects> = {
   payment: canceling('payment'),
   kyc: canceling('kyc'),
 }
 
-function canceling(noun: UndoableNoun): (what: Told<DuplicateSettlement>) => Tells {
-  return settling(`cancel_duplicate_${noun}`, cancelingDuplicates(noun), ({ reference }) => reference)
+function canceling(resource: CancelableResource): (what: SettlementDetails<DuplicateSettlement>) => Effects {
+  return createSettlingStep(
+    `cancel_duplicate_${resource}`,
+    cancelingDuplicates(resource),
+    ({ reference }) => reference,
+  )
 }
 
 /** Asks for the cancellation of a provider's object beside the one that our row knows. */
 export function cancelDuplicate(
-  noun: UndoableNoun,
+  resource: CancelableResource,
   { tenant_id, id }: Row,
   reference: string,
   notification_id: string | null = null,
-): Tells {
-  return CANCELING[noun]({ tenant_id, id, reference, notification_id })
+): Effects {
+  return CANCELING[resource]({ tenant_id, id, reference, notification_id })
 }
 
 /**
@@ -35,11 +39,11 @@ export function cancelDuplicate(
  */
 export async function isUndoableDuplicate(
   { sql }: WorkerContext,
-  noun: UndoableNoun,
+  resource: CancelableResource,
   { tenant_id, id }: Row,
   { status }: { status: string },
 ): Promise<boolean> {
-  return isUndoable(noun, status) && (await wasMadeAgain(sql, noun, { tenant_id, id }))
+  return isCancelable(resource, status) && (await wasCreatedTwice(sql, resource, { tenant_id, id }))
 }
 
 /**
@@ -48,9 +52,9 @@ export async function isUndoableDuplicate(
  */
 export async function mayBeDuplicate(
   { sql }: WorkerContext,
-  noun: UndoableNoun,
+  resource: CancelableResource,
   { tenant_id, id, provider_reference }: Row & { provider_reference: string | null },
 ): Promise<boolean> {
   if (provider_reference !== null) return false
-  return await wasMadeAgain(sql, noun, { tenant_id, id }, { under_way: true })
+  return await wasCreatedTwice(sql, resource, { tenant_id, id }, { under_way: true })
 }

@@ -1,6 +1,6 @@
 // Cancels duplicates: what the provider made of a call that was made again, beside what our row knows.
 import type { Outcome } from '#core/outcome.ts'
-import { isUndoable, type UndoableNoun } from '#domain/reconciliation/duplicates.ts'
+import { isCancelable, type CancelableResource } from '#domain/reconciliation/duplicates.ts'
 import { cancelDuplicatePayment } from '#jobs/payments.ts'
 import { cancelDuplicateVerification } from '#jobs/verifications.ts'
 import { done, failed, rotate, type Decision } from '../../decision.ts'
@@ -10,14 +10,14 @@ import { calling, type JobOf } from '../handler.ts'
 export const duplicateHandlers = {
   [cancelDuplicatePayment.name]: calling(cancelDuplicatePayment, ({ processor }, job) =>
     cancel(job, {
-      noun: 'payment',
+      resource: 'payment',
       send: (reference, key) => processor.cancel({ reference, reason: 'duplicate' }, key),
       find: (reference) => processor.findPayment(reference),
     }),
   ),
   [cancelDuplicateVerification.name]: calling(cancelDuplicateVerification, ({ identity }, job) =>
     cancel(job, {
-      noun: 'kyc',
+      resource: 'kyc',
       send: (reference, key) => identity.cancelSession(reference, key),
       find: (reference) => identity.findSession(reference),
     }),
@@ -31,11 +31,11 @@ type FoundDuplicate = { status: string }
 async function cancel(
   job: CancelDuplicateJob,
   {
-    noun,
+    resource,
     send,
     find,
   }: {
-    noun: UndoableNoun
+    resource: CancelableResource
     send: (reference: string, key: string) => Promise<Outcome<FoundDuplicate>>
     find: (reference: string) => Promise<Outcome<FoundDuplicate | null>>
   },
@@ -48,7 +48,7 @@ async function cancel(
     find: () => find(reference),
     changed: ({ status }) => (status === 'canceled' || status === 'failed' ? done({ reference }) : null),
     otherwise: ({ status }) => {
-      if (isUndoable(noun, status)) return null
+      if (isCancelable(resource, status)) return null
       const message = `The duplicate is ${status} at the provider.`
       return failed({ code: 'processor_error', message })
     },

@@ -1,24 +1,27 @@
 // The step that settles a message.
 import { settleMessages, type MessageSettlement } from '#domain/messages/settle.ts'
-import { nothingReportedOfMessage, type MessageTold } from '#domain/messages/told.ts'
-import { settling, type Told } from '../../settle.ts'
+import { emptyMessageUpdate, type MessageUpdate } from '#domain/messages/update.ts'
+import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
 
 /** What has left is settled a few at a time: the statement costs far more than one more message in it. */
 const GATHER_MS = 20
 
-export const settlingMessage = settling<Told<MessageSettlement>>(
+export const settlingMessage = createSettlingStep<SettlementDetails<MessageSettlement>>(
   'settle_message',
   settleMessages,
-  ({ told }) => told.message_id,
+  ({ update }) => update.message_id,
   { gather_ms: GATHER_MS },
 )
 
 export type MessageIds = { tenant_id: string; message_id: string }
 
 /** Settles a message with what its call reported. */
-export function tell(ids: MessageIds, told: Pick<MessageTold, 'said'> & Partial<MessageTold>) {
+export function messageEffects(
+  ids: MessageIds,
+  update: Pick<MessageUpdate, 'reported'> & Partial<MessageUpdate>,
+) {
   return settlingMessage({
-    told: { ...nothingReportedOfMessage, ...ids, ...told },
+    update: { ...emptyMessageUpdate, ...ids, ...update },
     notification_id: null,
     happened_at: null,
   })

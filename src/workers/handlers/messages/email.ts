@@ -1,20 +1,20 @@
 // How an email is sent. Nobody can be asked whether one was: only its notifications tell.
 import { bareAddress } from '#core/addresses.ts'
-import { faultOfSender } from '#core/email-sender.ts'
+import { findSenderProblem } from '#core/email-sender.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
-import { findAttachments, type BegunMessage } from '#domain/messages/begin.ts'
+import { findAttachments, type MessageToSend } from '#domain/messages/begin.ts'
 import { recipientAddresses, type StoredRecipient } from '#domain/messages/message.ts'
-import { attachmentPlace } from '#domain/messages/sealed.ts'
+import { attachmentContext } from '#domain/messages/sealed.ts'
 import { sendEmail } from '#jobs/messages.ts'
 import type { OutgoingEmail, RefusedRecipient } from '#providers/email.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
-import { idsOf, mayBeSent, notFound, taken, type MessageJob } from './outcomes.ts'
+import { idsOf, markUnknown, notFound, settleAccepted, type MessageJob } from './outcomes.ts'
 import { messageIdOf, openContent, openEnvelope, suppressionOf } from './parts.ts'
 import type { MessageSender } from './sending.ts'
 
 /** By this a relay that tells of bounces can name the message, also where it gives emails Message-IDs of its own. */
-const OUR_HEADER = 'X-Sluice-Message-ID'
+const MESSAGE_ID_HEADER = 'X-Sluice-Message-ID'
 const NOT_CONFIGURED = {
   kind: 'misconfigured',
   failure: {
@@ -26,28 +26,28 @@ const NOT_CONFIGURED = {
 
 export const sendsEmail: MessageSender = {
   channel: 'email',
-  last_look_ms: sendEmail.retry.looks_ms.at(-1)!,
-  inTurn: async ({ email: provider }, { tenant_id, signal }, work) =>
-    provider === null ? await work() : await provider.inTurn(tenant_id, signal, work),
+  last_lookup_ms: sendEmail.retry.lookup_delays_ms.at(-1)!,
+  withConnection: async ({ email: provider }, { tenant_id, signal }, work) =>
+    provider === null ? await work() : await provider.withConnection(tenant_id, signal, work),
   filesOf: async ({ sql }, job) => await findAttachments(sql, idsOf(job)),
   send,
-  look,
+  lookUp,
 }
 
 async function send(
   context: WorkerContext,
   job: MessageJob,
-  message: BegunMessage,
+  message: MessageToSend,
   files: string[],
 ): ReturnType<MessageSender['send']> {
   const { email: provider, hashOf } = context
   if (provider === null) return NOT_CONFIGURED
   const email = emailOf(context, job, message, files)
-  if (!mayBeFrom(context, job, message, email)) return NOT_ITS_SENDER
+  if (!isSenderAllowed(context, job, message, email)) return SENDER_NOT_ALLOWED
   const sent = await provider.sendEmail(email, job.signal)
   const refused = (sent.kind === 'done' ? sent.value.refused : 'refused' in sent && sent.refused) || []
   const refusals = refused.map((each) => refusedRecipient(hashOf('email', each.address), each))
-  const suppresses = refused.filter(isGone).map(({ address }) =>
+  const suppresses = refused.filter(isHardBounce).map(({ address }) =>
     suppressionOf(context.vault, job.tenant_id, {
       address,
       hash: hashOf('email', address),
@@ -62,21 +62,21 @@ async function send(
   const recipients = [...refusals, ...accepted]
   return {
     kind: 'done',
-    value: { ...TAKEN, provider_reference: email.message_id, recipients, suppresses },
+    value: { ...SENT, provider_reference: email.message_id, recipients, suppresses },
   }
 }
 
 /** Judged again: it was accepted days ago, perhaps, and its tenant may have lost the domain since. */
-function mayBeFrom(
+function isSenderAllowed(
   { config }: WorkerContext,
   { tenant_id }: MessageJob,
-  { email_domains }: BegunMessage,
+  { email_domains }: MessageToSend,
   email: OutgoingEmail,
 ): boolean {
-  return tenant_id === SYSTEM_TENANT_ID || faultOfSender(config, email_domains, email) === undefined
+  return tenant_id === SYSTEM_TENANT_ID || findSenderProblem(config, email_domains, email) === undefined
 }
 
-const NOT_ITS_SENDER = {
+const SENDER_NOT_ALLOWED = {
   kind: 'declined',
   failure: {
     code: 'sender_refused',
@@ -97,25 +97,25 @@ function refusedRecipient(
 }
 
 /** There is no such mailbox, or none any more (RFC 3463; 5.1.10 is RFC 7505): a hard bounce, said at once. */
-function isGone({ deferred, provider_code }: RefusedRecipient): boolean {
+function isHardBounce({ deferred, provider_code }: RefusedRecipient): boolean {
   return !deferred && /^5\d\d 5\.1\.(?:1|6|10)$/.test(provider_code ?? '')
 }
 
-const TAKEN = { said: 'sent', provider_status: null, failure: null, price: null } as const
+const SENT = { reported: 'sent', provider_status: null, failure: null, price: null } as const
 
 /** The email with its sealed parts opened, for those of its recipients of which nothing has become yet. */
 function emailOf(
   { vault }: WorkerContext,
   job: MessageJob,
-  { envelope: sealed, content: sealed_content, recipients }: BegunMessage,
+  { envelope: sealed, content: sealed_content, recipients }: MessageToSend,
   files: string[],
 ): OutgoingEmail {
   const ids = idsOf(job)
   const envelope = openEnvelope(vault, ids, sealed)
   const content = openContent(vault, ids, sealed_content)
-  const open = recipientAddresses(envelope).filter((_address, nth) => isOpen(recipients[nth]))
-  const own = Object.entries(content.headers ?? {}).filter(
-    ([name]) => name.toLowerCase() !== OUR_HEADER.toLowerCase(),
+  const open = recipientAddresses(envelope).filter((_address, index) => isUnsettled(recipients[index]))
+  const tenant_headers = Object.entries(content.headers ?? {}).filter(
+    ([name]) => name.toLowerCase() !== MESSAGE_ID_HEADER.toLowerCase(),
   )
   return {
     message_id: messageIdOf(ids.message_id, envelope),
@@ -126,25 +126,29 @@ function emailOf(
     subject: envelope.subject ?? '',
     text: content.text,
     html: content.html,
-    headers: { ...Object.fromEntries(own), [OUR_HEADER]: ids.message_id },
+    headers: { ...Object.fromEntries(tenant_headers), [MESSAGE_ID_HEADER]: ids.message_id },
     list_unsubscribe_url: envelope.list_unsubscribe_url,
-    attachments: (content.attachments ?? []).map(({ filename, content_type }, nth) => {
-      const place = attachmentPlace(ids.tenant_id, ids.message_id, nth)
-      return { filename, content_type, content: Buffer.from(vault.open(files[nth] ?? '', place), 'base64') }
+    attachments: (content.attachments ?? []).map(({ filename, content_type }, index) => {
+      const place = attachmentContext(ids.tenant_id, ids.message_id, index)
+      return { filename, content_type, content: Buffer.from(vault.open(files[index] ?? '', place), 'base64') }
     }),
     recipients: [...new Set(open.map(bareAddress))],
   }
 }
 
 /** Whether this attempt is for the recipient: nothing has become of it yet. */
-function isOpen(recipient: StoredRecipient | undefined): boolean {
+function isUnsettled(recipient: StoredRecipient | undefined): boolean {
   return (recipient?.status ?? null) === null && recipient?.deferred !== 'unknown'
 }
 
-async function look(_context: WorkerContext, job: MessageJob, { status }: BegunMessage): Promise<Decision> {
+async function lookUp(
+  _context: WorkerContext,
+  job: MessageJob,
+  { status }: MessageToSend,
+): Promise<Decision> {
   // An operator says so.
   if (job.call.reference !== null)
-    return taken(job, 'email', { ...TAKEN, provider_reference: job.call.reference })
-  if (status === 'sending') return mayBeSent(job, 'the worker was lost while it was sent')
+    return settleAccepted(job, 'email', { ...SENT, provider_reference: job.call.reference })
+  if (status === 'sending') return markUnknown(job, 'the worker was lost while it was sent')
   return notFound(job, sendsEmail, 'nobody has said whether it was sent')
 }

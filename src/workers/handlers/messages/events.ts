@@ -1,13 +1,23 @@
 // Applies notifications about messages. They are signed, so what they say is believed; nobody is asked.
 import { bareAddress } from '#core/addresses.ts'
-import { need } from '#core/config.ts'
+import { requireVariable } from '#core/config.ts'
 import { EMAIL, SMS } from '#core/config/providers.ts'
 import { newId } from '#core/ids.ts'
 import { SealError, type Vault } from '#core/secrets.ts'
 import type { MessageFailure } from '#core/outcome.ts'
 import { segmentsOf } from '#core/segments.ts'
-import { findHeardMessage, findWriters, type HeardMessage, type Writer } from '#domain/messages/heard.ts'
-import { createInboundVault, inboundPlace, inboundText, type InboundText } from '#domain/messages/inbound.ts'
+import {
+  findReportedMessage,
+  findTextingTenants,
+  type ReportedMessage,
+  type TextingTenant,
+} from '#domain/messages/find-reported.ts'
+import {
+  createInboundVault,
+  inboundTextContext,
+  inboundText,
+  type InboundText,
+} from '#domain/messages/inbound.ts'
 import {
   recipientAddresses,
   type MessageContent,
@@ -15,26 +25,29 @@ import {
   type StoredRecipient,
 } from '#domain/messages/message.ts'
 import { settleInbound, type InboundSettlement, type ReceivedMessage } from '#domain/messages/receive.ts'
-import { messagePlace } from '#domain/messages/sealed.ts'
+import { messageContext } from '#domain/messages/sealed.ts'
 import { messageTerm } from '#domain/messages/terms.ts'
 import {
-  messageNews,
-  nothingReportedOfMessage,
-  type MessageNews,
-  type MessageTold,
-} from '#domain/messages/told.ts'
+  messageEvent,
+  emptyMessageUpdate,
+  type MessageProviderEvent,
+  type MessageUpdate,
+} from '#domain/messages/update.ts'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, retry, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
-import { settling, type Told } from '../../settle.ts'
+import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
 import { messageIdOf, openEnvelope, suppressionOf } from './parts.ts'
 import { settlingMessage } from './effects.ts'
-import { over, parkFor } from '../notifications/parked.ts'
+import { finish, parkFor } from '../notifications/parked.ts'
 
-type NewsAbout<About extends MessageNews['about']> = Extract<MessageNews, { about: About }>
+type MessageEventAbout<About extends MessageProviderEvent['about']> = Extract<
+  MessageProviderEvent,
+  { about: About }
+>
 
-const settlingInbound = settling<Told<InboundSettlement>>(
+const settlingInbound = createSettlingStep<SettlementDetails<InboundSettlement>>(
   'settle_inbound',
   settleInbound,
   ({ channel, address }) => `${channel}:${address}`,
@@ -46,19 +59,19 @@ export function isOfMessages({ provider }: StoredNotification): boolean {
 }
 
 /** Applies one notification. In whatever order and however often they come, the result is the same. */
-export async function applyMessageNews(
+export async function applyMessageEvent(
   context: WorkerContext,
   notification: StoredNotification,
 ): Promise<Decision> {
-  const news = messageNews.safeParse(notification.payload).data
-  if (news === undefined) return over(notification, 'ignored')
+  const event = messageEvent.safeParse(notification.payload).data
+  if (event === undefined) return finish(notification, 'ignored')
   try {
-    if (news.about === 'sms') return await applySms(context, notification, news)
-    if (news.about === 'email') return await applyEmail(context, notification, news)
-    return await applyWord(context, notification, news)
+    if (event.about === 'sms') return await applySms(context, notification, event)
+    if (event.about === 'email') return await applyEmail(context, notification, event)
+    return await applyInboundSms(context, notification, event)
   } catch (error) {
     // The key of what is to be sealed again is missing.
-    if (error instanceof SealError) return retry(error.message, { why: 'misconfigured' })
+    if (error instanceof SealError) return retry(error.message, { outcome: 'misconfigured' })
     throw error
   }
 }
@@ -66,15 +79,15 @@ export async function applyMessageNews(
 async function applySms(
   { sql }: WorkerContext,
   notification: StoredNotification,
-  { message_id, reference, status, provider_status, failure }: NewsAbout<'sms'>,
+  { message_id, reference, status, provider_status, failure }: MessageEventAbout<'sms'>,
 ): Promise<Decision> {
   const { provider } = notification
-  const message = await findHeardMessage(sql, { message_id, provider, reference })
+  const message = await findReportedMessage(sql, { message_id, provider, reference })
   // Another application sends through the same account, or something else is known by this id there.
   if (message === undefined || (message.provider_reference ?? reference) !== reference)
-    return over(notification, 'ignored')
+    return finish(notification, 'ignored')
   return apply(notification, message, {
-    said: status === 'sending' ? 'sent' : status,
+    reported: status === 'sending' ? 'sent' : status,
     provider_reference: reference,
     provider_status,
     failure,
@@ -102,22 +115,22 @@ const OUTCOMES = {
 async function applyEmail(
   { sql, vault, hashOf }: WorkerContext,
   notification: StoredNotification,
-  { message_id, address: hash, said, code }: NewsAbout<'email'>,
+  { message_id, address: hash, reported, code }: MessageEventAbout<'email'>,
 ): Promise<Decision> {
   const { provider } = notification
-  const message = await findHeardMessage(sql, { message_id, provider, reference: null })
-  if (message === undefined) return over(notification, 'ignored')
+  const message = await findReportedMessage(sql, { message_id, provider, reference: null })
+  if (message === undefined) return finish(notification, 'ignored')
   const { tenant_id } = message
   const envelope = openEnvelope(vault, { tenant_id, message_id }, message.envelope)
   const address = recipientAddresses(envelope).find((each) => hashOf('email', each) === hash)
   // Nobody whom the message went to.
-  if (address === undefined) return over(notification, 'ignored', { of: keyOf(message) })
-  const outcome = OUTCOMES[said]
+  if (address === undefined) return finish(notification, 'ignored', { of: keyOf(message) })
+  const outcome = OUTCOMES[reported]
   const came_back = 'reason' in outcome
   return apply(notification, message, {
-    said: 'heard',
+    reported: 'recipient_update',
     provider_reference: referenceOf(message, envelope),
-    recipients: said === 'soft_bounce' ? [] : [recipientOf(hash, said, code)],
+    recipients: reported === 'soft_bounce' ? [] : [recipientOf(hash, reported, code)],
     ...(came_back && {
       event: outcome.event,
       failure: failureOf(outcome.message, code),
@@ -130,15 +143,15 @@ async function applyEmail(
 
 function recipientOf(
   address: string,
-  said: Exclude<NewsAbout<'email'>['said'], 'soft_bounce'>,
+  reported: Exclude<MessageEventAbout<'email'>['reported'], 'soft_bounce'>,
   code: string | null,
 ): StoredRecipient {
-  if (said === 'delivered') return { address, status: 'delivered', code: null, message: null }
-  const { status, message } = OUTCOMES[said]
-  return { address, status, code: said === 'complaint' ? 'complaint' : code, message }
+  if (reported === 'delivered') return { address, status: 'delivered', code: null, message: null }
+  const { status, message } = OUTCOMES[reported]
+  return { address, status, code: reported === 'complaint' ? 'complaint' : code, message }
 }
 
-function referenceOf(message: HeardMessage, envelope: MessageEnvelope): string {
+function referenceOf(message: ReportedMessage, envelope: MessageEnvelope): string {
   return message.provider_reference ?? messageIdOf(message.id, envelope)
 }
 
@@ -151,31 +164,31 @@ function failureOf(message: string, provider_code: string | null): MessageFailur
  * is for every tenant that wrote to that number from where it was received. Where nobody wrote, a message of before may be
  * settled while it is parked.
  */
-async function applyWord(
+async function applyInboundSms(
   context: WorkerContext,
   notification: StoredNotification,
-  { word, from, received_by, text }: NewsAbout<'word'>,
+  { word, from, received_by, text }: MessageEventAbout<'word'>,
 ): Promise<Decision> {
   const { sql, vault } = context
   const { received_at } = notification
-  const writers = (await findWriters(sql, { from, received_by, received_at })).filter(
-    ({ is_answered }) => is_answered || word === 'opt_out' || word === 'opt_in',
+  const writers = (await findTextingTenants(sql, { from, received_by, received_at })).filter(
+    ({ is_reply_target }) => is_reply_target || word === 'opt_out' || word === 'opt_in',
   )
   if (writers.length === 0 && notification.state !== 'parked')
     return parkFor(context, notification, 'not_ours')
-  const number = numberOf(vault, writers)
+  const number = openNumber(vault, writers)
   const inbound = text === undefined ? null : openInbound(context, notification, text)
-  const tenants = writers.map(({ tenant_id, message_id, is_answered }) => ({
+  const tenants = writers.map(({ tenant_id, message_id, is_reply_target }) => ({
     message_id,
     ...suppressionOf(vault, tenant_id, { address: number, hash: from, reason: 'opt_out' }),
     tenant_id,
     received:
-      is_answered && inbound !== null
+      is_reply_target && inbound !== null
         ? receivedBy(vault, { tenant_id, from_hash: from, to_hash: received_by[0]! }, inbound)
         : null,
   }))
   return done({
-    tells: settlingInbound({
+    effects: settlingInbound({
       notification_id: notification.id,
       provider: notification.provider,
       received_at,
@@ -190,8 +203,8 @@ async function applyWord(
 }
 
 function openInbound({ config }: WorkerContext, { id }: StoredNotification, text: string): InboundText {
-  const vault = createInboundVault(need(config, 'ADDRESS_KEY'))
-  return inboundText.parse(JSON.parse(vault.open(text, inboundPlace(id))))
+  const vault = createInboundVault(requireVariable(config, 'ADDRESS_KEY'))
+  return inboundText.parse(JSON.parse(vault.open(text, inboundTextContext(id))))
 }
 
 /** What somebody sent us as a message of a tenant, sealed anew. */
@@ -202,7 +215,7 @@ function receivedBy(
 ): ReceivedMessage['received'] {
   const message_id = newId()
   const sealed = (column: 'envelope' | 'content', part: MessageEnvelope | MessageContent) =>
-    vault.seal(JSON.stringify(part), messagePlace(tenant_id, message_id, column))
+    vault.seal(JSON.stringify(part), messageContext(tenant_id, message_id, column))
   return {
     message_id,
     envelope: sealed('envelope', {
@@ -228,35 +241,35 @@ function receivedBy(
 }
 
 /** All have written to one number: that of one tenant cannot be read must not keep it from the others. */
-function numberOf(vault: Vault, writers: Writer[]): string {
-  let unread: unknown
+function openNumber(vault: Vault, writers: TextingTenant[]): string {
+  let first_error: unknown
   for (const { tenant_id, message_id, envelope } of writers) {
     try {
       return openEnvelope(vault, { tenant_id, message_id }, envelope).to[0] ?? ''
     } catch (error) {
-      unread = error
+      first_error = error
     }
   }
-  if (unread !== undefined) throw unread
+  if (first_error !== undefined) throw first_error
   return ''
 }
 
 function apply(
   { id: notification_id, received_at: happened_at }: StoredNotification,
-  message: HeardMessage,
-  told: Pick<MessageTold, 'said'> & Partial<MessageTold>,
+  message: ReportedMessage,
+  update: Pick<MessageUpdate, 'reported'> & Partial<MessageUpdate>,
 ): Decision {
   const ids = { tenant_id: message.tenant_id, message_id: message.id }
   addLogFacts(ids)
   return done({
-    tells: settlingMessage({
-      told: { ...nothingReportedOfMessage, ...ids, ...told },
+    effects: settlingMessage({
+      update: { ...emptyMessageUpdate, ...ids, ...update },
       notification_id,
       happened_at,
     }),
   })
 }
 
-function keyOf({ tenant_id, id }: HeardMessage) {
+function keyOf({ tenant_id, id }: ReportedMessage) {
   return { tenant_id, subject: 'message', subject_id: id } as const
 }

@@ -3,50 +3,50 @@ import assert from 'node:assert/strict'
 import type { Channel } from '#core/addresses.ts'
 import { ERRORS } from '#core/errors.ts'
 import type { MessageFailure } from '#core/outcome.ts'
-import type { BegunMessage, StandingMessage } from '#domain/messages/begin.ts'
+import type { MessageToSend, MessageState } from '#domain/messages/begin.ts'
 import type { StoredRecipient } from '#domain/messages/message.ts'
 import { SEND_FAILED } from '#domain/messages/settle.ts'
-import type { MessageTold } from '#domain/messages/told.ts'
-import type { SuppressionOf } from '#domain/suppressions/settle.ts'
+import type { MessageUpdate } from '#domain/messages/update.ts'
+import type { NewSuppression } from '#domain/suppressions/settle.ts'
 import { sendEmail } from '#jobs/messages.ts'
 import type { SendOutcome } from '#providers/email.ts'
 import { done, failed, park, retry, unknown, type Decision } from '../../decision.ts'
 import type { JobOf } from '../handler.ts'
 import {
-  deferralsOf,
-  deferredAgain,
+  countDeferrals,
+  countDeferral,
   isWaiting,
-  lostTrackOf,
-  refusedAgain,
-  refusedForGood,
-  settlingThem,
-  waitAgain,
+  unknownRecipients,
+  refuseTried,
+  refuseWaiting,
+  recipientsUpdate,
+  returnToWaiting,
 } from './deferred.ts'
-import { tell, type MessageIds } from './effects.ts'
+import { messageEffects, type MessageIds } from './effects.ts'
 
 /** The jobs of both channels look alike. */
 export type MessageJob = JobOf<typeof sendEmail>
 
 /** What the provider has taken, as it is told of the message. */
 export type SentMessage = Pick<
-  MessageTold,
-  'said' | 'provider_reference' | 'provider_status' | 'failure' | 'price'
+  MessageUpdate,
+  'reported' | 'provider_reference' | 'provider_status' | 'failure' | 'price'
 > &
-  Partial<Pick<MessageTold, 'found' | 'recipients' | 'event' | 'suppresses'>>
-type RefusedMessage = { refusals: StoredRecipient[]; suppresses: SuppressionOf[] }
+  Partial<Pick<MessageUpdate, 'found' | 'recipients' | 'event' | 'suppresses'>>
+type RefusedMessage = { refusals: StoredRecipient[]; suppresses: NewSuppression[] }
 
 /**
  * Whom nobody waits for is sent so long after an attempt that certainly did not send it; the fifth is the last. So it is for
  * recipients that the server has deferred, from when it took the message for others.
  */
-const AGAIN_MS = [5_000, 30_000, 120_000, 600_000]
+const RETRY_DELAYS_MS = [5_000, 30_000, 120_000, 600_000]
 /** How often it is tried while our credentials or set-up are refused. */
-const CORRECTED_MS = 30_000
+const MISCONFIGURED_RETRY_MS = 30_000
 
 /** How the job of a message ends that is settled; null when it is not. */
-export function endOf(channel: Channel, ids: MessageIds, message: StandingMessage): Decision | null {
+export function finalDecision(channel: Channel, ids: MessageIds, message: MessageState): Decision | null {
   const { status, provider_reference: reference, failure } = message
-  const lost = lostTrackOf(message)
+  const lost = unknownRecipients(message)
   switch (status) {
     case 'canceled':
     case 'suppressed':
@@ -57,7 +57,7 @@ export function endOf(channel: Channel, ids: MessageIds, message: StandingMessag
       // The worker was lost while it tried some again.
       return lost.length === 0
         ? done({ reference })
-        : done({ reference, tells: tell(ids, { said: 'sent', ...settlingThem(lost) }) })
+        : done({ reference, effects: messageEffects(ids, { reported: 'sent', ...recipientsUpdate(lost) }) })
     case 'failed':
       return failed(errorOf(channel, failure))
     default:
@@ -66,96 +66,107 @@ export function endOf(channel: Channel, ids: MessageIds, message: StandingMessag
 }
 
 /** What became of one call. */
-export type MessageSent = SendOutcome<SentMessage> & Partial<RefusedMessage>
+export type SendResult = SendOutcome<SentMessage> & Partial<RefusedMessage>
 
 export function decide(
   job: MessageJob,
   channel: Channel,
-  message: BegunMessage,
-  sent: MessageSent,
+  message: MessageToSend,
+  sent: SendResult,
 ): Decision {
   const { refusals = [], suppresses = [] } = sent
   const refuse = (failure: MessageFailure) =>
     failed(errorOf(channel, failure), {
-      tells: tell(idsOf(job), {
-        said: 'refused',
+      effects: messageEffects(idsOf(job), {
+        reported: 'refused',
         failure,
-        recipients: refusedForGood(refusals),
+        recipients: refuseWaiting(refusals),
         suppresses,
       }),
     })
   const { retries } = job.call.request
-  const delay_ms = AGAIN_MS[job.failures]
+  const delay_ms = RETRY_DELAYS_MS[job.failures]
   switch (sent.kind) {
     case 'done':
-      return takenBySome(job, channel, message, sent.value)
+      return acceptByServer(job, channel, message, sent.value)
     case 'declined':
       return refuse(sent.failure)
     case 'retry':
       if (!retries || delay_ms === undefined) return refuse(sent.failure)
-      return again(channel, sent.failure, {
+      return retrySend(channel, sent.failure, {
         delay_ms: Math.max(delay_ms, sent.after_ms ?? 0),
-        tells: tell(idsOf(job), {
-          said: 'queued',
-          recipients: [...refusals, ...waitAgain(message)],
+        effects: messageEffects(idsOf(job), {
+          reported: 'queued',
+          recipients: [...refusals, ...returnToWaiting(message)],
           suppresses,
         }),
       })
     case 'misconfigured':
-      return retries ? corrected(job, message, sent.failure.message) : refuse(sent.failure)
+      return retries ? waitForConfiguration(job, message, sent.failure.message) : refuse(sent.failure)
     case 'ambiguous':
-      return mayBeSent(job, sent.reason)
+      return markUnknown(job, sent.reason)
     default:
       return assert.fail(`no outcome: ${JSON.stringify(sent satisfies never)}`)
   }
 }
 
 /** The provider has taken it. Recipients that it has deferred are tried again, for as long as there are attempts. */
-function takenBySome(job: MessageJob, channel: Channel, message: BegunMessage, sent: SentMessage): Decision {
+function acceptByServer(
+  job: MessageJob,
+  channel: Channel,
+  message: MessageToSend,
+  sent: SentMessage,
+): Decision {
   const { recipients = [], provider_reference: reference } = sent
   const waiting = recipients.find(isWaiting)
-  const deferrals = deferralsOf(message)
-  const delay_ms = AGAIN_MS[deferrals]
+  const deferrals = countDeferrals(message)
+  const delay_ms = RETRY_DELAYS_MS[deferrals]
   if (waiting === undefined || delay_ms === undefined)
-    return taken(job, channel, { ...sent, recipients: refusedForGood(recipients) })
+    return settleAccepted(job, channel, { ...sent, recipients: refuseWaiting(recipients) })
   const failure = failureOf(waiting)
-  const tells = tell(idsOf(job), { ...sent, recipients: deferredAgain(recipients, deferrals) })
-  return again(channel, failure, { delay_ms, reference, reached: true, tells })
+  const effects = messageEffects(idsOf(job), { ...sent, recipients: countDeferral(recipients, deferrals) })
+  return retrySend(channel, failure, { delay_ms, reference, publish_state: true, effects })
 }
 
 /** After an attempt for recipients that the server had deferred: the message has left before, whatever becomes of them. */
-export function decideAgain(
+export function decideRetry(
   job: MessageJob,
   channel: Channel,
-  message: BegunMessage,
-  sent: MessageSent,
+  message: MessageToSend,
+  sent: SendResult,
 ): Decision {
   const { refusals = [], suppresses = [] } = sent
-  const deferrals = deferralsOf(message)
-  const delay_ms = AGAIN_MS[deferrals]
+  const deferrals = countDeferrals(message)
+  const delay_ms = RETRY_DELAYS_MS[deferrals]
   const settled = (recipients: StoredRecipient[]) =>
-    done({ tells: tell(idsOf(job), { said: 'sent', ...settlingThem(recipients), suppresses }) })
+    done({
+      effects: messageEffects(idsOf(job), { reported: 'sent', ...recipientsUpdate(recipients), suppresses }),
+    })
   switch (sent.kind) {
     case 'done': {
       const { recipients = [] } = sent.value
-      const last = delay_ms === undefined ? refusedForGood(recipients) : recipients
-      return takenBySome(job, channel, message, { ...sent.value, ...settlingThem(last) })
+      const last = delay_ms === undefined ? refuseWaiting(recipients) : recipients
+      return acceptByServer(job, channel, message, { ...sent.value, ...recipientsUpdate(last) })
     }
     case 'declined':
-      return settled(refusals.length > 0 ? refusals : refusedAgain(message, sent.failure))
+      return settled(refusals.length > 0 ? refusals : refuseTried(message, sent.failure))
     case 'retry': {
       if (delay_ms === undefined)
-        return settled(refusals.length > 0 ? refusedForGood(refusals) : refusedAgain(message, sent.failure))
-      const recipients = deferredAgain([...refusals, ...waitAgain(message)], deferrals)
-      return again(channel, sent.failure, {
+        return settled(refusals.length > 0 ? refuseWaiting(refusals) : refuseTried(message, sent.failure))
+      const recipients = countDeferral([...refusals, ...returnToWaiting(message)], deferrals)
+      return retrySend(channel, sent.failure, {
         delay_ms: Math.max(delay_ms, sent.after_ms ?? 0),
-        tells: tell(idsOf(job), { said: 'sent', ...settlingThem(recipients), suppresses }),
+        effects: messageEffects(idsOf(job), {
+          reported: 'sent',
+          ...recipientsUpdate(recipients),
+          suppresses,
+        }),
       })
     }
     case 'misconfigured':
-      return corrected(job, message, sent.failure.message)
+      return waitForConfiguration(job, message, sent.failure.message)
     case 'ambiguous':
-      return settled(lostTrackOf(message))
+      return settled(unknownRecipients(message))
     default:
       return assert.fail(`no outcome: ${JSON.stringify(sent satisfies never)}`)
   }
@@ -166,56 +177,60 @@ function failureOf({ code: provider_code, message }: StoredRecipient): MessageFa
 }
 
 /** This attempt sent nothing, and another one follows. */
-export function unsent(message: BegunMessage): Pick<MessageTold, 'said' | 'recipients'> {
-  return { said: 'queued', recipients: waitAgain(message) }
+export function unsent(message: MessageToSend): Pick<MessageUpdate, 'reported' | 'recipients'> {
+  return { reported: 'queued', recipients: returnToWaiting(message) }
 }
 
-function again(channel: Channel, failure: MessageFailure, options: Parameters<typeof retry>[1]): Decision {
+function retrySend(
+  channel: Channel,
+  failure: MessageFailure,
+  options: Parameters<typeof retry>[1],
+): Decision {
   return retry(failure.message, {
-    said: errorOf(channel, failure),
-    afresh: true,
+    reported: errorOf(channel, failure),
+    restart_call: true,
     unsent: true,
     ...options,
   })
 }
 
 /** Nothing is sent until our set-up is corrected. */
-export function corrected(job: MessageJob, message: BegunMessage, reason: string): Decision {
+export function waitForConfiguration(job: MessageJob, message: MessageToSend, reason: string): Decision {
   return retry(reason, {
-    why: 'misconfigured',
-    delay_ms: CORRECTED_MS,
-    afresh: true,
+    outcome: 'misconfigured',
+    delay_ms: MISCONFIGURED_RETRY_MS,
+    restart_call: true,
     unsent: true,
-    tells: tell(idsOf(job), unsent(message)),
+    effects: messageEffects(idsOf(job), unsent(message)),
   })
 }
 
 /** The provider has taken it. An SMS that it took may have failed by now. */
-export function taken(job: MessageJob, channel: Channel, sent: SentMessage): Decision {
+export function settleAccepted(job: MessageJob, channel: Channel, sent: SentMessage): Decision {
   const reference = sent.provider_reference
-  const tells = tell(idsOf(job), sent)
-  return sent.said === 'failed'
-    ? failed(errorOf(channel, sent.failure), { reference, tells })
-    : done({ reference, tells })
+  const effects = messageEffects(idsOf(job), sent)
+  return sent.reported === 'failed'
+    ? failed(errorOf(channel, sent.failure), { reference, effects })
+    : done({ reference, effects })
 }
 
 /** It may have been sent: from now on it is only looked for. */
-export function mayBeSent(job: MessageJob, reason: string): Decision {
-  return { ...unknown(reason), tells: tell(idsOf(job), { said: 'unknown' }) }
+export function markUnknown(job: MessageJob, reason: string): Decision {
+  return { ...unknown(reason), effects: messageEffects(idsOf(job), { reported: 'unknown' }) }
 }
 
 /** It was not found. After the last look an operator decides. */
 export function notFound(
   job: MessageJob,
-  { last_look_ms }: { last_look_ms: number },
+  { last_lookup_ms }: { last_lookup_ms: number },
   reason: string,
 ): Decision {
-  if ((job.unknown_ms ?? 0) < last_look_ms) return mayBeSent(job, reason)
+  if ((job.unknown_ms ?? 0) < last_lookup_ms) return markUnknown(job, reason)
   const message = 'Whether it was sent could not be found out.'
   return park(reason, {
     code: 'not_resolved',
-    tells: tell(idsOf(job), {
-      said: 'unresolved',
+    effects: messageEffects(idsOf(job), {
+      reported: 'unresolved',
       failure: { code: 'not_resolved', message, provider_code: null },
     }),
   })

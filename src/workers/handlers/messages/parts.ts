@@ -10,9 +10,9 @@ import {
   type MessageContent,
   type MessageEnvelope,
 } from '#domain/messages/message.ts'
-import { messagePlace } from '#domain/messages/sealed.ts'
-import type { SuppressionOf } from '#domain/suppressions/settle.ts'
-import { suppressionPlace, type Suppression } from '#domain/suppressions/suppression.ts'
+import { messageContext } from '#domain/messages/sealed.ts'
+import type { NewSuppression } from '#domain/suppressions/settle.ts'
+import { suppressionContext, type Suppression } from '#domain/suppressions/suppression.ts'
 
 /** What was sealed cannot be read. The message says where, and nothing of what stands there. */
 export class UnreadableParts extends Error {}
@@ -21,8 +21,8 @@ type Ids = { tenant_id: string; message_id: string }
 
 /** Throws SealError, and UnreadableParts. */
 export function openEnvelope(vault: Vault, { tenant_id, message_id }: Ids, sealed: string): MessageEnvelope {
-  const text = vault.open(sealed, messagePlace(tenant_id, message_id, 'envelope'))
-  return parsed(messageEnvelope, text, 'envelope')
+  const text = vault.open(sealed, messageContext(tenant_id, message_id, 'envelope'))
+  return parsePart(messageEnvelope, text, 'envelope')
 }
 
 /** Throws SealError, and UnreadableParts, also when it was erased. */
@@ -32,11 +32,11 @@ export function openContent(
   sealed: string | null,
 ): MessageContent {
   if (sealed === null) throw new UnreadableParts('what the message says was erased')
-  const text = vault.open(sealed, messagePlace(tenant_id, message_id, 'content'))
-  return parsed(messageContent, text, 'content')
+  const text = vault.open(sealed, messageContext(tenant_id, message_id, 'content'))
+  return parsePart(messageContent, text, 'content')
 }
 
-function parsed<T>(schema: z.ZodType<T>, text: string, what: string): T {
+function parsePart<T>(schema: z.ZodType<T>, text: string, what: string): T {
   let value: unknown
   try {
     value = JSON.parse(text)
@@ -58,8 +58,8 @@ export function suppressionOf(
   vault: Vault,
   tenant_id: string,
   { address, hash, reason }: { address: string; hash: string; reason: Suppression['reason'] },
-): SuppressionOf {
+): NewSuppression {
   const suppression_id = newId()
-  const sealed = vault.seal(address, suppressionPlace(tenant_id, suppression_id))
+  const sealed = vault.seal(address, suppressionContext(tenant_id, suppression_id))
   return { suppression_id, address: hash, sealed, reason }
 }

@@ -1,33 +1,40 @@
 // How an SMS is sent, and how one is looked for of which nobody knows whether it was.
 import { SMS } from '#core/config/providers.ts'
-import type { BegunMessage } from '#domain/messages/begin.ts'
-import { findOtherSms, isOfAnother, type OtherSms } from '#domain/messages/heard.ts'
+import type { MessageToSend } from '#domain/messages/begin.ts'
+import { findOtherSms, isReferenceOfAnother, type OtherSms } from '#domain/messages/find-reported.ts'
 import { sendSms } from '#jobs/messages.ts'
 import type { ProviderSms } from '#providers/sms.ts'
 import { SealError } from '#core/secrets.ts'
 import type { WorkerContext } from '../../context.ts'
 import { retry, unanswered, type Decision } from '../../decision.ts'
-import { idsOf, mayBeSent, notFound, taken, type MessageJob, type SentMessage } from './outcomes.ts'
+import {
+  idsOf,
+  markUnknown,
+  notFound,
+  settleAccepted,
+  type MessageJob,
+  type SentMessage,
+} from './outcomes.ts'
 import { openContent, openEnvelope, suppressionOf } from './parts.ts'
 import type { MessageSender } from './sending.ts'
 
 /** The provider's clock and ours may differ by this much. */
-const CLOCKS_APART_S = 300
+const MAX_CLOCK_SKEW_S = 300
 const NO_PROVIDER = 'No provider of SMS is configured.'
 
 export const sendsSms: MessageSender = {
   channel: 'sms',
-  last_look_ms: sendSms.retry.looks_ms.at(-1)!,
-  inTurn: async (_context, _job, work) => await work(),
+  last_lookup_ms: sendSms.retry.lookup_delays_ms.at(-1)!,
+  withConnection: async (_context, _job, work) => await work(),
   filesOf: () => Promise.resolve([]),
   send,
-  look,
+  lookUp,
 }
 
 async function send(
   context: WorkerContext,
   job: MessageJob,
-  message: BegunMessage,
+  message: MessageToSend,
 ): ReturnType<MessageSender['send']> {
   const { sms: provider, config, vault } = context
   if (provider === null)
@@ -40,7 +47,7 @@ async function send(
   const { WEBHOOKS_URL } = config
   const callback_url = WEBHOOKS_URL === undefined ? null : `${WEBHOOKS_URL}/twilio?m=${ids.message_id}`
   const sent = await provider.sendSms({ from, to, body, validity_s, callback_url })
-  if (sent.kind === 'done') return { kind: 'done', value: smsTold(sent.value) }
+  if (sent.kind === 'done') return { kind: 'done', value: smsUpdate(sent.value) }
   if (sent.kind !== 'declined' || sent.failure.code !== 'opted_out') return sent
   const hash = message.recipients[0]!.address
   return {
@@ -50,9 +57,9 @@ async function send(
 }
 
 /** What the provider says of an SMS, as it is told of the message. */
-function smsTold({ reference, status, provider_status, failure, price }: ProviderSms): SentMessage {
+function smsUpdate({ reference, status, provider_status, failure, price }: ProviderSms): SentMessage {
   return {
-    said: status === 'sending' ? 'sent' : status,
+    reported: status === 'sending' ? 'sent' : status,
     provider_reference: reference,
     provider_status,
     failure,
@@ -60,35 +67,35 @@ function smsTold({ reference, status, provider_status, failure, price }: Provide
   }
 }
 
-function openSms({ vault }: WorkerContext, job: MessageJob, { envelope, content }: BegunMessage) {
+function openSms({ vault }: WorkerContext, job: MessageJob, { envelope, content }: MessageToSend) {
   const ids = idsOf(job)
   const { from, to } = openEnvelope(vault, ids, envelope)
   const { body, validity_s } = openContent(vault, ids, content)
   return { from, to: to[0] ?? '', body: body ?? '', validity_s }
 }
 
-async function look(context: WorkerContext, job: MessageJob, message: BegunMessage): Promise<Decision> {
+async function lookUp(context: WorkerContext, job: MessageJob, message: MessageToSend): Promise<Decision> {
   const { sql, sms: provider } = context
-  if (provider === null) return retry(NO_PROVIDER, { why: 'misconfigured', unanswered: true })
+  if (provider === null) return retry(NO_PROVIDER, { outcome: 'misconfigured', unanswered: true })
   const { message_id } = idsOf(job)
   const reference = message.provider_reference ?? job.call.reference
   if (reference !== null) {
-    if (await isOfAnother(sql, { message_id, provider: SMS.provider, reference }))
+    if (await isReferenceOfAnother(sql, { message_id, provider: SMS.provider, reference }))
       return notFound(job, sendsSms, `${reference} is another message`)
-    const looked = await provider.findSms(reference)
-    if (looked.kind !== 'done') return unanswered(looked)
-    if (looked.value === null) return notFound(job, sendsSms, `the provider does not know ${reference}`)
-    return taken(job, 'sms', smsTold(looked.value))
+    const lookup = await provider.findSms(reference)
+    if (lookup.kind !== 'done') return unanswered(lookup)
+    if (lookup.value === null) return notFound(job, sendsSms, `the provider does not know ${reference}`)
+    return settleAccepted(job, 'sms', smsUpdate(lookup.value))
   }
   if (message.content === null)
     return notFound(job, sendsSms, 'its text was erased, so that the provider cannot be searched for it')
-  const looked = await search(context, provider, job, message)
-  if (looked.kind === 'sealed') return retry(looked.reason, { why: 'misconfigured', unanswered: true })
-  if (looked.kind !== 'done') return unanswered(looked)
-  if (looked.value !== null) return taken(job, 'sms', { ...smsTold(looked.value), found: true })
+  const lookup = await search(context, provider, job, message)
+  if (lookup.kind === 'sealed') return retry(lookup.reason, { outcome: 'misconfigured', unanswered: true })
+  if (lookup.kind !== 'done') return unanswered(lookup)
+  if (lookup.value !== null) return settleAccepted(job, 'sms', { ...smsUpdate(lookup.value), found: true })
   // A list may show it later, or have lost it.
   return message.status === 'sending'
-    ? mayBeSent(job, 'the worker was lost while it was sent')
+    ? markUnknown(job, 'the worker was lost while it was sent')
     : notFound(job, sendsSms, 'the provider has not shown the message yet; it may still exist')
 }
 
@@ -100,20 +107,22 @@ async function search(
   context: WorkerContext,
   provider: NonNullable<WorkerContext['sms']>,
   job: MessageJob,
-  message: BegunMessage,
+  message: MessageToSend,
 ) {
-  const since_s = Math.floor(message.wanted_s) - CLOCKS_APART_S
+  const since_s = Math.floor(message.scheduled_s) - MAX_CLOCK_SKEW_S
   try {
     const { from, to, body } = openSms(context, job, message)
-    const looked = await provider.searchSms({ from, to, body, since_s })
-    if (looked.kind !== 'done') return looked
+    const lookup = await provider.searchSms({ from, to, body, since_s })
+    if (lookup.kind !== 'done') return lookup
     // Read after the list: whatever that shows had begun by then.
     const number = message.recipients[0]!.address
     const others = await findOtherSms(context.sql, { ...idsOf(job), number, since_s })
-    const known = new Set(others.map(({ reference }) => reference))
-    const left = looked.value.filter(({ reference }) => !known.has(reference))
-    const rivals = others.filter((other) => other.reference === null && mayHaveText(context, other, body))
-    return { kind: 'done', value: left.length > rivals.length ? left[0]! : null } as const
+    const identified = new Set(others.map(({ reference }) => reference))
+    const candidates = lookup.value.filter(({ reference }) => !identified.has(reference))
+    const unidentified = others.filter(
+      (other) => other.reference === null && mayHaveText(context, other, body),
+    )
+    return { kind: 'done', value: candidates.length > unidentified.length ? candidates[0]! : null } as const
   } catch (error) {
     if (error instanceof SealError) return { kind: 'sealed', reason: error.message } as const
     throw error

@@ -2,63 +2,67 @@
 // the object.
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { findNotification, type StoredNotification } from '#domain/notifications/notification.ts'
-import type { ProviderNoun } from '#domain/subjects.ts'
+import type { ProviderResourceName } from '#domain/resources.ts'
 import { applyNotification } from '#jobs/notifications.ts'
-import type { News } from '#providers/news.ts'
+import type { ProviderEventTarget } from '#providers/events.ts'
 import type { WorkerContext } from '../../context.ts'
 import { discard, done, park, retry, type Decision } from '../../decision.ts'
 import { factsOf } from '../../job-log.ts'
-import { disputeNews } from '../disputes/events.ts'
-import { handling, NEWER_MS, type JobOf } from '../handler.ts'
-import { applyMessageNews, isOfMessages } from '../messages/events.ts'
-import { paymentNews } from '../payments/events.ts'
-import { payoutNews } from '../payouts/events.ts'
-import { refundNews } from '../refunds/events.ts'
-import { topUpNews } from '../top-ups/events.ts'
-import { verificationNews } from '../verifications/events.ts'
+import { disputeEvent } from '../disputes/events.ts'
+import { handling, NEWER_VERSION_DELAY_MS, type JobOf } from '../handler.ts'
+import { applyMessageEvent, isOfMessages } from '../messages/events.ts'
+import { paymentEvent } from '../payments/events.ts'
+import { payoutEvent } from '../payouts/events.ts'
+import { refundEvent } from '../refunds/events.ts'
+import { topUpEvent } from '../top-ups/events.ts'
+import { verificationEvent } from '../verifications/events.ts'
 import { parkAsDrift } from './apply.ts'
-import type { ComparedNoun } from './drifts.ts'
-import { readNews } from './news.ts'
-import { becoming, over } from './parked.ts'
+import type { ComparedResource } from './drifts.ts'
+import { readProviderEvent } from './events.ts'
+import { notificationEffects, finish } from './parked.ts'
 
 export const notificationHandlers = {
   [applyNotification.name]: handling(applyNotification, apply, parkPoison),
 }
 
-type FollowedNoun = {
-  apply(context: WorkerContext, notification: StoredNotification, news: News): Promise<Decision>
+type FollowedResource = {
+  apply(
+    context: WorkerContext,
+    notification: StoredNotification,
+    news: ProviderEventTarget,
+  ): Promise<Decision>
   /** The row under which news are filed, and how it is compared; undefined when that is not known. */
-  findRow(context: WorkerContext, news: News): Promise<FiledRow | undefined>
+  findRow(context: WorkerContext, news: ProviderEventTarget): Promise<FiledRow | undefined>
 }
-type FiledRow = { tenant_id: string; id: string; compared: ComparedNoun }
+type FiledRow = { tenant_id: string; id: string; compared: ComparedResource }
 
 /** Who applies news, by what they are of. A noun of which a provider has a record does not compile without. */
-const FOLLOWED: Record<ProviderNoun, FollowedNoun> = {
-  kyc: verificationNews,
-  dispute: disputeNews,
-  payment: paymentNews,
-  payout: payoutNews,
-  refund: refundNews,
-  top_up: topUpNews,
+const FOLLOWED: Record<ProviderResourceName, FollowedResource> = {
+  kyc: verificationEvent,
+  dispute: disputeEvent,
+  payment: paymentEvent,
+  payout: payoutEvent,
+  refund: refundEvent,
+  top_up: topUpEvent,
 }
-const byNoun = new Map<string, FollowedNoun>(Object.entries(FOLLOWED))
+const byResource = new Map<string, FollowedResource>(Object.entries(FOLLOWED))
 
 /** Applies one notification. In whatever order and however often they come, the result is the same. */
 async function apply(context: WorkerContext, job: JobOf<typeof applyNotification>): Promise<Decision> {
   const notification = await findNotification(context.sql, job.payload.notification_id)
   if (notification === undefined || notification.state === 'applied') return done()
-  if (isOfMessages(notification)) return await applyMessageNews(context, notification)
-  const news = readNews(notification)
-  if (news === undefined) return leave(`nobody here reads events of ${notification.provider}`)
-  if (news === null) return over(notification, 'ignored')
-  const noun = byNoun.get(news.subject)
-  if (noun === undefined) return leave(`nobody here applies news of a ${news.subject}`)
-  return await noun.apply(context, notification, news)
+  if (isOfMessages(notification)) return await applyMessageEvent(context, notification)
+  const news = readProviderEvent(notification)
+  if (news === undefined) return leaveToNewerVersion(`nobody here reads events of ${notification.provider}`)
+  if (news === null) return finish(notification, 'ignored')
+  const resource = byResource.get(news.subject)
+  if (resource === undefined) return leaveToNewerVersion(`nobody here applies news of a ${news.subject}`)
+  return await resource.apply(context, notification, news)
 }
 
 // Only a newer version can apply it.
-function leave(reason: string): Decision {
-  return retry(reason, { delay_ms: NEWER_MS })
+function leaveToNewerVersion(reason: string): Decision {
+  return retry(reason, { delay_ms: NEWER_VERSION_DELAY_MS })
 }
 
 /**
@@ -70,21 +74,24 @@ async function parkPoison(context: WorkerContext, job: ClaimedJob, reason: strin
   // A notification and its job have one id.
   const notification = await findNotification(sql, job.id)
   if (notification === undefined) return discard(reason)
-  const news = readNews(notification)
-  const row = news && (await byNoun.get(news.subject)?.findRow(context, news))
+  const news = readProviderEvent(notification)
+  const row = news && (await byResource.get(news.subject)?.findRow(context, news))
   const { kind, object_id } = notification
   log.error(
     {
       ...factsOf(job),
       kind,
       object_id,
-      ...(row && { tenant_id: row.tenant_id, [`${row.compared.noun}_id`]: row.id }),
+      ...(row && { tenant_id: row.tenant_id, [`${row.compared.resource}_id`]: row.id }),
       reason,
     },
     'a notification is given up until it is retried',
   )
   if (!row)
-    return park(reason, { code: 'poison', tells: becoming(notification, 'parked', { reason: 'poison' }) })
+    return park(reason, {
+      code: 'poison',
+      effects: notificationEffects(notification, 'parked', { reason: 'poison' }),
+    })
   const why = { code: 'poison', reason } as const
-  return parkAsDrift(context, notification, { compared: row.compared, row, why, counts: true })
+  return parkAsDrift(context, notification, { compared: row.compared, row, why, counts_attempt: true })
 }

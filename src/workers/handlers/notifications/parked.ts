@@ -1,12 +1,12 @@
 // Parked notifications: why and for how long they wait, when they look again, and when they are ignored or given up.
 import { metrics } from '#core/metrics.ts'
-import type { Undone } from '#core/outcome.ts'
+import type { UnsuccessfulOutcome } from '#core/outcome.ts'
 import type { ParkedReason, StoredNotification } from '#domain/notifications/notification.ts'
 import { settleNotifications, type NotificationSettlement } from '#domain/notifications/settle.ts'
-import { WAITS_MS } from '#domain/reconciliation/drift.ts'
+import { PROVIDER_LEAD_MS } from '#domain/reconciliation/drift.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, park, unanswered, type Decision } from '../../decision.ts'
-import { onceWritten, settling, type Tells, type Told } from '../../settle.ts'
+import { onceWritten, createSettlingStep, type Effects, type SettlementDetails } from '../../settle.ts'
 
 /** The reasons with a schedule here. After `no_answer` see `askAgain`; the others wait for an operator. */
 type ScheduledReason = Exclude<ParkedReason, 'no_answer' | 'poison' | 'second'>
@@ -18,9 +18,9 @@ const DAY_MS = 24 * HOUR_MS
  * for appears earlier, that wakes it. The first look comes soon, because that may have appeared at the moment of
  * parking.
  */
-const LOOKS_BY_REASON_MS: { [Reason in ScheduledReason]?: number[] } = {
-  not_known_here: [WAITS_MS, HOUR_MS, DAY_MS],
-  not_at_processor: [WAITS_MS, HOUR_MS, DAY_MS],
+const LOOKUP_DELAYS_BY_REASON_MS: { [Reason in ScheduledReason]?: number[] } = {
+  not_known_here: [PROVIDER_LEAD_MS, HOUR_MS, DAY_MS],
+  not_at_processor: [PROVIDER_LEAD_MS, HOUR_MS, DAY_MS],
   not_ours: [5 * 60_000],
 }
 const REASONS: Record<ScheduledReason, string> = {
@@ -31,7 +31,7 @@ const REASONS: Record<ScheduledReason, string> = {
   refunds_differ: 'the processor has refunded another amount than we know of',
 }
 
-const settlingNotification = settling<Told<NotificationSettlement>>(
+const settlingNotification = createSettlingStep<SettlementDetails<NotificationSettlement>>(
   'settle_notification',
   settleNotifications,
   ({ job_id }) => job_id,
@@ -40,26 +40,26 @@ const settlingNotification = settling<Told<NotificationSettlement>>(
 type About = Partial<Pick<NotificationSettlement, 'waits_for' | 'of'>>
 
 /** What a decision tells of a notification that changes no row of a noun now. */
-export function becoming(
+export function notificationEffects(
   { id: notification_id }: StoredNotification,
   becomes: NotificationSettlement['becomes'],
   { reason = null, waits_for = null, of = null }: About & { reason?: ParkedReason | null } = {},
-): Tells {
+): Effects {
   return settlingNotification({ notification_id, becomes, reason, waits_for, of })
 }
 
 /** The notification is finished: nothing more is to be done for it. */
-export function over(
+export function finish(
   notification: StoredNotification,
   becomes: 'applied' | 'ignored',
   about: About = {},
 ): Decision {
-  return done({ tells: becoming(notification, becomes, about) })
+  return done({ effects: notificationEffects(notification, becomes, about) })
 }
 
 /** Whether it was parked for so long that it may have been shown as a drift. */
 export function wasDrift({ parked_ms }: StoredNotification): boolean {
-  return (parked_ms ?? 0) >= WAITS_MS
+  return (parked_ms ?? 0) >= PROVIDER_LEAD_MS
 }
 
 /** Whether it has been parked for this reason so long that other notifications on their way would have arrived. */
@@ -77,30 +77,33 @@ export function parkFor(
   const parked_ms = notification.reason === reason ? (notification.parked_ms ?? 0) : 0
   const delay_ms = delayOf(reason, parked_ms)
   if (delay_ms !== undefined) {
-    const tells = becoming(notification, 'parked', { reason, ...about })
-    return park(REASONS[reason], { code: reason, delay_ms, tells })
+    const effects = notificationEffects(notification, 'parked', { reason, ...about })
+    return park(REASONS[reason], { code: reason, delay_ms, effects })
   }
-  const tells = onceWritten(becoming(notification, 'ignored', { reason, ...about }), () => {
-    metrics.parkedGone.inc({ reason })
+  const effects = onceWritten(notificationEffects(notification, 'ignored', { reason, ...about }), () => {
+    metrics.notificationsIgnored.inc({ reason })
     const { id, kind, object_id } = notification
     if (reason !== 'not_ours')
       log.warn({ notification_id: id, kind, object_id, reason }, 'a parked notification was given up')
   })
-  return done({ tells })
+  return done({ effects })
 }
 
 // Until the next look; undefined when the last one is over.
 function delayOf(reason: ScheduledReason, parked_ms: number): number | undefined {
-  const looks_ms = LOOKS_BY_REASON_MS[reason]
-  if (looks_ms !== undefined) return looks_ms.find((look_ms) => look_ms > parked_ms)
-  if (reason === 'refunds_differ') return WAITS_MS
+  const lookup_delays_ms = LOOKUP_DELAYS_BY_REASON_MS[reason]
+  if (lookup_delays_ms !== undefined) return lookup_delays_ms.find((look_ms) => look_ms > parked_ms)
+  if (reason === 'refunds_differ') return PROVIDER_LEAD_MS
   // `does_not_fit`: as long again as it has waited, so looks become rarer.
   return Math.min(HOUR_MS, Math.max(1000, parked_ms)) * (0.5 + Math.random() / 2)
 }
 
 /** The processor could not be asked: tries again until it answers, without using up attempts. */
-export function askAgain(notification: StoredNotification, looked: Undone): Decision {
+export function retryQuery(notification: StoredNotification, lookup: UnsuccessfulOutcome): Decision {
   // A parked notification keeps its reason. One that was given up and retried by an operator loses its reason `poison`.
   const waits = notification.state === 'parked' && notification.reason !== 'poison'
-  return unanswered(looked, waits ? {} : { tells: becoming(notification, 'parked', { reason: 'no_answer' }) })
+  return unanswered(
+    lookup,
+    waits ? {} : { effects: notificationEffects(notification, 'parked', { reason: 'no_answer' }) },
+  )
 }

@@ -1,58 +1,58 @@
 // What applying notifications of refunds and disputes has in common: the payment that they are a part of.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
-import { findPaymentByReference, type KnownPayment } from '#domain/payments/find.ts'
-import type { News } from '#providers/news.ts'
-import { isMarked } from '#providers/payments.ts'
+import { findPaymentByReference, type ExistingPayment } from '#domain/payments/find.ts'
+import type { ProviderEventTarget } from '#providers/events.ts'
+import { hasSluiceIds } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
-import { ownerOf } from './apply.ts'
+import { findRowOfRecord } from './apply.ts'
 import { compare } from './drifts.ts'
-import { askAgain, parkFor, wasParkedFor } from './parked.ts'
-import { comparedPayment, filedUnder, findRow, paymentRows } from '../payments/effects.ts'
+import { retryQuery, parkFor, wasParkedFor } from './parked.ts'
+import { comparedPayment, paymentKey, findRow, paymentRows } from '../payments/effects.ts'
 
 /** The row under which news of a part are filed: its payment. */
-export async function findRowBehind(context: WorkerContext, { part_of }: News) {
-  return part_of === null ? undefined : await findRow(context, part_of)
+export async function findParentRow(context: WorkerContext, { parent_reference }: ProviderEventTarget) {
+  return parent_reference === null ? undefined : await findRow(context, parent_reference)
 }
 
 /**
  * Our payment that the processor knows by `reference`, or the decision when there is none. The processor is asked only
  * when the reference is not known here: the payment may carry our ids, or be another application's.
  */
-export async function paymentBehind(
+export async function findParentPayment(
   context: WorkerContext,
   notification: StoredNotification,
   reference: string | null,
-): Promise<{ payment: KnownPayment } | { decision: Decision }> {
+): Promise<{ payment: ExistingPayment } | { decision: Decision }> {
   if (reference === null) return { decision: parkFor(context, notification, 'not_ours') }
-  const known = await findPaymentByReference(context.sql, context.processor.name, reference)
-  if (known !== undefined) return { payment: known }
+  const existing = await findPaymentByReference(context.sql, context.processor.name, reference)
+  if (existing !== undefined) return { payment: existing }
   const waitFor = (reason: 'not_ours' | 'not_known_here' | 'not_at_processor') => ({
     decision: parkFor(context, notification, reason, { waits_for: reference }),
   })
   if (notification.reason === 'not_ours') return waitFor('not_ours')
-  const looked = await context.processor.findPayment(reference)
-  if (looked.kind !== 'done') return { decision: askAgain(notification, looked) }
-  if (looked.value === null) return waitFor('not_at_processor')
-  const payment = await ownerOf(context, paymentRows, looked.value)
+  const lookup = await context.processor.findPayment(reference)
+  if (lookup.kind !== 'done') return { decision: retryQuery(notification, lookup) }
+  if (lookup.value === null) return waitFor('not_at_processor')
+  const payment = await findRowOfRecord(context, paymentRows, lookup.value)
   if (payment !== undefined) return { payment }
-  return waitFor(isMarked(looked.value.metadata) ? 'not_known_here' : 'not_ours')
+  return waitFor(hasSluiceIds(lookup.value.metadata) ? 'not_known_here' : 'not_ours')
 }
 
 /**
  * A refund or dispute does not fit yet: the capture is not known here, or our own refunds have reserved the amount until
  * the processor refuses them. Either change wakes the notification. If it takes long, it is a drift.
  */
-export async function waitForRoom(
+export async function parkUntilItFits(
   context: WorkerContext,
   notification: StoredNotification,
-  payment: KnownPayment,
+  payment: ExistingPayment,
   payment_reference: string | null,
 ): Promise<Decision> {
   if (wasParkedFor(notification, 'does_not_fit')) {
     const compared = await compare(context, comparedPayment, payment, null, { reference: payment_reference })
-    if (compared.kind !== 'done') return askAgain(notification, compared)
+    if (compared.kind !== 'done') return retryQuery(notification, compared)
   }
-  const of = filedUnder({ tenant_id: payment.tenant_id, payment_id: payment.id })
+  const of = paymentKey({ tenant_id: payment.tenant_id, payment_id: payment.id })
   return parkFor(context, notification, 'does_not_fit', { waits_for: payment_reference, of })
 }

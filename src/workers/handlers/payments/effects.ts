@@ -1,39 +1,39 @@
 // What a provider's report of a payment means here, and the steps that settle it.
-import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/find.ts'
-import { clientSecretPlace } from '#domain/payments/sealed.ts'
-import { settlePayments, type PaymentSettlement, type PaymentTold } from '#domain/payments/settle.ts'
-import type { PaymentSide } from '#domain/payments/subject.ts'
-import type { SubjectKey } from '#domain/subjects.ts'
+import { findPaymentByIds, findPaymentByReference, type ExistingPayment } from '#domain/payments/find.ts'
+import { clientSecretContext } from '#domain/payments/sealed.ts'
+import { settlePayments, type PaymentSettlement, type PaymentUpdate } from '#domain/payments/settle.ts'
+import type { PaymentSide } from '#domain/payments/resource.ts'
+import type { ResourceKey } from '#domain/resources.ts'
 import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
-import { settling, type Told } from '../../settle.ts'
-import type { RowsOf } from '../notifications/apply.ts'
-import { sided, type ComparedNoun } from '../notifications/drifts.ts'
+import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
+import type { RowFinder } from '../notifications/apply.ts'
+import { toSide, type ComparedResource } from '../notifications/drifts.ts'
 
-export const paymentRows: RowsOf<KnownPayment> = {
-  noun: 'payment',
+export const paymentRows: RowFinder<ExistingPayment> = {
+  resource: 'payment',
   byReference: ({ sql, processor }, reference) => findPaymentByReference(sql, processor.name, reference),
   byIds: ({ sql }, ids, reference) => findPaymentByIds(sql, ids, reference),
 }
 
-export const comparedPayment: ComparedNoun = {
-  noun: 'payment',
-  ask: async ({ processor }, reference) => sided(await processor.findPayment(reference), sideOfPayment),
+export const comparedPayment: ComparedResource = {
+  resource: 'payment',
+  query: async ({ processor }, reference) => toSide(await processor.findPayment(reference), sideOfPayment),
 }
 
 /** No two of one payment in one statement. */
-export const settlingPayment = settling<Told<PaymentSettlement>>(
+export const settlingPayment = createSettlingStep<SettlementDetails<PaymentSettlement>>(
   'settle_payment',
   settlePayments,
-  ({ told }) => told.payment_id,
+  ({ update }) => update.payment_id,
 )
 
 /** Undefined while the processor is still working on the payment; a notification will follow. */
-export function paymentTold(
+export function paymentUpdate(
   { vault }: WorkerContext,
   { tenant_id, payment_id }: { tenant_id: string; payment_id: string },
   payment: ProcessorPayment,
-): PaymentTold | undefined {
+): PaymentUpdate | undefined {
   if (payment.status === 'processing') return undefined
   const waits = payment.status === 'requires_action'
   return {
@@ -47,7 +47,7 @@ export function paymentTold(
     client_secret:
       payment.client_secret === null || !waits
         ? null
-        : vault.seal(payment.client_secret, clientSecretPlace(tenant_id, payment_id)),
+        : vault.seal(payment.client_secret, clientSecretContext(tenant_id, payment_id)),
     capture_before: payment.capture_before,
     cancellation_reason: payment.cancellation_reason,
     // A payment that succeeded or was canceled has no failure, whatever was tried before.
@@ -56,7 +56,7 @@ export function paymentTold(
 }
 
 /** Why the last try to authorize a payment failed; null unless one did. */
-export function declineOf({ failure }: ProcessorPayment): NonNullable<PaymentTold['failure']> | null {
+export function declineOf({ failure }: ProcessorPayment): NonNullable<PaymentUpdate['failure']> | null {
   if (failure === null) return null
   const { code, message, decline_code } = failure
   return { code: 'payment_declined', message, decline_code: decline_code ?? code }
@@ -69,7 +69,13 @@ export async function findRow({ sql, processor }: WorkerContext, reference: stri
 }
 
 /** The row under which notifications of a payment and of its refunds are filed: the payment. */
-export function filedUnder({ tenant_id, payment_id }: { tenant_id: string; payment_id: string }): SubjectKey {
+export function paymentKey({
+  tenant_id,
+  payment_id,
+}: {
+  tenant_id: string
+  payment_id: string
+}): ResourceKey {
   return { tenant_id, subject: 'payment', subject_id: payment_id }
 }
 

@@ -3,27 +3,27 @@ import { moneyText } from '#core/money.ts'
 import type { Failure, Outcome } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
 import { findPaymentByIds } from '#domain/payments/find.ts'
-import { paymentMethodPlace } from '#domain/payments/sealed.ts'
-import { nothingReportedOfPayment, type PaymentTold } from '#domain/payments/settle.ts'
+import { paymentMethodContext } from '#domain/payments/sealed.ts'
+import { emptyPaymentUpdate, type PaymentUpdate } from '#domain/payments/settle.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
 import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, failed, retry, unknown, type Decision } from '../../decision.ts'
-import { REVERSIBLE, sendingTimes } from '../absence.ts'
+import { REVERSIBLE, sendingRange } from '../absence.ts'
 import { UNREACHABLE } from '../calls.ts'
 import { changeAtProvider, MAX_GENERATIONS } from '../change.ts'
-import { createAtProvider, madeAgain } from '../create.ts'
+import { createAtProvider, resendUnderNewKey } from '../create.ts'
 import { calling, type JobOf } from '../handler.ts'
-import { declineOf, paymentTold, settlingPayment } from './effects.ts'
+import { declineOf, paymentUpdate, settlingPayment } from './effects.ts'
 
 type AuthorizeJob = JobOf<typeof authorizePayment>
 type ChangeJob = JobOf<typeof capturePayment> | JobOf<typeof cancelPayment>
-type PaymentFailure = NonNullable<PaymentTold['failure']>
+type PaymentFailure = NonNullable<PaymentUpdate['failure']>
 
 /** A call that begins so late may not be wanted any more. */
-const LATE_MS = 60_000
+const LATE_START_MS = 60_000
 /** A time whose payments are searched before they are listed. */
-const LONG_S = 3600
+const MAX_LISTED_S = 3600
 const CANCELED = {
   code: 'payment_canceled',
   message: 'The payment was canceled before the processor was asked.',
@@ -46,11 +46,11 @@ async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Dec
   const { tenant_id, call } = job
   const { payment_id } = job.payload
   // No earlier attempt can have had an effect, so one that is canceled meanwhile needs no hold.
-  const is_late = job.attempt > 1 || job.age_ms > LATE_MS
+  const is_late = job.attempt > 1 || job.age_ms > LATE_START_MS
   if (is_late && !call.in_doubt && (await isUnwanted(context, job)))
     return failed(CANCELED, {
       unsent: true,
-      tells: aboutPayment({ ...nothingReportedOfPayment, ...idsOf(job), status: 'canceled' }),
+      effects: paymentEffects({ ...emptyPaymentUpdate, ...idsOf(job), status: 'canceled' }),
     })
   const { amount_minor, currency } = call.request
   return await createAtProvider<ProcessorPayment>(context, job, {
@@ -62,15 +62,15 @@ async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Dec
       (await findPaymentByIds(sql, { tenant_id, id: payment_id }, null))?.processor_reference ?? null,
     find: (reference) => processor.findPayment(reference),
     search: (needed) => search(context, job, needed),
-    isOurs: (found) =>
+    matchesRequest: (found) =>
       (found.metadata['sluice_payment_id'] ?? payment_id) === payment_id &&
       found.amount_minor === amount_minor &&
       found.currency === currency.toUpperCase(),
     // An operator may have given the reference of another payment.
-    another: async ({ reference }) => unknown(`${reference} is another payment`),
+    onMismatch: async ({ reference }) => unknown(`${reference} is another payment`),
     created: (found) => authorized(context, job, found),
     refused: (failure, reference) => refused(job, failure, reference),
-    absent: madeAgain,
+    absent: resendUnderNewKey,
     unreachable: UNREACHABLE,
     unsent: null,
   })
@@ -92,7 +92,7 @@ async function send(
     const payment_method =
       sealed?.payment_method === undefined
         ? null
-        : vault.open(sealed.payment_method, paymentMethodPlace(tenant_id, id))
+        : vault.open(sealed.payment_method, paymentMethodContext(tenant_id, id))
     return await processor.authorize({ ...request, payment_method }, key)
   } catch (error) {
     if (error instanceof SealError) return { kind: 'misconfigured', reason: error.message }
@@ -109,8 +109,8 @@ async function search(
 ): Promise<Outcome<ProcessorPayment | null>> {
   const { processor } = context
   const { payment_id } = job.payload
-  const times = await sendingTimes(context, job)
-  if (decides && times.to_s - times.from_s <= LONG_S)
+  const times = await sendingRange(context, job)
+  if (decides && times.to_s - times.from_s <= MAX_LISTED_S)
     return await processor.listPayment({ payment_id, ...times })
   const searched = await processor.searchPayment(payment_id)
   if (!proves || (searched.kind === 'done' && searched.value !== null)) return searched
@@ -128,19 +128,19 @@ function authorized(context: WorkerContext, job: AuthorizeJob, found: ProcessorP
   // The card that we sent was declined. (A buyer who failed to authenticate may try again, so that is no refusal.)
   if (by_card && declined && found.failure?.may_retry !== true)
     return refused(job, declineOf(found) ?? UNREACHABLE, found.reference)
-  return tell(context, job, found)
+  return decideByReport(context, job, found)
 }
 
 // The authorization failed for good. `reference` is null when the processor has no object of it.
 function refused(job: AuthorizeJob, failure: PaymentFailure, reference: string | null): Decision {
-  const told: PaymentTold = {
-    ...nothingReportedOfPayment,
+  const update: PaymentUpdate = {
+    ...emptyPaymentUpdate,
     ...idsOf(job),
     status: 'failed',
     processor_reference: reference,
-    failure: shown(failure),
+    failure: storedFailure(failure),
   }
-  return failed(reasonOf(failure), { reference, tells: aboutPayment(told) })
+  return failed(reasonOf(failure), { reference, effects: paymentEffects(update) })
 }
 
 /** Captures or cancels a payment that the processor has. */
@@ -157,26 +157,29 @@ async function change(
     send,
     find: () => context.processor.findPayment(reference),
     changed: (found) =>
-      found.status === wanted ? tell(context, job, found, capturedOtherwise(job, found)) : null,
+      found.status === wanted ? decideByReport(context, job, found, captureMismatch(job, found)) : null,
     otherwise: (found) => {
       if (found.status === 'processing') return retry(STILL_WORKING, { answered: true })
       if (found.status !== 'captured' && found.status !== 'canceled') return null
       const code = wanted === 'captured' ? 'payment_not_capturable' : 'payment_not_cancelable'
-      return tell(context, job, found, { code, message: `The payment is ${found.status} at the processor.` })
+      return decideByReport(context, job, found, {
+        code,
+        message: `The payment is ${found.status} at the processor.`,
+      })
     },
     unchanged: (found, refusal) => {
       const failure = refusal ?? UNREACHABLE
       const failed_operation = wanted === 'captured' ? 'capture' : 'cancel'
-      const told = paymentTold(context, idsOf(job), found)
+      const update = paymentUpdate(context, idsOf(job), found)
       return failed(failure, {
-        tells: told && aboutPayment({ ...told, failed_operation, failure: shown(failure) }),
+        effects: update && paymentEffects({ ...update, failed_operation, failure: storedFailure(failure) }),
       })
     },
   })
 }
 
 /** Why a capture failed although the payment is captured: somebody else captured another amount of it. */
-function capturedOtherwise(
+function captureMismatch(
   { call: { request } }: ChangeJob,
   { amount_captured_minor, currency }: ProcessorPayment,
 ): Failure | undefined {
@@ -190,24 +193,24 @@ function capturedOtherwise(
 }
 
 // Ends the job, as failed if there is a `failure`. Either way the payment becomes what the processor says.
-function tell(
+function decideByReport(
   context: WorkerContext,
   job: AuthorizeJob | ChangeJob,
   payment: ProcessorPayment,
   failure?: PaymentFailure,
 ): Decision {
-  const told = paymentTold(context, idsOf(job), payment)
-  const learnt = { reference: payment.reference, tells: told && aboutPayment(told) }
-  return failure === undefined ? done(learnt) : failed(reasonOf(failure), learnt)
+  const update = paymentUpdate(context, idsOf(job), payment)
+  const result = { reference: payment.reference, effects: update && paymentEffects(update) }
+  return failure === undefined ? done(result) : failed(reasonOf(failure), result)
 }
 
-const aboutPayment = (told: PaymentTold) => settlingPayment({ told, notification_id: null })
+const paymentEffects = (update: PaymentUpdate) => settlingPayment({ update, notification_id: null })
 
 function reasonOf({ decline_code, ...failure }: PaymentFailure) {
   return { ...failure, ...(decline_code != null && { decline_code }) }
 }
 
-function shown({ code, message, decline_code }: PaymentFailure): PaymentFailure {
+function storedFailure({ code, message, decline_code }: PaymentFailure): PaymentFailure {
   return { code, message, decline_code: decline_code ?? null }
 }
 

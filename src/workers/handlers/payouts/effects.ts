@@ -1,27 +1,27 @@
 // What a provider's report of a payout or transfer means here, and the steps that settle it.
-import { settlePayouts, type PayoutSettlement, type PayoutTold } from '#domain/payouts/settle.ts'
+import { settlePayouts, type PayoutSettlement, type PayoutUpdate } from '#domain/payouts/settle.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import type { ProcessorPayout } from '#providers/payouts.ts'
-import { settling, type Told } from '../../settle.ts'
-import { sided, type ComparedNoun } from '../notifications/drifts.ts'
+import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
+import { toSide, type ComparedResource } from '../notifications/drifts.ts'
 
-export const comparedPayout: ComparedNoun = {
-  noun: 'payout',
-  ask: async ({ payouts }, reference) => sided(await payouts.findPayout(reference), sideOfPayout),
+export const comparedPayout: ComparedResource = {
+  resource: 'payout',
+  query: async ({ payouts }, reference) => toSide(await payouts.findPayout(reference), sideOfPayout),
 }
 
-export const settlingPayout = settling<Told<PayoutSettlement>>(
+export const settlingPayout = createSettlingStep<SettlementDetails<PayoutSettlement>>(
   'settle_payout',
   settlePayouts,
-  ({ told }) => told.payout_id,
+  ({ update }) => update.payout_id,
 )
 
 /** What the processor says of a payout, in our words. */
-export function payoutTold(
+export function payoutUpdate(
   ids: { tenant_id: string; payout_id: string },
   { status, reference, arrival_date, returned_minor, failure }: ProcessorPayout,
-): PayoutTold {
-  return { ...ids, said: status, processor_reference: reference, arrival_date, returned_minor, failure }
+): PayoutUpdate {
+  return { ...ids, reported: status, processor_reference: reference, arrival_date, returned_minor, failure }
 }
 
 /** The processor's payout as one side of a comparison. */

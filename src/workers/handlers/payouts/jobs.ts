@@ -1,18 +1,24 @@
 // Performs the jobs of payouts: create and cancel.
 import { metrics } from '#core/metrics.ts'
-import { beginCalls } from '#domain/payouts/begin.ts'
-import { findPayoutByIds, type KnownPayout } from '#domain/payouts/find.ts'
-import { nothingReportedOfPayout, type PayoutTold } from '#domain/payouts/settle.ts'
+import { beginPayoutCalls } from '#domain/payouts/begin.ts'
+import { findPayoutByIds, type ExistingPayout } from '#domain/payouts/find.ts'
+import { emptyPayoutUpdate, type PayoutUpdate } from '#domain/payouts/settle.ts'
 import { cancelPayout, createPayout } from '#jobs/payouts.ts'
 import { lacksFunds, type ProcessorPayout } from '#providers/payouts.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, failed, retry, rotate, type Decision } from '../../decision.ts'
-import { IRREVERSIBLE, timesSinceAsked } from '../absence.ts'
+import { IRREVERSIBLE, filteredListRange } from '../absence.ts'
 import { UNREACHABLE } from '../calls.ts'
 import { changeAtProvider, MAX_GENERATIONS } from '../change.ts'
-import { createAtProvider, showAnother, lookUpCreation, madeAgain, type Creation } from '../create.ts'
+import {
+  createAtProvider,
+  reportMismatch,
+  lookUpCreation,
+  resendUnderNewKey,
+  type Creation,
+} from '../create.ts'
 import { calling, type JobOf } from '../handler.ts'
-import { comparedPayout, payoutTold, settlingPayout, sideOfPayout } from './effects.ts'
+import { comparedPayout, payoutUpdate, settlingPayout, sideOfPayout } from './effects.ts'
 
 type CreateJob = JobOf<typeof createPayout>
 type CancelJob = JobOf<typeof cancelPayout>
@@ -25,10 +31,10 @@ export const payoutHandlers = {
 /** Pays out, unless the payout was failed or canceled before the call could leave. */
 async function create(context: WorkerContext, job: CreateJob): Promise<Decision> {
   const creation = creationOf(context, job)
-  if (!job.call.look_only) {
+  if (!job.call.lookup_only) {
     const { id: job_id, lease_token } = job
-    const begun = await beginCalls(context.sql, [{ job_id, lease_token, ...idsOf(job) }])
-    if (!begun.has(job_id)) return await notCalled(context, job, creation)
+    const begun = await beginPayoutCalls(context.sql, [{ job_id, lease_token, ...idsOf(job) }])
+    if (!begun.has(job_id)) return await decideUncalled(context, job, creation)
   }
   return await createAtProvider(context, job, creation)
 }
@@ -46,30 +52,30 @@ function creationOf(context: WorkerContext, job: CreateJob): Creation<ProcessorP
     isUndecided: () => false,
     findReference: async () => (await find())?.processor_reference ?? null,
     find: (reference) => payouts.findPayout(reference),
-    search: () => payouts.searchPayout({ payout_id, destination, ...timesSinceAsked(job) }),
-    isOurs: (found) => isOurs(found, job),
-    another: (found) =>
-      showAnother(
+    search: () => payouts.searchPayout({ payout_id, destination, ...filteredListRange(job) }),
+    matchesRequest: (found) => matchesRequest(found, job),
+    onMismatch: (found) =>
+      reportMismatch(
         context,
         comparedPayout,
         { tenant_id, id: payout_id },
         {
-          asked: { amount_minor, currency },
+          requested: { amount_minor, currency },
           theirs: sideOfPayout(found),
           reference: found.reference,
         },
       ),
-    created: (found) => tell(job, found),
+    created: (found) => decideByReport(job, found),
     refused: (failure) => refused(context, job, failure),
     absent: async () => absent(job, await find()),
     unreachable: UNREACHABLE,
-    unsent: told(job, 'unsent'),
+    unsent: payoutEffects(job, 'unsent'),
   }
 }
 
 // The payout is no longer wanted, or it is settled. What no attempt can have sent is over; else the processor's records
 // decide.
-async function notCalled(
+async function decideUncalled(
   context: WorkerContext,
   job: CreateJob,
   creation: Creation<ProcessorPayout>,
@@ -83,22 +89,23 @@ async function notCalled(
   if (!ended || !never_left) return await lookUpCreation(context, job, creation)
   const became = payout.status === 'failed' ? 'failed by hand' : 'canceled'
   const message = `The payout was ${became} before the processor was asked.`
-  return failed({ code: 'payout_refused', message }, { unsent: true, tells: told(job, 'unsent') })
+  return failed({ code: 'payout_refused', message }, { unsent: true, effects: payoutEffects(job, 'unsent') })
 }
 
 // The call never took effect: the payout is made under another key, unless it is no longer wanted.
-async function absent(job: CreateJob, payout: KnownPayout | undefined): Promise<Decision> {
-  if (payout === undefined || isWanted(payout)) return { ...(await madeAgain()), tells: told(job, 'unsent') }
+async function absent(job: CreateJob, payout: ExistingPayout | undefined): Promise<Decision> {
+  if (payout === undefined || isWanted(payout))
+    return { ...(await resendUnderNewKey()), effects: payoutEffects(job, 'unsent') }
   const message = 'The payout is no longer wanted, and the processor has no record of it.'
-  return failed({ code: 'payout_refused', message }, { tells: told(job, 'absent') })
+  return failed({ code: 'payout_refused', message }, { effects: payoutEffects(job, 'absent') })
 }
 
 /** Nobody has asked to cancel or fail it, and it has not ended. */
-function isWanted({ status, cancel_requested_at, fail_requested_at }: KnownPayout): boolean {
+function isWanted({ status, cancel_requested_at, fail_requested_at }: ExistingPayout): boolean {
   return status === 'pending' && cancel_requested_at === null && fail_requested_at === null
 }
 
-function isOurs(found: ProcessorPayout, { call, payload }: CreateJob): boolean {
+function matchesRequest(found: ProcessorPayout, { call, payload }: CreateJob): boolean {
   const { amount_minor, currency, destination } = call.request
   return (
     found.amount_minor === amount_minor &&
@@ -115,14 +122,14 @@ function refused(
   job: CreateJob,
   failure: { code: string; message: string; processor_code?: string },
 ): Decision {
-  if (!lacksFunds({ failure })) return failed(failure, { tells: told(job, 'refused', failure) })
+  if (!lacksFunds({ failure })) return failed(failure, { effects: payoutEffects(job, 'refused', failure) })
   metrics.platformLacksFunds.inc()
   log.error(
     { job_id: job.id, ...idsOf(job), currency: job.call.request.currency },
     "a payout is parked until it is retried: the platform's balance at the processor is too low for it",
   )
   const reason = "the platform's balance at the processor is too low"
-  return { ...rotate(reason, { parked: true }), tells: told(job, 'unsent') }
+  return { ...rotate(reason, { parked: true }), effects: payoutEffects(job, 'unsent') }
 }
 
 /** Cancels a payout that the processor has. */
@@ -139,15 +146,19 @@ async function cancel(context: WorkerContext, job: CancelJob): Promise<Decision>
     max_generations: MAX_GENERATIONS,
     send: (key) => payouts.cancelPayout(reference, key),
     find: () => payouts.findPayout(reference),
-    changed: (found) => (found.status === 'canceled' ? tell(job, found) : null),
+    changed: (found) => (found.status === 'canceled' ? decideByReport(job, found) : null),
     otherwise: (found) => {
       if (found.status === 'processing') return null
       const failure = notCancelable(`The payout is ${found.status}.`)
-      return { ...tell(job, found), kind: 'failed', failure }
+      return { ...decideByReport(job, found), kind: 'failed', failure }
     },
     unchanged: (_found, refusal) => {
-      const kept = notCancelable('The payout is processing, and the processor no longer lets go of it.')
-      return failed(refusal === null ? UNREACHABLE : kept, { tells: told(job, 'kept') })
+      const not_cancelable = notCancelable(
+        'The payout is processing, and the processor no longer lets go of it.',
+      )
+      return failed(refusal === null ? UNREACHABLE : not_cancelable, {
+        effects: payoutEffects(job, 'cancel_refused'),
+      })
     },
   })
 }
@@ -156,27 +167,27 @@ function notCancelable(message: string) {
   return { code: 'payout_not_cancelable', message }
 }
 
-function tell(job: CreateJob | CancelJob, payout: ProcessorPayout): Decision {
+function decideByReport(job: CreateJob | CancelJob, payout: ProcessorPayout): Decision {
   const { reference } = payout
   return done({
     reference,
-    tells: settlingPayout({ told: payoutTold(idsOf(job), payout), notification_id: null }),
+    effects: settlingPayout({ update: payoutUpdate(idsOf(job), payout), notification_id: null }),
   })
 }
 
 /** What is said of a payout of which the processor has no record, or no news. */
-function told(
+function payoutEffects(
   job: CreateJob | CancelJob,
-  said: 'refused' | 'unsent' | 'absent' | 'kept',
+  reported: 'refused' | 'unsent' | 'absent' | 'cancel_refused',
   failure: { code: string; message: string } | null = null,
 ) {
-  const reported: PayoutTold = {
-    ...nothingReportedOfPayout,
+  const update: PayoutUpdate = {
+    ...emptyPayoutUpdate,
     ...idsOf(job),
-    said,
+    reported,
     failure: failure && { code: failure.code, message: failure.message },
   }
-  return settlingPayout({ told: reported, notification_id: null })
+  return settlingPayout({ update, notification_id: null })
 }
 
 function idsOf({ tenant_id, payload }: CreateJob | CancelJob) {

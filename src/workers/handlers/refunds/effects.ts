@@ -1,27 +1,27 @@
 // What a provider's report of a refund means here, and the steps that settle it.
 import type { Side } from '#domain/reconciliation/side.ts'
-import { settleRefunds, type RefundSettlement, type RefundTold } from '#domain/refunds/settle.ts'
+import { settleRefunds, type RefundSettlement, type RefundUpdate } from '#domain/refunds/settle.ts'
 import type { ProcessorRefund } from '#providers/payments.ts'
-import { settling, type Told } from '../../settle.ts'
-import { sided, type ComparedNoun } from '../notifications/drifts.ts'
+import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
+import { toSide, type ComparedResource } from '../notifications/drifts.ts'
 
-export const comparedRefund: ComparedNoun = {
-  noun: 'refund',
-  ask: async ({ processor }, reference) => sided(await processor.findRefund(reference), sideOfRefund),
+export const comparedRefund: ComparedResource = {
+  resource: 'refund',
+  query: async ({ processor }, reference) => toSide(await processor.findRefund(reference), sideOfRefund),
 }
 
 /** No two of one payment in one statement. */
-export const settlingRefund = settling<Told<RefundSettlement>>(
+export const settlingRefund = createSettlingStep<SettlementDetails<RefundSettlement>>(
   'settle_refund',
   settleRefunds,
-  ({ told }) => told.payment_id,
+  ({ update }) => update.payment_id,
 )
 
 /** What the processor says of a refund, in our words. */
-export function refundTold(
+export function refundUpdate(
   ids: { tenant_id: string; payment_id: string; refund_id: string },
   refund: ProcessorRefund,
-): RefundTold {
+): RefundUpdate {
   return {
     ...ids,
     status: refund.status,
@@ -31,7 +31,7 @@ export function refundTold(
 }
 
 /** Why a refund failed at the processor; null unless it did. */
-export function refundFailure(refund: ProcessorRefund): RefundTold['failure'] {
+export function refundFailure(refund: ProcessorRefund): RefundUpdate['failure'] {
   if (refund.status !== 'failed') return null
   return { code: 'processor_error', message: refund.failure_reason ?? 'the refund failed at the processor' }
 }

@@ -1,27 +1,30 @@
 // What a provider's report of a top-up means here, and the steps that settle it.
 import type { Side } from '#domain/reconciliation/side.ts'
-import { settleTopUps, type TopUpSettlement, type TopUpTold } from '#domain/top-ups/settle.ts'
+import { settleTopUps, type TopUpSettlement, type TopUpUpdate } from '#domain/top-ups/settle.ts'
 import type { ProcessorTopUp } from '#providers/top-ups.ts'
-import { settling, type Told } from '../../settle.ts'
-import { sided, type ComparedNoun } from '../notifications/drifts.ts'
+import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
+import { toSide, type ComparedResource } from '../notifications/drifts.ts'
 
-export const comparedTopUp: ComparedNoun = {
-  noun: 'top_up',
-  ask: async ({ top_ups }, reference) => sided(await top_ups.findTopUp(reference), sideOfTopUp),
+export const comparedTopUp: ComparedResource = {
+  resource: 'top_up',
+  query: async ({ top_ups }, reference) => toSide(await top_ups.findTopUp(reference), sideOfTopUp),
 }
 
-export const settlingTopUp = settling<Told<TopUpSettlement>>(
+export const settlingTopUp = createSettlingStep<SettlementDetails<TopUpSettlement>>(
   'settle_top_up',
   settleTopUps,
-  ({ told }) => told.top_up_id,
+  ({ update }) => update.top_up_id,
 )
 
 /** What the processor says of a top-up, in our words. */
-export function topUpTold(ids: { tenant_id: string; top_up_id: string }, top_up: ProcessorTopUp): TopUpTold {
+export function topUpUpdate(
+  ids: { tenant_id: string; top_up_id: string },
+  top_up: ProcessorTopUp,
+): TopUpUpdate {
   const { status, reference, failure } = top_up
   return {
     ...ids,
-    said: status,
+    reported: status,
     processor_reference: reference,
     failure: status === 'reversed' ? REVERSED : failure,
   }

@@ -1,18 +1,18 @@
 // Performs the job of a top-up: creates it at the processor.
 import type { Outcome } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
-import { sourcePlace } from '#domain/top-ups/sealed.ts'
+import { topUpSourceContext } from '#domain/top-ups/sealed.ts'
 import { findTopUpByIds } from '#domain/top-ups/find.ts'
-import { nothingReportedOfTopUp, type TopUpTold } from '#domain/top-ups/settle.ts'
+import { emptyTopUpUpdate, type TopUpUpdate } from '#domain/top-ups/settle.ts'
 import { createTopUp } from '#jobs/top-ups.ts'
 import type { ProcessorTopUp } from '#providers/top-ups.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, failed, type Decision } from '../../decision.ts'
-import { IRREVERSIBLE, timesSinceAsked } from '../absence.ts'
+import { IRREVERSIBLE, filteredListRange } from '../absence.ts'
 import { UNREACHABLE } from '../calls.ts'
-import { createAtProvider, showAnother, madeAgain } from '../create.ts'
+import { createAtProvider, reportMismatch, resendUnderNewKey } from '../create.ts'
 import { calling, type JobOf } from '../handler.ts'
-import { comparedTopUp, settlingTopUp, sideOfTopUp, topUpTold } from './effects.ts'
+import { comparedTopUp, settlingTopUp, sideOfTopUp, topUpUpdate } from './effects.ts'
 
 type TopUpJob = JobOf<typeof createTopUp>
 
@@ -34,22 +34,23 @@ async function create(context: WorkerContext, job: TopUpJob): Promise<Decision> 
     findReference: async () =>
       (await findTopUpByIds(sql, { tenant_id, id }, null))?.processor_reference ?? null,
     find: (reference) => top_ups.findTopUp(reference),
-    search: () => top_ups.searchTopUp({ top_up_id: id, amount_minor, ...timesSinceAsked(job) }),
-    isOurs: (found) => isOurs(found, job),
-    another: (found) =>
-      showAnother(
+    search: () => top_ups.searchTopUp({ top_up_id: id, amount_minor, ...filteredListRange(job) }),
+    matchesRequest: (found) => matchesRequest(found, job),
+    onMismatch: (found) =>
+      reportMismatch(
         context,
         comparedTopUp,
         { tenant_id, id },
         {
-          asked: { amount_minor, currency },
+          requested: { amount_minor, currency },
           theirs: sideOfTopUp(found),
           reference: found.reference,
         },
       ),
-    created: (top_up) => done({ reference: top_up.reference, tells: aboutTopUp(topUpTold(ids, top_up)) }),
+    created: (top_up) =>
+      done({ reference: top_up.reference, effects: topUpEffects(topUpUpdate(ids, top_up)) }),
     refused: (failure) => refused(job, failure),
-    absent: madeAgain,
+    absent: resendUnderNewKey,
     unreachable: UNREACHABLE,
     unsent: null,
   })
@@ -63,7 +64,8 @@ async function send(
 ): Promise<Outcome<ProcessorTopUp>> {
   const { sealed, ...request } = call.request
   try {
-    const source = sealed?.source === undefined ? null : vault.open(sealed.source, sourcePlace(tenant_id, id))
+    const source =
+      sealed?.source === undefined ? null : vault.open(sealed.source, topUpSourceContext(tenant_id, id))
     return await top_ups.topUp({ ...request, source }, key)
   } catch (error) {
     if (error instanceof SealError) return { kind: 'misconfigured', reason: error.message }
@@ -71,22 +73,25 @@ async function send(
   }
 }
 
-function isOurs({ amount_minor, currency, metadata }: ProcessorTopUp, { call, payload }: TopUpJob): boolean {
-  const named = metadata['sluice_top_up_id'] ?? payload.top_up_id
+function matchesRequest(
+  { amount_minor, currency, metadata }: ProcessorTopUp,
+  { call, payload }: TopUpJob,
+): boolean {
+  const marked_id = metadata['sluice_top_up_id'] ?? payload.top_up_id
   return (
     amount_minor === call.request.amount_minor &&
     currency === call.request.currency &&
-    named === payload.top_up_id
+    marked_id === payload.top_up_id
   )
 }
 
 function refused(job: TopUpJob, failure: { code: string; message: string }): Decision {
   const { code, message } = failure
-  const told = { ...nothingReportedOfTopUp, ...idsOf(job), failure: { code, message } }
-  return failed(failure, { tells: aboutTopUp({ ...told, said: 'failed' }) })
+  const update = { ...emptyTopUpUpdate, ...idsOf(job), failure: { code, message } }
+  return failed(failure, { effects: topUpEffects({ ...update, reported: 'failed' }) })
 }
 
-const aboutTopUp = (told: TopUpTold) => settlingTopUp({ told, notification_id: null })
+const topUpEffects = (update: TopUpUpdate) => settlingTopUp({ update, notification_id: null })
 
 function idsOf({ tenant_id, payload }: TopUpJob) {
   return { tenant_id, top_up_id: payload.top_up_id }

@@ -3,30 +3,30 @@ import type { Side } from '#domain/reconciliation/side.ts'
 import {
   settleVerifications,
   type VerificationSettlement,
-  type VerificationTold,
+  type VerificationUpdate,
 } from '#domain/verifications/settle.ts'
 import type { IdentitySession } from '#providers/identity.ts'
-import { settling, type Told } from '../../settle.ts'
-import { sided, type ComparedNoun } from '../notifications/drifts.ts'
+import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
+import { toSide, type ComparedResource } from '../notifications/drifts.ts'
 
-export const comparedVerification: ComparedNoun = {
-  noun: 'kyc',
-  ask: async ({ identity }, reference) => sided(await identity.findSession(reference), sideOfSession),
+export const comparedVerification: ComparedResource = {
+  resource: 'kyc',
+  query: async ({ identity }, reference) => toSide(await identity.findSession(reference), sideOfSession),
 }
 
-export const settlingVerification = settling<Told<VerificationSettlement>>(
+export const settlingVerification = createSettlingStep<SettlementDetails<VerificationSettlement>>(
   'settle_kyc',
   settleVerifications,
-  ({ told }) => told.kyc_id,
+  ({ update }) => update.kyc_id,
 )
 
 /** What the provider says of a session, in our words. `as_of`: the database's time before the provider was asked. */
-export function verificationTold(
+export function verificationUpdate(
   ids: { tenant_id: string; kyc_id: string },
   { status, reference, failure }: IdentitySession,
   as_of: string | null,
-): VerificationTold {
-  return { ...ids, said: status, as_of, provider_reference: reference, failure, link: null }
+): VerificationUpdate {
+  return { ...ids, reported: status, as_of, provider_reference: reference, failure, link: null }
 }
 
 /** The provider's session as one side of a comparison. */

@@ -4,29 +4,29 @@ import { disagreement } from '#domain/reconciliation/compare.ts'
 import {
   findVerificationByIds,
   findVerificationByReference,
-  findTime,
-  type KnownVerification,
+  findDatabaseTime,
+  type ExistingVerification,
 } from '#domain/verifications/find.ts'
 import type { IdentitySession } from '#providers/identity.ts'
-import type { News } from '#providers/news.ts'
+import type { ProviderEventTarget } from '#providers/events.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { cancelDuplicate, isUndoableDuplicate, mayBeDuplicate } from '../duplicates/effects.ts'
-import { applied, findBoth, isLook, type RowsOf } from '../notifications/apply.ts'
+import { endApplied, findRowAndRecord, isLookup, type RowFinder } from '../notifications/apply.ts'
 import { compare } from '../notifications/drifts.ts'
 import { wasDrift } from '../notifications/parked.ts'
-import { comparedVerification, settlingVerification, verificationTold, sideOfSession } from './effects.ts'
+import { comparedVerification, settlingVerification, verificationUpdate, sideOfSession } from './effects.ts'
 
-const verificationRows: RowsOf<KnownVerification> = {
-  noun: 'kyc',
+const verificationRows: RowFinder<ExistingVerification> = {
+  resource: 'kyc',
   byReference: ({ sql, identity }, reference) => findVerificationByReference(sql, identity.name, reference),
   byIds: ({ sql }, ids, reference) => findVerificationByIds(sql, ids, reference),
 }
 
-export const verificationNews = { apply: applySession, findRow }
+export const verificationEvent = { apply: applySession, findRow }
 
-async function findRow({ sql, identity }: WorkerContext, { reference }: News) {
+async function findRow({ sql, identity }: WorkerContext, { reference }: ProviderEventTarget) {
   const verification = await findVerificationByReference(sql, identity.name, reference)
   return verification && { ...verification, compared: comparedVerification }
 }
@@ -34,23 +34,23 @@ async function findRow({ sql, identity }: WorkerContext, { reference }: News) {
 async function applySession(
   context: WorkerContext,
   notification: StoredNotification,
-  news: News,
+  news: ProviderEventTarget,
 ): Promise<Decision> {
   const { sql, identity } = context
   const { reference } = news
-  const as_of = await findTime(sql)
-  const undo = async (row: KnownVerification, record: IdentitySession) =>
+  const as_of = await findDatabaseTime(sql)
+  const undo = async (row: ExistingVerification, record: IdentitySession) =>
     (await isUndoableDuplicate(context, 'kyc', row, record))
-      ? done({ tells: cancelDuplicate('kyc', row, record.reference, notification.id) })
+      ? done({ effects: cancelDuplicate('kyc', row, record.reference, notification.id) })
       : undefined
-  const both = await findBoth(context, notification, news, {
+  const both = await findRowAndRecord(context, notification, news, {
     compared: comparedVerification,
     rows: verificationRows,
-    ask: () => identity.findSession(reference),
+    query: () => identity.findSession(reference),
     // No money moves by a second session: one that cannot be canceled needs nobody.
-    seconds: false,
+    park_duplicates: false,
     undo,
-    mayBeSecond: (row) => mayBeDuplicate(context, 'kyc', row),
+    isPossibleDuplicate: (row) => mayBeDuplicate(context, 'kyc', row),
   })
   if ('decision' in both) return both.decision
   const { row: verification, record: session } = both
@@ -60,16 +60,16 @@ async function applySession(
   const undone = has_none ? await undo(verification, session) : undefined
   if (undone !== undefined) return undone
   addLogFacts({ tenant_id, kyc_id })
-  const told = verificationTold({ tenant_id, kyc_id }, session, as_of)
-  const tells = settlingVerification({ told, notification_id: notification.id })
+  const update = verificationUpdate({ tenant_id, kyc_id }, session, as_of)
+  const effects = settlingVerification({ update, notification_id: notification.id })
   const of = { tenant_id, subject: 'kyc', subject_id: kyc_id } as const
   const theirs = sideOfSession(session)
   const ours = { status, decided_by, provider_reference }
-  const differs = disagreement('kyc', { ours, worked_on: true, parked: [] }, theirs)
-  if (!isLook(notification) && differs === null && !wasDrift(notification))
-    return await applied(notification, of, { tells })
+  const differs = disagreement('kyc', { ours, has_open_job: true, parked: [] }, theirs)
+  if (!isLookup(notification) && differs === null && !wasDrift(notification))
+    return await endApplied(notification, of, { effects })
   // One that is decided here may differ there, and then no notification will change it.
   const compareAfter = () =>
     compare(context, comparedVerification, verification, theirs, { reference, news: notification.id })
-  return await applied(notification, of, { tells, compareAfter })
+  return await endApplied(notification, of, { effects, compareAfter })
 }

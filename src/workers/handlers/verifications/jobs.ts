@@ -1,19 +1,19 @@
 // Performs the jobs of verifications: opens a session at the provider, asks for another link to it, lets go of it.
 import type { Outcome } from '#core/outcome.ts'
-import { isUndoable } from '#domain/reconciliation/duplicates.ts'
-import { findVerificationByIds, findTime } from '#domain/verifications/find.ts'
-import { verificationLinkPlace } from '#domain/verifications/sealed.ts'
-import { nothingReportedOfVerification, type VerificationTold } from '#domain/verifications/settle.ts'
+import { isCancelable } from '#domain/reconciliation/duplicates.ts'
+import { findVerificationByIds, findDatabaseTime } from '#domain/verifications/find.ts'
+import { verificationLinkContext } from '#domain/verifications/sealed.ts'
+import { emptyVerificationUpdate, type VerificationUpdate } from '#domain/verifications/settle.ts'
 import { cancelVerification, createVerification, linkVerification } from '#jobs/verifications.ts'
 import type { IdentitySession } from '#providers/identity.ts'
 import type { WorkerContext } from '../../context.ts'
-import { discard, done, failed, goOn, unanswered, unknown, type Decision } from '../../decision.ts'
-import { HARMLESS, timesSinceAsked } from '../absence.ts'
+import { discard, done, failed, continueWith, unanswered, unknown, type Decision } from '../../decision.ts'
+import { HARMLESS, filteredListRange } from '../absence.ts'
 import { changeAtProvider, MAX_GENERATIONS } from '../change.ts'
-import { createAtProvider, madeAgain } from '../create.ts'
+import { createAtProvider, resendUnderNewKey } from '../create.ts'
 import { calling, handling, type JobOf } from '../handler.ts'
 import { cancelDuplicate } from '../duplicates/effects.ts'
-import { verificationTold, settlingVerification } from './effects.ts'
+import { verificationUpdate, settlingVerification } from './effects.ts'
 
 type CreateVerificationJob = JobOf<typeof createVerification>
 type LinkVerificationJob = JobOf<typeof linkVerification>
@@ -28,7 +28,7 @@ export const verificationHandlers = {
 }
 
 /** Nobody waits for a link any longer. */
-const LINK_WANTED_MS = 3_600_000
+const LINK_REQUEST_TTL_MS = 3_600_000
 const UNREACHABLE = {
   code: 'processor_error',
   message: 'The identity provider could not be reached.',
@@ -43,21 +43,21 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
   const verification = await findRow()
   if (verification?.decided_by === 'manual' && verification.provider_reference === null && !call.in_doubt)
     return failed(decided('The verification was decided before the provider was asked.'), { unsent: true })
-  return await createAtProvider<SeenSession>(context, job, {
+  return await createAtProvider<DatedSession>(context, job, {
     provider: identity,
     // The person waits, and the page of a session that shows up later is never handed out.
     absence: HARMLESS,
     // A new session is as it was made, whenever the provider was asked.
-    send: async (key) => seen(await identity.openSession(call.request, key), null),
+    send: async (key) => withAsOf(await identity.openSession(call.request, key), null),
     isUndecided: () => false,
     findReference: async () => (await findRow())?.provider_reference ?? null,
     find: (reference) => findSession(context, reference),
     search: () => search(context, job),
-    isOurs: (session) => (session.metadata['sluice_kyc_id'] ?? kyc_id) === kyc_id,
-    another: async ({ reference }) => unknown(`${reference} is of another verification`),
-    created: (session) => openedOnce(context, job, session),
+    matchesRequest: (session) => (session.metadata['sluice_kyc_id'] ?? kyc_id) === kyc_id,
+    onMismatch: async ({ reference }) => unknown(`${reference} is of another verification`),
+    created: (session) => decideOpened(context, job, session),
     refused: (failure) => refused(job, failure),
-    absent: madeAgain,
+    absent: resendUnderNewKey,
     unreachable: UNREACHABLE,
     unsent: null,
   })
@@ -65,15 +65,23 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
 
 function refused(job: CreateVerificationJob, failure: { code: string; message: string }): Decision {
   const { code, message } = failure
-  return failed(failure, { tells: about(nothing(job, 'refused', { code, message })) })
+  return failed(failure, {
+    effects: verificationEffects(unreportedUpdate(job, 'refused', { code, message })),
+  })
 }
 
 /** A session, and the database's time before the provider was asked; null: at its creation. */
-type SeenSession = IdentitySession & { as_of: string | null }
+type DatedSession = IdentitySession & { as_of: string | null }
 
-function seen(outcome: Outcome<IdentitySession>, as_of: string | null): Outcome<SeenSession>
-function seen(outcome: Outcome<IdentitySession | null>, as_of: string | null): Outcome<SeenSession | null>
-function seen(outcome: Outcome<IdentitySession | null>, as_of: string | null): Outcome<SeenSession | null> {
+function withAsOf(outcome: Outcome<IdentitySession>, as_of: string | null): Outcome<DatedSession>
+function withAsOf(
+  outcome: Outcome<IdentitySession | null>,
+  as_of: string | null,
+): Outcome<DatedSession | null>
+function withAsOf(
+  outcome: Outcome<IdentitySession | null>,
+  as_of: string | null,
+): Outcome<DatedSession | null> {
   if (outcome.kind !== 'done') return outcome
   return { kind: 'done', value: outcome.value && { ...outcome.value, as_of } }
 }
@@ -81,17 +89,17 @@ function seen(outcome: Outcome<IdentitySession | null>, as_of: string | null): O
 async function findSession(
   { sql, identity }: WorkerContext,
   reference: string,
-): Promise<Outcome<SeenSession | null>> {
-  const as_of = await findTime(sql)
-  return seen(await identity.findSession(reference), as_of)
+): Promise<Outcome<DatedSession | null>> {
+  const as_of = await findDatabaseTime(sql)
+  return withAsOf(await identity.findSession(reference), as_of)
 }
 
 // Finds the session by our own id. A list shows no link, so the session is read alone too.
 async function search(
   context: WorkerContext,
   job: CreateVerificationJob,
-): Promise<Outcome<SeenSession | null>> {
-  const searched = await context.identity.searchSession({ ...job.payload, ...timesSinceAsked(job) })
+): Promise<Outcome<DatedSession | null>> {
+  const searched = await context.identity.searchSession({ ...job.payload, ...filteredListRange(job) })
   if (searched.kind !== 'done') return searched
   if (searched.value === null) return { kind: 'done', value: null }
   const { reference } = searched.value
@@ -104,27 +112,27 @@ async function search(
 
 // A session that was opened under a new key: those that earlier keys have made after all are canceled. Before that the
 // verification knows its own: by our ids alone, the end of a duplicate would be its end.
-function openedOnce(context: WorkerContext, job: CreateVerificationJob, session: SeenSession): Decision {
+function decideOpened(context: WorkerContext, job: CreateVerificationJob, session: DatedSession): Decision {
   const { reference, as_of } = session
-  const tells = about(withLink(context, job, session, as_of))
-  if (job.call.generation === 1) return done({ reference, tells })
-  return goOn(tells, () => cancelOthers(context, job, [reference]))
+  const effects = verificationEffects(withLink(context, job, session, as_of))
+  if (job.call.generation === 1) return done({ reference, effects })
+  return continueWith(effects, () => cancelOthers(context, job, [reference]))
 }
 
 async function cancelOthers(
   context: WorkerContext,
   job: CreateVerificationJob,
-  known: string[],
+  handled: string[],
 ): Promise<Decision> {
-  const asked = { ...job.payload, ...timesSinceAsked(job), except: known }
-  const looked = await context.identity.searchSession(asked)
-  if (looked.kind !== 'done') return unanswered(looked, { reached: true })
-  const other = looked.value
-  if (other === null) return done({ reference: known[0]! })
-  const next = () => cancelOthers(context, job, [...known, other.reference])
-  if (!isUndoable('kyc', other.status)) return await next()
+  const filter = { ...job.payload, ...filteredListRange(job), except: handled }
+  const lookup = await context.identity.searchSession(filter)
+  if (lookup.kind !== 'done') return unanswered(lookup, { publish_state: true })
+  const other = lookup.value
+  if (other === null) return done({ reference: handled[0]! })
+  const next = () => cancelOthers(context, job, [...handled, other.reference])
+  if (!isCancelable('kyc', other.status)) return await next()
   const row = { tenant_id: job.tenant_id, id: job.payload.kyc_id }
-  return goOn(cancelDuplicate('kyc', row, other.reference), next)
+  return continueWith(cancelDuplicate('kyc', row, other.reference), next)
 }
 
 /** Asks for another link, which the provider gives only while the session waits for the person. */
@@ -134,19 +142,20 @@ async function link(context: WorkerContext, job: LinkVerificationJob): Promise<D
   if (verification === undefined || verification.provider_reference === null)
     return discard('there is no session')
   if (verification.status !== 'requires_input') return failed(notLinkable(verification.status))
-  const as_of = await findTime(sql)
-  const looked = await identity.findSession(verification.provider_reference)
-  if (looked.kind !== 'done') return job.age_ms > LINK_WANTED_MS ? failed(UNREACHABLE) : unanswered(looked)
-  const session = looked.value
+  const as_of = await findDatabaseTime(sql)
+  const lookup = await identity.findSession(verification.provider_reference)
+  if (lookup.kind !== 'done')
+    return job.age_ms > LINK_REQUEST_TTL_MS ? failed(UNREACHABLE) : unanswered(lookup)
+  const session = lookup.value
   if (session === null)
     return failed({ code: 'processor_error', message: 'The identity provider does not know the session.' })
-  const told = withLink(context, job, session, as_of)
-  if (told.link !== null) return done({ tells: about(told) })
-  const becomes = STANDS[session.status]
-  return failed(notLinkable(becomes), { tells: about(told) })
+  const update = withLink(context, job, session, as_of)
+  if (update.link !== null) return done({ effects: verificationEffects(update) })
+  const becomes = STATUS_BY_SESSION[session.status]
+  return failed(notLinkable(becomes), { effects: verificationEffects(update) })
 }
 
-const STANDS = {
+const STATUS_BY_SESSION = {
   requires_input: 'requires_input',
   processing: 'processing',
   verified: 'approved',
@@ -167,20 +176,23 @@ function decided(message: string) {
 async function cancel(context: WorkerContext, job: CancelVerificationJob): Promise<Decision> {
   const { sql, identity } = context
   const { reference } = job.call.request
-  const ended = (session: SeenSession) =>
-    done({ reference, tells: about(verificationTold(idsOf(job), session, session.as_of)) })
-  return await changeAtProvider<SeenSession>(job, {
+  const ended = (session: DatedSession) =>
+    done({ reference, effects: verificationEffects(verificationUpdate(idsOf(job), session, session.as_of)) })
+  return await changeAtProvider<DatedSession>(job, {
     reference,
     max_generations: MAX_GENERATIONS,
     send: async (key) => {
-      const as_of = await findTime(sql)
-      return seen(await identity.cancelSession(reference, key), as_of)
+      const as_of = await findDatabaseTime(sql)
+      return withAsOf(await identity.cancelSession(reference, key), as_of)
     },
     find: () => findSession(context, reference),
     // What does not wait for the person needs no cancellation.
     changed: (session) => (session.status === 'requires_input' ? null : ended(session)),
     otherwise: () => null,
-    unchanged: (_session, refusal) => failed(refusal ?? UNREACHABLE, { tells: about(nothing(job, 'kept')) }),
+    unchanged: (_session, refusal) =>
+      failed(refusal ?? UNREACHABLE, {
+        effects: verificationEffects(unreportedUpdate(job, 'cancel_refused')),
+      }),
   })
 }
 
@@ -190,26 +202,27 @@ function withLink(
   job: CreateVerificationJob | LinkVerificationJob,
   session: IdentitySession,
   as_of: string | null,
-): VerificationTold {
+): VerificationUpdate {
   const ids = idsOf(job)
   const { url } = session
   const sealed =
-    url === null ? null : vault.seal(url, verificationLinkPlace(ids.tenant_id, ids.kyc_id, job.id))
+    url === null ? null : vault.seal(url, verificationLinkContext(ids.tenant_id, ids.kyc_id, job.id))
   return {
-    ...verificationTold(ids, session, as_of),
-    link: sealed === null ? null : { sealed, lives_ms: identity.url_lives_ms },
+    ...verificationUpdate(ids, session, as_of),
+    link: sealed === null ? null : { sealed, valid_ms: identity.url_lifetime_ms },
   }
 }
 
-function nothing(
+function unreportedUpdate(
   job: CreateVerificationJob | CancelVerificationJob,
-  said: 'refused' | 'kept',
+  reported: 'refused' | 'cancel_refused',
   failure: { code: string; message: string } | null = null,
-): VerificationTold {
-  return { ...nothingReportedOfVerification, ...idsOf(job), said, failure }
+): VerificationUpdate {
+  return { ...emptyVerificationUpdate, ...idsOf(job), reported, failure }
 }
 
-const about = (told: VerificationTold) => settlingVerification({ told, notification_id: null })
+const verificationEffects = (update: VerificationUpdate) =>
+  settlingVerification({ update, notification_id: null })
 
 function idsOf({ tenant_id, payload }: CreateVerificationJob | LinkVerificationJob | CancelVerificationJob) {
   return { tenant_id, kyc_id: payload.kyc_id }

@@ -5,18 +5,18 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { useAddressSearch, usePathParam } from '../../address.ts'
 import { read } from '../../api.ts'
-import { askActed, AuditLink } from '../../kit/Acted.tsx'
+import { sendAct, AuditLink } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Facts } from '../../kit/Facts.tsx'
-import { FailedPage } from '../../kit/FailedPage.tsx'
+import { ErrorPage } from '../../kit/FailedPage.tsx'
 import { shortId } from '../../kit/Id.tsx'
 import { Instant } from '../../kit/Instant.tsx'
-import { wholeList } from '../../kit/list.ts'
+import { singlePageList } from '../../kit/list.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
-import { filterWords, JOB_ACTS } from '../../operations/job-acts.ts'
+import { filtersText, JOB_ACTS } from '../../operations/job-acts.ts'
 import { JobActProgress, useJobAct } from '../../operations/JobActProgress.tsx'
 import type { JobActItemRow } from '../../operations/shapes.ts'
 import { invalidate } from '../../queries.ts'
@@ -26,11 +26,11 @@ const COLUMNS: TableColumn<JobActItemRow>[] = [
   { title: 'Job', cell: ({ job_id }) => <span className="mono">{shortId(job_id)}</span> },
   {
     title: 'Result',
-    cell: ({ at, after, refused, look_only }) =>
+    cell: ({ at, after, refused, lookup_only }) =>
       at === null ? (
-        <Status status="pending" word="Waiting" />
+        <Status status="pending" label="Waiting" />
       ) : refused === null ? (
-        <Status status="done" word={look_only ? `Being looked up: ${after}` : `Done: ${after}`} />
+        <Status status="done" label={lookup_only ? `Being looked up: ${after}` : `Done: ${after}`} />
       ) : (
         <Status status="refused" />
       ),
@@ -49,16 +49,16 @@ export function ActPage() {
   const query = useJobAct(id)
   const { data: act, error, refetch } = query
   const [canceling, setCanceling] = useState(false)
-  const above = { to: '/ops/jobs', title: 'Jobs' }
+  const parent = { to: '/ops/jobs', title: 'Jobs' }
   if (error !== null && act === undefined)
-    return <FailedPage title="Act" above={above} error={error} retry={refetch} />
+    return <ErrorPage title="Act" parent={parent} error={error} retry={refetch} />
   const title =
     act === undefined ? 'Act' : `${JOB_ACTS[act.act].title} ${act.job_id === null ? 'jobs' : 'one job'}`
   return (
     <>
       <PageHeader
         title={title}
-        above={above}
+        parent={parent}
         read={query}
         description={act?.reason}
         actions={
@@ -75,7 +75,7 @@ export function ActPage() {
             (act.filter === null ? (
               <Link to={`/ops/jobs/${act.job_id}`}>One job</Link>
             ) : (
-              filterWords(act.filter)
+              filtersText(act.filter)
             )),
           'Matched before': act && act.matched.toLocaleString(),
           Found:
@@ -89,15 +89,15 @@ export function ActPage() {
       />
       <section className="section">
         <h2>Result of each job</h2>
-        <Items id={id} every_ms={act?.finished_at === null ? 2_000 : false} />
+        <Items id={id} interval_ms={act?.finished_at === null ? 2_000 : false} />
       </section>
       <ConfirmDialog
         opened={canceling}
         onClose={() => setCanceling(false)}
         title="Cancel this act?"
         action="Cancel act"
-        does="It stops before its next jobs. Jobs that are done stay done."
-        act={() => askActed('POST', `/ops/acts/${id}/cancel`, {})}
+        effect="It stops before its next jobs. Jobs that are done stay done."
+        act={() => sendAct('POST', `/ops/acts/${id}/cancel`, {})}
         outcome={({ audit_seq }) => (
           <>
             It is stopping. <AuditLink of="installation" seq={audit_seq} />
@@ -109,7 +109,7 @@ export function ActPage() {
   )
 }
 
-function Items({ id, every_ms }: { id: string; every_ms: number | false }) {
+function Items({ id, interval_ms }: { id: string; interval_ms: number | false }) {
   const [{ outcome }, change] = useAddressSearch()
   const query = useInfiniteQuery({
     queryKey: [`/ops/acts/${id}/items`, outcome ?? ''],
@@ -117,7 +117,7 @@ function Items({ id, every_ms }: { id: string; every_ms: number | false }) {
       read<JobActItemRow[]>(`/ops/acts/${id}/items`, { outcome, after: pageParam, limit: LIMIT }, signal),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => (page.length < LIMIT ? undefined : page.at(-1)?.job_id),
-    refetchInterval: every_ms,
+    refetchInterval: interval_ms,
   })
   return (
     <>
@@ -136,7 +136,7 @@ function Items({ id, every_ms }: { id: string; every_ms: number | false }) {
       />
       <DataTable
         label="Jobs of this act"
-        list={{ ...wholeList(query, query.data?.pages.flat()), filtered: outcome !== undefined }}
+        list={{ ...singlePageList(query, query.data?.pages.flat()), is_filtered: outcome !== undefined }}
         columns={COLUMNS}
         rowKey={({ job_id }) => job_id}
         to={({ job_id }) => `/ops/jobs/${job_id}`}

@@ -10,7 +10,7 @@ import { Instant } from '../../kit/Instant.tsx'
 import { Json } from '../../kit/Json.tsx'
 import { useList } from '../../kit/list.ts'
 import { ListPage } from '../../kit/ListPage.tsx'
-import { actionInWords } from '../settings/audit-words.ts'
+import { actionInWords } from '../settings/audit-texts.ts'
 
 type EntryRow = Answers['GET /ops/audit'][number]
 
@@ -46,7 +46,7 @@ const ENTRIES = defineList({
   columns: COLUMNS,
   key: 'seq',
   to: ({ seq }) => `/ops/audit?seq=${seq}`,
-  every_ms: 10_000,
+  interval_ms: 10_000,
   empty: { title: 'No entries yet' },
 })
 

@@ -9,7 +9,7 @@ import { ListView } from '../../kit/ListPage.tsx'
 import { formatMoney } from '../../kit/amounts.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { Status } from '../../kit/Status.tsx'
-import { nounWords } from '../../nouns.ts'
+import { resourceLabel } from '../../resources.ts'
 import { useJobsList } from '../../operations/jobs-list.ts'
 import type { DriftRow, JobRow, ParkedRow } from '../../operations/shapes.ts'
 
@@ -24,14 +24,14 @@ const DRIFT_COLUMNS: TableColumn<DriftRow>[] = [
     title: 'What',
     cell: ({ subject, subject_id }) => (
       <>
-        <strong>{nounWords(subject)}</strong> <span className="dim mono">{shortId(subject_id)}</span>
+        <strong>{resourceLabel(subject)}</strong> <span className="dim mono">{shortId(subject_id)}</span>
       </>
     ),
   },
-  { title: 'State', cell: ({ state }) => <Status status={state} noun="drift" /> },
+  { title: 'State', cell: ({ state }) => <Status status={state} resource="drift" /> },
   { title: 'Tenant', cell: ({ tenant }) => tenant, clip: true },
-  { title: 'Ours', cell: ({ ours }) => sideWords(ours), clip: true },
-  { title: 'Theirs', cell: ({ theirs }) => (theirs === null ? 'Not known' : sideWords(theirs)), clip: true },
+  { title: 'Ours', cell: ({ ours }) => formatSide(ours), clip: true },
+  { title: 'Theirs', cell: ({ theirs }) => (theirs === null ? 'Not known' : formatSide(theirs)), clip: true },
   {
     title: 'Detail',
     cell: ({ detail }) => <span title={detail ?? undefined}>{detail ?? '–'}</span>,
@@ -53,7 +53,7 @@ const DRIFTS = defineList({
   key: 'id',
   to: ({ subject_id, tenant }) => `/ops/jobs?state=all&subject_id=${subject_id}&tenant=${tenant}`,
   cursor: ({ id }) => id,
-  every_ms: 10_000,
+  interval_ms: 10_000,
   empty: { title: 'No drifts', text: 'The books and the providers agree.' },
 })
 
@@ -109,7 +109,7 @@ const PARKED = defineList({
   key: 'id',
   to: ({ id }) => `/ops/jobs/${id}`,
   cursor: ({ id }) => id,
-  every_ms: 10_000,
+  interval_ms: 10_000,
   empty: { title: 'No parked notifications', text: 'Every notification from a provider was applied.' },
 })
 
@@ -158,7 +158,7 @@ export function DriftsPage() {
 }
 
 /** One side in words: its money and its status. */
-function sideWords(side: DriftRow['ours']): string {
+function formatSide(side: DriftRow['ours']): string {
   const { status, currency, ...others } = side
   const amounts = Object.entries(others).flatMap(([name, value]) => {
     if (typeof value !== 'number') return []

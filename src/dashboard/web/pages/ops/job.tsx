@@ -5,11 +5,11 @@ import { useState } from 'react'
 import { usePathParam } from '../../address.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Facts } from '../../kit/Facts.tsx'
-import { FailedPage } from '../../kit/FailedPage.tsx'
+import { ErrorPage } from '../../kit/FailedPage.tsx'
 import { Id } from '../../kit/Id.tsx'
 import { formatDuration, formatInstant, Instant, useNow } from '../../kit/Instant.tsx'
 import { Json } from '../../kit/Json.tsx'
-import { wholeList } from '../../kit/list.ts'
+import { singlePageList } from '../../kit/list.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
@@ -17,13 +17,13 @@ import { allowsAct, JOB_ACT_KINDS, JOB_ACTS } from '../../operations/job-acts.ts
 import { JobActDialog, type JobActTarget } from '../../operations/JobActDialog.tsx'
 import { ResolveDialog } from '../../operations/ResolveDialog.tsx'
 import type { JobDetails } from '../../operations/shapes.ts'
-import { DeliveryLink, WorksOn } from '../../operations/WorksOn.tsx'
+import { DeliveryLink, JobResource } from '../../operations/WorksOn.tsx'
 import { useAnswer } from '../../queries.ts'
-import { attemptName, CALL_NAME, KIND_ICONS, REPLACED } from '../../timeline/items.tsx'
+import { attemptName, CALL_NAME, KIND_ICONS, REPLACED_TEXT } from '../../timeline/items.tsx'
 import { Timeline, type TimelineItem } from '../../timeline/Timeline.tsx'
 import { JobState } from './jobs.tsx'
 
-const PAUSED = 'Its queue is paused. It continues when the queue is resumed.'
+const PAUSED_TEXT = 'Its queue is paused. It continues when the queue is resumed.'
 
 type CallRow = JobDetails['calls'][number]
 
@@ -56,14 +56,14 @@ const CALLS: TableColumn<CallRow>[] = [
 
 export function JobPage() {
   const id = usePathParam('id')
-  const query = useAnswer<JobDetails>(`/ops/jobs/${id}`, undefined, { every_ms: 2_000 })
+  const query = useAnswer<JobDetails>(`/ops/jobs/${id}`, undefined, { interval_ms: 2_000 })
   const { data: job, error, refetch } = query
   const [target, setTarget] = useState<JobActTarget>()
   const [resolving, setResolving] = useState(false)
   const now = useNow()
-  const above = { to: '/ops/jobs', title: 'Jobs' }
+  const parent = { to: '/ops/jobs', title: 'Jobs' }
   if (error !== null && job === undefined)
-    return <FailedPage title="Job" above={above} error={error} retry={refetch} />
+    return <ErrorPage title="Job" parent={parent} error={error} retry={refetch} />
   const kinds = [...JOB_ACT_KINDS, 'resolve' as const]
   const acts = kinds.filter((act) => job !== undefined && allowsAct(job, act, now))
   return (
@@ -75,7 +75,7 @@ export function JobPage() {
             {job?.name ?? 'Job'} {job && <JobState job={job} pill />}
           </span>
         }
-        above={above}
+        parent={parent}
         read={query}
         description={<Id id={id} />}
         actions={acts.map((act) => {
@@ -91,19 +91,19 @@ export function JobPage() {
           )
         })}
       />
-      {job && <JobStory job={job} now={now} />}
+      {job && <JobSummary job={job} now={now} />}
       <div className="columns">
         <div>
           <section className="section">
             <h2>Attempts</h2>
-            {job !== undefined && itemsOf(job).length === 0 && <p className="dim">None yet.</p>}
-            {job && <Timeline items={itemsOf(job)} label="Attempts" />}
+            {job !== undefined && timelineItems(job).length === 0 && <p className="dim">None yet.</p>}
+            {job && <Timeline items={timelineItems(job)} label="Attempts" />}
           </section>
           <section className="section">
             <h2>Provider calls</h2>
             <DataTable
               label="Provider calls"
-              list={wholeList(query, job?.calls)}
+              list={singlePageList(query, job?.calls)}
               columns={CALLS}
               rowKey={({ generation }) => String(generation)}
               paged={false}
@@ -112,7 +112,7 @@ export function JobPage() {
           </section>
         </div>
         <div>
-          <WorksOn job={job} />
+          <JobResource job={job} />
           <h2 className="side-title">Job</h2>
           <JobFacts job={job} />
           <h2 className="side-title">Payload</h2>
@@ -151,14 +151,14 @@ function JobFacts({ job }: { job: JobDetails | undefined }) {
   )
 }
 
-function JobStory({ job, now }: { job: JobDetails; now: number }) {
+function JobSummary({ job, now }: { job: JobDetails; now: number }) {
   return (
     <p className="job-story">
       {job.delivery === null ? (
-        storyOf(job, now)
+        summaryOf(job, now)
       ) : (
         <>
-          {attemptStory(job, job.delivery, now)} <DeliveryLink job={job} id={job.delivery.id} />
+          {attemptSummary(job, job.delivery, now)} <DeliveryLink job={job} id={job.delivery.id} />
         </>
       )}
     </p>
@@ -184,7 +184,7 @@ function NextRun({ job }: { job: JobDetails }) {
 }
 
 /** What happened, what the system does next, and what a person can do. */
-function storyOf(job: JobDetails, now: number): string {
+function summaryOf(job: JobDetails, now: number): string {
   const failed = job.error === null ? '' : `The last attempt failed: ${job.error.replace(/\.$/, '')}. `
   if (job.state === 'succeeded') return 'It is done.'
   if (job.state === 'failed')
@@ -193,9 +193,9 @@ function storyOf(job: JobDetails, now: number): string {
   if (job.parked)
     return `${failed}It waits for an operator: retry it or ${job.call?.under_way === true && job.unknown_since !== null ? 'resolve' : 'discard'} it.`
   if (job.unknown_since !== null)
-    return `${job.paused ? `${PAUSED} ` : ''}It is not known whether its call took effect at the provider. ${failed}It is looked up until that is known. If the provider keeps lists and these do not show it for some minutes, it is sent again with a new key. Otherwise resolve it once you have seen at the provider what became of it.`
+    return `${job.paused ? `${PAUSED_TEXT} ` : ''}It is not known whether its call took effect at the provider. ${failed}It is looked up until that is known. If the provider keeps lists and these do not show it for some minutes, it is sent again with a new key. Otherwise resolve it once you have seen at the provider what became of it.`
   if (job.state === 'running') return 'It is running.'
-  if (job.paused) return failed + PAUSED
+  if (job.paused) return failed + PAUSED_TEXT
   const due = job.run_at === null || Date.parse(job.run_at) <= now
   const next = due
     ? 'It is due and starts when a worker is free.'
@@ -204,15 +204,18 @@ function storyOf(job: JobDetails, now: number): string {
 }
 
 /** The same of an attempt of a delivery, which goes on in other jobs. */
-function attemptStory(job: JobDetails, delivery: NonNullable<JobDetails['delivery']>, now: number): string {
-  if (job.finished_at === null) return storyOf(job, now)
+function attemptSummary(job: JobDetails, delivery: NonNullable<JobDetails['delivery']>, now: number): string {
+  if (job.finished_at === null) return summaryOf(job, now)
   if (job.state === 'succeeded') return 'This attempt was delivered.'
   const why = job.error === null ? '' : `: ${job.error.replace(/\.$/, '')}`
   const failed = job.state === 'failed' ? `This attempt failed${why}.` : `This attempt was discarded${why}.`
-  return `${failed} ${becomesOf(delivery, now)}`
+  return `${failed} ${deliveryOutlook(delivery, now)}`
 }
 
-function becomesOf({ status, next_attempt_at }: NonNullable<JobDetails['delivery']>, now: number): string {
+function deliveryOutlook(
+  { status, next_attempt_at }: NonNullable<JobDetails['delivery']>,
+  now: number,
+): string {
   if (status === 'delivered') return 'Another attempt was delivered.'
   if (status === 'skipped') return 'The delivery was skipped: nothing more is sent.'
   if (status !== 'pending') return 'It was the last attempt: the delivery is not retried automatically.'
@@ -221,7 +224,7 @@ function becomesOf({ status, next_attempt_at }: NonNullable<JobDetails['delivery
   return ms < 1_000 ? 'The next attempt is due now.' : `The next attempt is in ${formatDuration(ms)}.`
 }
 
-function itemsOf(job: JobDetails): TimelineItem[] {
+function timelineItems(job: JobDetails): TimelineItem[] {
   const attempts = job.attempts.map((attempt): TimelineItem => ({
     id: `attempt ${attempt.attempt} ${attempt.started_at}`,
     at: attempt.started_at,
@@ -244,7 +247,7 @@ function itemsOf(job: JobDetails): TimelineItem[] {
             name: CALL_NAME,
             note: call.operation,
             outcome: call.outcome,
-            ...(call.outcome === 'rotated' && { changed: REPLACED }),
+            ...(call.outcome === 'rotated' && { changed: REPLACED_TEXT }),
             details: call,
           },
         ],

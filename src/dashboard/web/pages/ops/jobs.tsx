@@ -3,15 +3,15 @@ import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import { CREATED_COLUMN } from '../../kit/columns.tsx'
-import { firstPayment } from '../../kit/curl.ts'
+import { firstPaymentCurl } from '../../kit/curl.ts'
 import type { TableColumn } from '../../kit/DataTable.tsx'
 import { defineList } from '../../kit/define-list.ts'
 import { shortId } from '../../kit/Id.tsx'
 import { formatDuration, Instant, useNow } from '../../kit/Instant.tsx'
 import { ListPage } from '../../kit/ListPage.tsx'
 import { Status } from '../../kit/Status.tsx'
-import { nounWords } from '../../nouns.ts'
-import { actsOfMany, JOB_ACTS, whyNever } from '../../operations/job-acts.ts'
+import { resourceLabel } from '../../resources.ts'
+import { bulkActs, JOB_ACTS, unsupportedFilter } from '../../operations/job-acts.ts'
 import { JobActDialog, type JobActTarget } from '../../operations/JobActDialog.tsx'
 import { useJobsList } from '../../operations/jobs-list.ts'
 import { LatestActs } from '../../operations/LatestActs.tsx'
@@ -66,7 +66,7 @@ const JOBS = defineList({
   label: 'Jobs',
   filters: [
     { kind: 'choice', name: 'queue', label: 'Queue' },
-    { kind: 'choice', name: 'state', label: 'State', unset: 'Open' },
+    { kind: 'choice', name: 'state', label: 'State', default_label: 'Open' },
     { kind: 'text', name: 'name', label: 'Name', placeholder: 'payment.capture' },
     { kind: 'text', name: 'tenant', label: 'Tenant', placeholder: 'Slug or id' },
     { kind: 'text', name: 'subject_id', label: 'About', placeholder: 'Id of a payment' },
@@ -75,11 +75,11 @@ const JOBS = defineList({
   columns: COLUMNS,
   key: 'id',
   to: ({ id }) => `/ops/jobs/${id}`,
-  acting: ({ acting }) => (acting === null ? undefined : JOB_ACTS[acting].going),
+  acting: ({ acting }) => (acting === null ? undefined : JOB_ACTS[acting].in_progress),
   empty: {
     title: 'No open jobs',
     text: 'Nothing is waiting. To see finished jobs, set State to All.',
-    curl: firstPayment(),
+    curl: firstPaymentCurl(),
   },
 })
 
@@ -92,7 +92,7 @@ export function JobsPage() {
       list={list}
       title="Jobs"
       description="All jobs of all tenants: open ones first, then finished ones."
-      between={<BulkActs filters={list.filters} none={list.rows?.length === 0} begin={setTarget} />}
+      above_rows={<BulkActs filters={list.filters} none={list.rows?.length === 0} begin={setTarget} />}
     >
       <LatestActs />
       <JobActDialog target={target} close={() => setTarget(undefined)} />
@@ -110,13 +110,13 @@ function BulkActs({
   none: boolean
   begin: (target: JobActTarget) => void
 }) {
-  const never = whyNever(filters)
+  const never = unsupportedFilter(filters)
   const filters_text = JSON.stringify(filters)
   usePaletteActs(
     useMemo(
       () =>
-        (never === undefined ? actsOfMany(JSON.parse(filters_text)) : []).map((act) => ({
-          title: JOB_ACTS[act].of_all,
+        (never === undefined ? bulkActs(JSON.parse(filters_text)) : []).map((act) => ({
+          title: JOB_ACTS[act].title_for_all,
           run: () => begin({ act, filters: JSON.parse(filters_text) }),
         })),
       [filters_text, never, begin],
@@ -125,7 +125,7 @@ function BulkActs({
   return (
     <div className="bulk" role="group" aria-label="All matching jobs">
       <span className="dim">{never ?? 'For all matching jobs:'}</span>
-      {actsOfMany(filters).map((act) => {
+      {bulkActs(filters).map((act) => {
         const Icon = JOB_ACTS[act].icon
         return (
           <Button
@@ -151,7 +151,7 @@ function About({ job: { subject, subject_id, tenant, tenant_id } }: { job: JobRo
       search={{ subject_id, tenant: tenant ?? tenant_id, state: 'all' }}
       title={`All jobs of ${subject_id}`}
     >
-      {subject === null ? 'Row' : nounWords(subject)}
+      {subject === null ? 'Row' : resourceLabel(subject)}
       <small className="mono against">{shortId(subject_id)}</small>
     </Link>
   )
@@ -176,9 +176,9 @@ export function JobState({ job, pill = false }: { job: JobRow; pill?: boolean })
   if (job.paused && job.unknown_since === null) return <Status status="paused" pill={pill} />
   // What becomes of the delivery is not known in a list.
   if (job.state === 'failed' && job.name.startsWith('webhook_endpoint.'))
-    return <Status status="retry" pill={pill} word="Attempt failed" />
+    return <Status status="retry" pill={pill} label="Attempt failed" />
   if (job.state === 'ready' && job.failing_since !== null) return <Status status="retrying" pill={pill} />
   if (job.state === 'ready' && job.attempt > 0)
-    return <Status status="retrying" pill={pill} word="Ready to retry" />
+    return <Status status="retrying" pill={pill} label="Ready to retry" />
   return <Status status={job.state} pill={pill} />
 }

@@ -4,7 +4,7 @@ import type { Answers } from '../../generated/answers.ts'
 import type { TableColumn } from '../../kit/DataTable.tsx'
 import { defineList } from '../../kit/define-list.ts'
 import { Instant } from '../../kit/Instant.tsx'
-import { wholeList } from '../../kit/list.ts'
+import { singlePageList } from '../../kit/list.ts'
 import { ListPage } from '../../kit/ListPage.tsx'
 import { Status, toneClass } from '../../kit/Status.tsx'
 import { useAnswer } from '../../queries.ts'
@@ -13,8 +13,8 @@ type ProcessRow = Answers['GET /ops/processes'][number]
 
 const STATES: Record<ProcessRow['state'], ReactNode> = {
   up: <Status status="up" />,
-  late: <Status status="warning" word="Not seen lately" />,
-  gone: <Status status="lost" word="Gone" pill />,
+  late: <Status status="warning" label="Not seen lately" />,
+  gone: <Status status="lost" label="Gone" pill />,
 }
 
 const columnsOf = (common: string | undefined): TableColumn<ProcessRow>[] => [
@@ -48,7 +48,7 @@ const PROCESSES = defineList({
 })
 
 export function ProcessesPage() {
-  const query = useAnswer<ProcessRow[]>('/ops/processes', undefined, { every_ms: 5_000 })
+  const query = useAnswer<ProcessRow[]>('/ops/processes', undefined, { interval_ms: 5_000 })
   const rows = query.data ?? []
   const running = rows.filter(({ state }) => state !== 'gone').map(({ version }) => version)
   const versions = [...new Set(running)]
@@ -56,10 +56,10 @@ export function ProcessesPage() {
   return (
     <ListPage
       of={{ ...PROCESSES, columns: columnsOf(mostCommon(running)) }}
-      list={wholeList(query, query.data)}
+      list={singlePageList(query, query.data)}
       title="Processes"
       description="Processes that sent a heartbeat in the last day."
-      between={
+      above_rows={
         <>
           {versions.length > 1 && (
             <p className={toneClass('warn', 'dialog-result')} role="alert">

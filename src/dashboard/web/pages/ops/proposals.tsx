@@ -7,16 +7,16 @@ import { Instant } from '../../kit/Instant.tsx'
 import { ListPage } from '../../kit/ListPage.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { useTenantPage } from '../../operations/InTenant.tsx'
-import { DecideProposalDialog, ProposalSubject, proposalWords } from '../../operations/proposals.tsx'
+import { DecideProposalDialog, ProposalSubject, proposalTitle } from '../../operations/proposals.tsx'
 import type { ProposalRow } from '../../operations/shapes.ts'
 import { useSession } from '../../session.tsx'
 
 type State = ProposalRow['state']
 
 /** What each state looks like, and its word where that is another. */
-const STATES: Record<State, { status: string; word?: string }> = {
-  open: { status: 'waiting', word: 'Open' },
-  confirmed: { status: 'running', word: 'Confirmed' },
+const STATES: Record<State, { status: string; label?: string }> = {
+  open: { status: 'waiting', label: 'Open' },
+  confirmed: { status: 'running', label: 'Confirmed' },
   done: { status: 'done' },
   refused: { status: 'refused' },
   rejected: { status: 'rejected' },
@@ -25,21 +25,25 @@ const STATES: Record<State, { status: string; word?: string }> = {
 }
 
 /** Why it is not carried out, or else why it was proposed. */
-const whyOf = ({ refused, error, reason }: ProposalRow) => refused ?? error ?? reason
+const explanationOf = ({ refused, error, reason }: ProposalRow) => refused ?? error ?? reason
 
 const columnsOf = (open: ReturnType<typeof useTenantPage>['open']): TableColumn<ProposalRow>[] => [
   {
     title: 'What',
     cell: (row) => (
       <>
-        <strong>{proposalWords(row)}</strong> <span className="dim">of {row.tenant}</span>
+        <strong>{proposalTitle(row)}</strong> <span className="dim">of {row.tenant}</span>
         <ProposalSubject proposal={row} open={open} short />
-        <span title={whyOf(row)}>{whyOf(row)}</span>
+        <span title={explanationOf(row)}>{explanationOf(row)}</span>
       </>
     ),
     clip: true,
   },
-  { title: 'Proposed', cell: (row) => <ByAndAt by={row.proposed_by} at={row.created_at} />, clip: true },
+  {
+    title: 'Proposed',
+    cell: (row) => <PersonAndTime by={row.proposed_by} at={row.created_at} />,
+    clip: true,
+  },
   { title: 'State', cell: ({ state }) => <Status {...STATES[state]} /> },
   {
     title: 'Decided',
@@ -51,7 +55,7 @@ const columnsOf = (open: ReturnType<typeof useTenantPage>['open']): TableColumn<
       ) : decided_by === null ? (
         '–'
       ) : (
-        <ByAndAt by={decided_by} at={decided_at} />
+        <PersonAndTime by={decided_by} at={decided_at} />
       ),
     clip: true,
   },
@@ -64,7 +68,7 @@ const PROPOSALS = defineList({
   columns: [],
   key: 'id',
   cursor: ({ id }) => id,
-  every_ms: 5_000,
+  interval_ms: 5_000,
   empty: {
     title: 'No proposals',
     text: (
@@ -77,11 +81,11 @@ const PROPOSALS = defineList({
 
 export function ProposalsPage() {
   const { user } = useSession()
-  const [asked, ask] = useState<{ decision: 'confirm' | 'reject'; proposal: ProposalRow }>()
+  const [pending, setPending] = useState<{ decision: 'confirm' | 'reject'; proposal: ProposalRow }>()
   const [opened, setOpened] = useState(false)
   const tenantPage = useTenantPage()
   const begin = (decision: 'confirm' | 'reject', proposal: ProposalRow) => {
-    ask({ decision, proposal })
+    setPending({ decision, proposal })
     setOpened(true)
   }
   return (
@@ -104,13 +108,13 @@ export function ProposalsPage() {
         )
       }
     >
-      {asked && (
+      {pending && (
         <DecideProposalDialog
-          {...asked}
-          key={`${asked.decision} ${asked.proposal.id}`}
+          {...pending}
+          key={`${pending.decision} ${pending.proposal.id}`}
           opened={opened}
           onClose={() => setOpened(false)}
-          own={asked.proposal.proposed_by_id === user.id}
+          own={pending.proposal.proposed_by_id === user.id}
           open={(page) => {
             setOpened(false)
             tenantPage.open(page)
@@ -122,7 +126,7 @@ export function ProposalsPage() {
   )
 }
 
-function ByAndAt({ by, at }: { by: string; at: string | null }) {
+function PersonAndTime({ by, at }: { by: string; at: string | null }) {
   return (
     <>
       <span title={by}>{by}</span>

@@ -2,17 +2,17 @@
 import { Link } from '@tanstack/react-router'
 import type { Answers } from '../../generated/answers.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
-import { wholeList } from '../../kit/list.ts'
+import { singlePageList } from '../../kit/list.ts'
 import { Instant } from '../../kit/Instant.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status, toneClass } from '../../kit/Status.tsx'
-import { NotCounted } from '../../operations/Counting.tsx'
-import { formatMs, formatSeconds, OUTAGE_WORDS } from '../../operations/words.ts'
+import { CountingNote } from '../../operations/Counting.tsx'
+import { formatMs, formatSeconds, OUTAGE_LABELS } from '../../operations/texts.ts'
 import { useAnswer } from '../../queries.ts'
 
-type ProvidersAnswer = Answers['GET /ops/providers']
-type ProviderRow = ProvidersAnswer['providers'][number]
+type ProvidersResponse = Answers['GET /ops/providers']
+type ProviderRow = ProvidersResponse['providers'][number]
 
 const count = (
   title: string,
@@ -71,21 +71,21 @@ const columnsOf = (is_current: boolean): TableColumn<ProviderRow>[] => [
 ]
 
 export function ProvidersPage() {
-  const query = useAnswer<ProvidersAnswer>('/ops/providers', undefined, { every_ms: 10_000 })
+  const query = useAnswer<ProvidersResponse>('/ops/providers', undefined, { interval_ms: 10_000 })
   return (
     <>
       <PageHeader
         title="Providers"
         description={
           <>
-            <NotCounted of={query.data} /> Jobs that finished and attempts that failed in the last 15 minutes,
-            and jobs that are open now.
+            <CountingNote of={query.data} /> Jobs that finished and attempts that failed in the last 15
+            minutes, and jobs that are open now.
           </>
         }
       />
       <DataTable
         label="Providers"
-        list={wholeList(query, query.data?.providers, query.data?.as_of)}
+        list={singlePageList(query, query.data?.providers, query.data?.as_of)}
         columns={columnsOf(query.data?.counting === 'current')}
         rowKey={({ provider }) => provider}
         paged={false}
@@ -103,14 +103,14 @@ function FailedCalls({ row: { failed, failures } }: { row: ProviderRow }) {
       {failed.toLocaleString()}
       {failures.map(({ outcome, count: of }) => (
         <small key={outcome} className="dim against">
-          {of.toLocaleString()} {FAILED_AS[outcome]}
+          {of.toLocaleString()} {FAILURE_LABELS[outcome]}
         </small>
       ))}
     </span>
   )
 }
 
-const FAILED_AS: Record<ProviderRow['failures'][number]['outcome'], string> = {
+const FAILURE_LABELS: Record<ProviderRow['failures'][number]['outcome'], string> = {
   retry: 'without effect',
   ambiguous: 'in doubt',
   misconfigured: 'refused credentials',
@@ -136,17 +136,17 @@ function ProviderState({
   if (outage !== null)
     return (
       <>
-        <Status status="refused" word={OUTAGE_WORDS[outage.problem]} />
+        <Status status="refused" label={OUTAGE_LABELS[outage.problem]} />
         <small className="dim against">
           since <Instant at={outage.since} />
         </small>
         <small className="dim against">check {outage.check.join(', ')}</small>
       </>
     )
-  if (retrying > 0) return <Status status="retrying" word="Calls are retried" />
-  if (refused > 0) return <Status status="refused" word="Refuses calls" />
-  if (unknown + in_doubt > 0) return <Status status="unknown" word="Unknown effects" />
-  if (!is_current) return <Status status="none" word="Not counted" />
-  if (calls === 0) return <Status status="none" word="No recent calls" />
+  if (retrying > 0) return <Status status="retrying" label="Calls are retried" />
+  if (refused > 0) return <Status status="refused" label="Refuses calls" />
+  if (unknown + in_doubt > 0) return <Status status="unknown" label="Unknown effects" />
+  if (!is_current) return <Status status="none" label="Not counted" />
+  if (calls === 0) return <Status status="none" label="No recent calls" />
   return <Status status="healthy" />
 }

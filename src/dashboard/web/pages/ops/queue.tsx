@@ -3,15 +3,15 @@ import { Button, SegmentedControl } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { useAddressSearch, usePathParam } from '../../address.ts'
-import { FailedPage } from '../../kit/FailedPage.tsx'
+import { ErrorPage } from '../../kit/FailedPage.tsx'
 import { Figure } from '../../kit/Figure.tsx'
 import { formatDuration } from '../../kit/Instant.tsx'
 import { LineChart } from '../../kit/LineChart.tsx'
 import { NotFound } from '../../kit/NotFound.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
-import { Failed } from '../../kit/states.tsx'
+import { ErrorState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
-import { NotCounted } from '../../operations/Counting.tsx'
+import { CountingNote } from '../../operations/Counting.tsx'
 import { JobNames } from '../../operations/JobNames.tsx'
 import { LiveMark } from '../../operations/LiveMark.tsx'
 import { PauseDialog, TenantField, type PauseTarget } from '../../operations/PauseDialog.tsx'
@@ -27,33 +27,33 @@ import {
   type TenantRow,
 } from '../../operations/shapes.ts'
 import { TenantShares } from '../../operations/TenantShares.tsx'
-import { formatRate, formatSeconds } from '../../operations/words.ts'
+import { formatRate, formatSeconds } from '../../operations/texts.ts'
 import { useAnswer } from '../../queries.ts'
 
-const ABOVE = { to: '/ops/queues', title: 'Queues' }
+const PARENT_PAGE = { to: '/ops/queues', title: 'Queues' }
 
 export function QueuePage() {
   const queue = usePathParam('queue')
-  if (QUEUE_NAMES.includes(queue)) return <KnownQueue queue={queue} />
+  if (QUEUE_NAMES.includes(queue)) return <QueueDetails queue={queue} />
   return (
-    <NotFound title="Queue not found" above={ABOVE}>
+    <NotFound title="Queue not found" parent={PARENT_PAGE}>
       {`There is no queue ${queue}.`}
     </NotFound>
   )
 }
 
-function KnownQueue({ queue }: { queue: string }) {
+function QueueDetails({ queue }: { queue: string }) {
   const [search, change] = useAddressSearch()
   const range = RANGES.find(({ value }) => value === search.range) ?? RANGES[0]!
-  const queues = useAnswer<QueuesAnswer>('/ops/queues', undefined, { every_ms: 10_000 })
-  const { data: pauses = [] } = useAnswer<PauseRow[]>('/ops/pauses', undefined, { every_ms: 5_000 })
+  const queues = useAnswer<QueuesAnswer>('/ops/queues', undefined, { interval_ms: 10_000 })
+  const { data: pauses = [] } = useAnswer<PauseRow[]>('/ops/pauses', undefined, { interval_ms: 5_000 })
   const series = useSeries(queue, range)
   const [target, setTarget] = useState<PauseTarget>()
   const row = queues.data?.queues.find((each) => each.queue === queue)
   if (queues.error !== null && queues.data === undefined)
-    return <FailedPage title={queue} above={ABOVE} error={queues.error} retry={queues.refetch} />
-  const mine = pauses.filter((pause) => pause.queue === queue || pause.queue === null)
-  const act = mine.some((pause) => pause.tenant_id === null) ? 'Resume' : 'Pause'
+    return <ErrorPage title={queue} parent={PARENT_PAGE} error={queues.error} retry={queues.refetch} />
+  const pauses_here = pauses.filter((pause) => pause.queue === queue || pause.queue === null)
+  const act = pauses_here.some((pause) => pause.tenant_id === null) ? 'Resume' : 'Pause'
   return (
     <>
       <PageHeader
@@ -63,10 +63,10 @@ function KnownQueue({ queue }: { queue: string }) {
             {queue} {row?.paused === true && <Status status="paused" pill />}
           </span>
         }
-        above={ABOVE}
+        parent={PARENT_PAGE}
         read={queues}
         as_of={queues.data?.as_of ? Date.parse(queues.data.as_of) : undefined}
-        description={<NotCounted of={queues.data} />}
+        description={<CountingNote of={queues.data} />}
         actions={
           <>
             <LiveMark />
@@ -93,7 +93,7 @@ function KnownQueue({ queue }: { queue: string }) {
           />
         </div>
         {series.error !== null && series.data === undefined ? (
-          <Failed error={series.error} retry={series.refetch} />
+          <ErrorState error={series.error} retry={series.refetch} />
         ) : (
           <Charts series={series.data} />
         )}
@@ -106,7 +106,7 @@ function KnownQueue({ queue }: { queue: string }) {
         <h2>Tenants by share</h2>
         <TenantShares queue={queue} window={range.value} />
       </section>
-      <Pauses queue={queue} pauses={mine} pause={setTarget} />
+      <Pauses queue={queue} pauses={pauses_here} pause={setTarget} />
       <PauseDialog target={target} close={() => setTarget(undefined)} />
     </>
   )
@@ -130,20 +130,20 @@ function QueueFigures({
       <Figure
         name="Oldest due"
         value={row && formatSeconds(row.oldest_due_s)}
-        line={known(points?.map(({ oldest_due_s }) => oldest_due_s))}
-        over={`last ${range}`}
+        history={nullsAsZero(points?.map(({ oldest_due_s }) => oldest_due_s))}
+        period={`last ${range}`}
       />
       <Figure
         name="Due"
         value={row && row.due.toLocaleString()}
-        line={known(points?.map(({ due }) => due))}
-        over={row ? `${row.running} running, ${row.later.toLocaleString()} scheduled` : '…'}
+        history={nullsAsZero(points?.map(({ due }) => due))}
+        period={row ? `${row.running} running, ${row.later.toLocaleString()} scheduled` : '…'}
       />
       <Figure
         name="Out"
         value={row && formatRate(row.out_per_s_1m)}
-        {...(last_hour && { line: last_hour })}
-        over={row ? `in ${formatRate(row.in_per_s_1m)}; line: last hour` : '…'}
+        {...(last_hour && { history: last_hour })}
+        period={row ? `in ${formatRate(row.in_per_s_1m)}; line: last hour` : '…'}
       />
       <Figure
         name="Failed"
@@ -154,8 +154,8 @@ function QueueFigures({
             </Link>
           )
         }
-        line={known(points?.map(({ failed }) => failed))}
-        over="last hour"
+        history={nullsAsZero(points?.map(({ failed }) => failed))}
+        period="last hour"
       />
     </div>
   )
@@ -251,6 +251,6 @@ function Charts({ series }: { series: SeriesAnswer | undefined }) {
   )
 }
 
-function known(values: (number | null)[] | undefined): number[] {
+function nullsAsZero(values: (number | null)[] | undefined): number[] {
   return (values ?? []).map((value) => value ?? 0)
 }

@@ -4,21 +4,21 @@ import { Link } from '@tanstack/react-router'
 import { ArrowDownRight, ArrowUpRight, CirclePause, CirclePlay } from 'lucide-react'
 import { useState } from 'react'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
-import { wholeList } from '../../kit/list.ts'
+import { singlePageList } from '../../kit/list.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { Sparkline } from '../../kit/Sparkline.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status, toneClass } from '../../kit/Status.tsx'
-import { NotCounted } from '../../operations/Counting.tsx'
+import { CountingNote } from '../../operations/Counting.tsx'
 import { LiveMark } from '../../operations/LiveMark.tsx'
 import { PauseDialog, type PauseTarget } from '../../operations/PauseDialog.tsx'
 import { PauseList } from '../../operations/PauseList.tsx'
 import type { PauseRow, QueueRow, QueuesAnswer } from '../../operations/shapes.ts'
-import { formatMs, formatPerSecond, formatSeconds } from '../../operations/words.ts'
+import { formatMs, formatPerSecond, formatSeconds } from '../../operations/texts.ts'
 import { useAnswer } from '../../queries.ts'
 
 /** Due for longer is late. */
-const LATE_S = 10
+const LATE_AFTER_S = 10
 
 const COLUMNS: TableColumn<QueueRow>[] = [
   {
@@ -45,10 +45,10 @@ const COLUMNS: TableColumn<QueueRow>[] = [
 ]
 
 export function QueuesPage() {
-  const query = useAnswer<QueuesAnswer>('/ops/queues', undefined, { every_ms: 10_000 })
-  const { data: pauses = [] } = useAnswer<PauseRow[]>('/ops/pauses', undefined, { every_ms: 5_000 })
+  const query = useAnswer<QueuesAnswer>('/ops/queues', undefined, { interval_ms: 10_000 })
+  const { data: pauses = [] } = useAnswer<PauseRow[]>('/ops/pauses', undefined, { interval_ms: 5_000 })
   const [target, setTarget] = useState<PauseTarget>()
-  const list = wholeList(query, query.data?.queues, query.data?.as_of)
+  const list = singlePageList(query, query.data?.queues, query.data?.as_of)
   const worst = oldestOf(query.data?.queues ?? [])
   const retrying = (query.data?.queues ?? []).reduce((sum, row) => sum + row.retrying, 0)
   const is_current = query.data?.counting === 'current'
@@ -58,7 +58,7 @@ export function QueuesPage() {
         title="Queues"
         description={
           <>
-            <NotCounted of={query.data} />{' '}
+            <CountingNote of={query.data} />{' '}
             {worst !== undefined && `Oldest due: ${formatSeconds(worst.oldest_due_s)} in ${worst.queue}.`}
             {worst === undefined && is_current && retrying === 0 && 'Nothing is due.'}
             {retrying > 0 &&
@@ -81,7 +81,7 @@ export function QueuesPage() {
         rowKey={({ queue }) => queue}
         to={({ queue }) => `/ops/queues/${queue}`}
         paged={false}
-        marked={({ due, retrying: failing, running, paused, paused_tenants }) => [
+        compared={({ due, retrying: failing, running, paused, paused_tenants }) => [
           due,
           failing,
           running,
@@ -116,8 +116,8 @@ function PauseButton({
   pauses: PauseRow[]
   pause: (target: PauseTarget) => void
 }) {
-  const held = pauses.some((pause) => pause.queue === queue && pause.tenant_id === null)
-  const act = held || paused ? 'Resume' : 'Pause'
+  const is_paused = pauses.some((pause) => pause.queue === queue && pause.tenant_id === null)
+  const act = is_paused || paused ? 'Resume' : 'Pause'
   const Icon = act === 'Pause' ? CirclePause : CirclePlay
   return (
     <Button
@@ -134,7 +134,7 @@ function PauseButton({
 function OldestDue({ row: { oldest_due_s, paused, paused_tenants } }: { row: QueueRow }) {
   return (
     <span className="line">
-      <b className={oldest_due_s >= LATE_S ? toneClass('bad', 'figures') : 'figures'}>
+      <b className={oldest_due_s >= LATE_AFTER_S ? toneClass('bad', 'figures') : 'figures'}>
         {formatSeconds(oldest_due_s)}
       </b>
       {paused && <Status status="paused" pill />}
@@ -142,7 +142,7 @@ function OldestDue({ row: { oldest_due_s, paused, paused_tenants } }: { row: Que
         <Status
           status="paused"
           pill
-          word={`Paused for ${paused_tenants} ${paused_tenants === 1 ? 'tenant' : 'tenants'}`}
+          label={`Paused for ${paused_tenants} ${paused_tenants === 1 ? 'tenant' : 'tenants'}`}
         />
       )}
     </span>

@@ -3,21 +3,21 @@ import type { Answers } from '../../generated/answers.ts'
 import type { TableColumn } from '../../kit/DataTable.tsx'
 import { defineList } from '../../kit/define-list.ts'
 import { formatDuration, Instant } from '../../kit/Instant.tsx'
-import { wholeList } from '../../kit/list.ts'
+import { singlePageList } from '../../kit/list.ts'
 import { ListPage } from '../../kit/ListPage.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { useAnswer } from '../../queries.ts'
 
 type ScheduleRow = Answers['GET /ops/schedules'][number]
 
-const WORDS = {
+const STATE_LABELS = {
   new: 'Not run yet',
   running: 'Running',
   ended: 'Finished',
   failed: 'Failed',
   lost: 'Worker died',
 }
-const STATUSES = { new: 'scheduled', running: 'running', ended: 'done', failed: 'failed', lost: 'lost' }
+const STATE_STATUSES = { new: 'scheduled', running: 'running', ended: 'done', failed: 'failed', lost: 'lost' }
 
 const COLUMNS: TableColumn<ScheduleRow>[] = [
   {
@@ -29,7 +29,10 @@ const COLUMNS: TableColumn<ScheduleRow>[] = [
       </div>
     ),
   },
-  { title: 'State', cell: ({ state }) => <Status status={STATUSES[state]} word={WORDS[state]} /> },
+  {
+    title: 'State',
+    cell: ({ state }) => <Status status={STATE_STATUSES[state]} label={STATE_LABELS[state]} />,
+  },
   {
     title: 'Last run',
     cell: ({ started_at, duration_ms }) => (
@@ -54,7 +57,7 @@ const COLUMNS: TableColumn<ScheduleRow>[] = [
     clip: true,
     cell: (row) =>
       row.failure === null ? (
-        <code title={JSON.stringify(row.result, null, 2)}>{resultWords(row.result)}</code>
+        <code title={JSON.stringify(row.result, null, 2)}>{formatResult(row.result)}</code>
       ) : (
         <span title={row.failure}>
           {row.failure}
@@ -77,20 +80,20 @@ const SCHEDULES = defineList({
 })
 
 export function SchedulesPage() {
-  const query = useAnswer<ScheduleRow[]>('/ops/schedules', undefined, { every_ms: 5_000 })
+  const query = useAnswer<ScheduleRow[]>('/ops/schedules', undefined, { interval_ms: 5_000 })
   return (
     <ListPage
       of={SCHEDULES}
-      list={wholeList(query, query.data)}
+      list={singlePageList(query, query.data)}
       title="Schedules"
       description="Recurring work. Each kind runs on one worker at a time."
     />
   )
 }
 
-function resultWords(result: unknown): string {
+function formatResult(result: unknown): string {
   if (result === null || result === undefined) return '–'
   if (typeof result !== 'object') return JSON.stringify(result)
-  const parts = Object.entries(result).filter(([, value]) => typeof value !== 'object')
-  return parts.length === 0 ? '–' : parts.map(([name, value]) => `${name} ${String(value)}`).join(', ')
+  const scalars = Object.entries(result).filter(([, value]) => typeof value !== 'object')
+  return scalars.length === 0 ? '–' : scalars.map(([name, value]) => `${name} ${String(value)}`).join(', ')
 }

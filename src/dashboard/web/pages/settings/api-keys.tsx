@@ -3,7 +3,7 @@ import { Button } from '@mantine/core'
 import { Plus } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import type { Answers } from '../../generated/answers.ts'
-import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
+import { sendAct, ActResultText } from '../../kit/Acted.tsx'
 import { CREATED_COLUMN } from '../../kit/columns.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { defineList } from '../../kit/define-list.ts'
@@ -105,18 +105,18 @@ function RevokeKeyDialog({
       title={`Revoke ${key?.name ?? 'this key'}?`}
       action="Revoke"
       tone="bad"
-      does={
+      effect={
         <>
           Requests with the key that ends in <span className="mono">{key?.last_four}</span> are refused from
           now on. This cannot be undone.
         </>
       }
-      act={() => askActed('POST', `/keys/${key?.id ?? ''}/revoke`, {})}
+      act={() => sendAct('POST', `/keys/${key?.id ?? ''}/revoke`, {})}
       onDone={() => invalidate('/keys')}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
           {key?.name ?? 'The key'} is revoked.
-        </ActedOutcome>
+        </ActResultText>
       )}
     />
   )

@@ -11,9 +11,9 @@ import { Id } from '../../kit/Id.tsx'
 import { formatInstant, Instant } from '../../kit/Instant.tsx'
 import { Json } from '../../kit/Json.tsx'
 import { ListView } from '../../kit/ListPage.tsx'
-import { EmptyState, Failed } from '../../kit/states.tsx'
+import { EmptyState, ErrorState } from '../../kit/states.tsx'
 import { useAnswer } from '../../queries.ts'
-import { actionInWords } from './audit-words.ts'
+import { actionInWords } from './audit-texts.ts'
 
 type AuditRow = Answers['GET /audit'][number]
 
@@ -88,7 +88,7 @@ export function AuditTab() {
 
 function Entry({ seq }: { seq: string }) {
   const { data, error, refetch } = useAnswer<AuditRow[]>('/audit', { seq })
-  if (error !== null && data === undefined) return <Failed error={error} retry={refetch} />
+  if (error !== null && data === undefined) return <ErrorState error={error} retry={refetch} />
   const row = data?.[0]
   if (data !== undefined && row === undefined)
     return <EmptyState title="No such entry">It does not exist, or is not of this tenant.</EmptyState>
@@ -103,7 +103,7 @@ function Entry({ seq }: { seq: string }) {
           ),
           Who: row?.actor,
           When: row && formatInstant(row.at),
-          Subject: row && row.subject_id !== null && (
+          Resource: row && row.subject_id !== null && (
             <>
               {row.subject} <Id id={row.subject_id} />
             </>

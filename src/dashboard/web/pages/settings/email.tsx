@@ -3,19 +3,19 @@ import { Button, TextInput } from '@mantine/core'
 import { Plus } from 'lucide-react'
 import { useState, type ReactNode } from 'react'
 import type { Answers } from '../../generated/answers.ts'
-import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
+import { sendAct, ActResultText } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
-import { wholeList, type TableList } from '../../kit/list.ts'
+import { singlePageList, type TableList } from '../../kit/list.ts'
 import { EmptyState } from '../../kit/states.tsx'
 import { invalidate, useAnswer } from '../../queries.ts'
 import { useSession } from '../../session.tsx'
 
 type DomainsAnswer = Answers['GET /email-domains']
 
-const LISTED = new Intl.ListFormat('en', { type: 'disjunction' })
-const ANY = "any address but the system's own"
-const COUNTS = 'This counts within a second, also for email that is scheduled or waits.'
+const LIST_FORMAT = new Intl.ListFormat('en', { type: 'disjunction' })
+const ANY_SENDER = "any address but the system's own"
+const WHEN_APPLIED = 'This counts within a second, also for email that is scheduled or waits.'
 
 export function EmailTab() {
   const { is_operator } = useSession()
@@ -26,8 +26,8 @@ export function EmailTab() {
   const close = () => setOpen(undefined)
   const { data } = query
   const has_list = data !== undefined && data.domains !== null
-  const standard =
-    data === undefined || data.of_installation.length === 0 ? ANY : atDomains(data.of_installation)
+  const default_senders =
+    data === undefined || data.of_installation.length === 0 ? ANY_SENDER : atDomains(data.of_installation)
   return (
     <>
       <div className="filters">
@@ -45,14 +45,16 @@ export function EmailTab() {
         )}
       </div>
       <DomainsTable
-        list={wholeList(query, data?.domains ?? (data && []))}
+        list={singlePageList(query, data?.domains ?? (data && []))}
         empty={
           has_list ? (
             <EmptyState title="No domains">
               Email of this tenant is sent from the installation's address only.
             </EmptyState>
           ) : (
-            <EmptyState title="No list of its own">Email of this tenant may be from {standard}.</EmptyState>
+            <EmptyState title="No list of its own">
+              Email of this tenant may be from {default_senders}.
+            </EmptyState>
           )
         }
         remove={(domain) => {
@@ -62,7 +64,7 @@ export function EmailTab() {
       />
       <AddDialog opened={open === 'add'} onClose={close} has_list={has_list} />
       <RemoveDialog opened={open === 'remove'} onClose={close} domain={removed} />
-      <DefaultDialog opened={open === 'default'} onClose={close} standard={standard} />
+      <DefaultDialog opened={open === 'default'} onClose={close} default_senders={default_senders} />
     </>
   )
 }
@@ -109,31 +111,38 @@ function RemoveDialog({ domain, ...dialog }: { opened: boolean; onClose: () => v
       title={`Remove ${domain}?`}
       action="Remove"
       tone="bad"
-      does={`Email of this tenant may no longer be from addresses at ${domain}. ${COUNTS} Email that may not be sent any more fails.`}
-      act={() => askActed('POST', '/email-domains/remove', { domain })}
+      effect={`Email of this tenant may no longer be from addresses at ${domain}. ${WHEN_APPLIED} Email that may not be sent any more fails.`}
+      act={() => sendAct('POST', '/email-domains/remove', { domain })}
       onDone={() => invalidate('/email-domains')}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
           {domain} is removed.
-        </ActedOutcome>
+        </ActResultText>
       )}
     />
   )
 }
 
-function DefaultDialog({ standard, ...dialog }: { opened: boolean; onClose: () => void; standard: string }) {
+function DefaultDialog({
+  default_senders,
+  ...dialog
+}: {
+  opened: boolean
+  onClose: () => void
+  default_senders: string
+}) {
   return (
     <ConfirmDialog
       {...dialog}
       title="Use the default?"
       action="Use the default"
-      does={`The list of this tenant is removed: its email may be from ${standard}. ${COUNTS}`}
-      act={() => askActed('POST', '/email-domains/default', {})}
+      effect={`The list of this tenant is removed: its email may be from ${default_senders}. ${WHEN_APPLIED}`}
+      act={() => sendAct('POST', '/email-domains/default', {})}
       onDone={() => invalidate('/email-domains')}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
           The default counts.
-        </ActedOutcome>
+        </ActResultText>
       )}
     />
   )
@@ -150,7 +159,7 @@ function AddDialog({
 }) {
   const [text, setText] = useState('')
   const domain = text.trim()
-  const named = domain === '' ? 'the domain' : domain
+  const domain_text = domain === '' ? 'the domain' : domain
   return (
     <ConfirmDialog
       opened={opened}
@@ -160,18 +169,18 @@ function AddDialog({
       }}
       title="Add a domain"
       action="Add domain"
-      does={
+      effect={
         has_list
-          ? `Email of this tenant may be from addresses at ${named} too.`
-          : `Email of this tenant may be from addresses at ${named} only, and from the installation's address: it had no list before. ${COUNTS}`
+          ? `Email of this tenant may be from addresses at ${domain_text} too.`
+          : `Email of this tenant may be from addresses at ${domain_text} only, and from the installation's address: it had no list before. ${WHEN_APPLIED}`
       }
       ready={domain !== ''}
-      act={() => askActed('POST', '/email-domains', { domain })}
+      act={() => sendAct('POST', '/email-domains', { domain })}
       onDone={() => invalidate('/email-domains')}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
           {domain} is added.
-        </ActedOutcome>
+        </ActResultText>
       )}
     >
       {(errorOf) => (
@@ -189,5 +198,5 @@ function AddDialog({
 }
 
 function atDomains(domains: string[]): string {
-  return `addresses at ${LISTED.format(domains)}`
+  return `addresses at ${LIST_FORMAT.format(domains)}`
 }

@@ -2,15 +2,15 @@
 import { Button, Checkbox, NativeSelect, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Answers } from '../../generated/answers.ts'
-import { ActedOutcome, askActed, type Acted } from '../../kit/Acted.tsx'
+import { ActResultText, sendAct, type ActResponse } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { CopyField } from '../../kit/CopyField.tsx'
 import { invalidate } from '../../queries.ts'
-import { SCOPE_WORDS } from '../../scopes.ts'
+import { SCOPE_DESCRIPTIONS } from '../../scopes.ts'
 import { useSession } from '../../session.tsx'
-import { LONGEST_NAME } from '../../limits.ts'
+import { MAX_NAME_CHARACTERS } from '../../limits.ts'
 
-type WithSecret = Answers['POST /keys']
+type KeyWithSecret = Answers['POST /keys']
 
 const UNKNOWN_KEY =
   'It is not known whether the key was created. Check the list below, and revoke any key that you do not recognize.'
@@ -18,7 +18,7 @@ const UNKNOWN_KEY =
 export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const [name, setName] = useState('')
   const [scopes, setScopes] = useState<string[]>([])
-  const [day, setDay] = useState('')
+  const [expiry_day, setDay] = useState('')
 
   function close(): void {
     onClose()
@@ -33,25 +33,25 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
       onClose={close}
       title="Create a key"
       action="Create"
-      does="It acts for this tenant, within its scopes."
+      effect="It acts for this tenant, within its scopes."
       ready={name.trim() !== '' && scopes.length > 0}
       missing={name.trim() === '' ? 'It needs a name.' : 'It needs at least one scope.'}
       act={() =>
-        askActed<WithSecret>('POST', '/keys', {
+        sendAct<KeyWithSecret>('POST', '/keys', {
           name: name.trim(),
           scopes,
-          expires_at: day === '' ? null : endOfDay(day),
+          expires_at: expiry_day === '' ? null : endOfDay(expiry_day),
         })
       }
       unknown={UNKNOWN_KEY}
       onSettled={() => invalidate('/keys')}
       shown_once
-      outcome={(made) => <NewKey made={made} />}
+      outcome={(result) => <NewKey result={result} />}
     >
       <TextInput
         label="Name"
         description="Where it is used, e.g. the shop's backend."
-        maxLength={LONGEST_NAME}
+        maxLength={MAX_NAME_CHARACTERS}
         value={name}
         onChange={(event) => setName(event.currentTarget.value)}
         data-autofocus
@@ -61,7 +61,7 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
         type="date"
         label="Expires"
         description="At the end of that day. Leave empty for a key that does not expire."
-        value={day}
+        value={expiry_day}
         onChange={(event) => setDay(event.currentTarget.value)}
       />
     </ConfirmDialog>
@@ -87,7 +87,7 @@ function ScopesField({ value, onChange }: { value: string[]; onChange: (scopes: 
         </Button>
       </div>
       <div className="scopes">
-        {Object.entries(SCOPE_WORDS).map(([scope, words]) => (
+        {Object.entries(SCOPE_DESCRIPTIONS).map(([scope, words]) => (
           <Checkbox
             key={scope}
             value={scope}
@@ -105,7 +105,7 @@ function ScopesField({ value, onChange }: { value: string[]; onChange: (scopes: 
   )
 }
 
-const GRACES = [
+const GRACE_PERIODS = [
   { value: '0', label: 'Not at all' },
   { value: '3600', label: 'For an hour' },
   { value: '86400', label: 'For a day' },
@@ -130,16 +130,16 @@ export function RotateKeyDialog({
       onClose={onClose}
       title={`Rotate ${name}?`}
       action="Rotate"
-      does="A new key replaces it, with the same name, scopes and expiry. Both work until the old one expires."
-      act={() => askActed<WithSecret>('POST', `/keys/${id}/rotate`, { grace_s: Number(grace_s) })}
+      effect="A new key replaces it, with the same name, scopes and expiry. Both work until the old one expires."
+      act={() => sendAct<KeyWithSecret>('POST', `/keys/${id}/rotate`, { grace_s: Number(grace_s) })}
       unknown={UNKNOWN_KEY}
       onSettled={() => invalidate('/keys')}
       shown_once
-      outcome={(made) => <NewKey made={made} />}
+      outcome={(result) => <NewKey result={result} />}
     >
       <NativeSelect
         label="The old key still works"
-        data={GRACES}
+        data={GRACE_PERIODS}
         value={grace_s}
         onChange={(event) => setGrace(event.currentTarget.value)}
       />
@@ -147,18 +147,18 @@ export function RotateKeyDialog({
   )
 }
 
-function NewKey({ made }: { made: Acted<WithSecret> }) {
+function NewKey({ result }: { result: ActResponse<KeyWithSecret> }) {
   return (
-    <ActedOutcome of={made}>
+    <ActResultText of={result}>
       <div className="stack">
-        <CopyField label="API key" value={made.data.secret} />
+        <CopyField label="API key" value={result.data.secret} />
         <p>Copy it now: it is not shown again. We store only a hash of it.</p>
       </div>
-    </ActedOutcome>
+    </ActResultText>
   )
 }
 
 /** The end of a day where the reader is. */
-function endOfDay(day: string): string {
-  return new Date(`${day}T23:59:59`).toISOString()
+function endOfDay(expiry_day: string): string {
+  return new Date(`${expiry_day}T23:59:59`).toISOString()
 }

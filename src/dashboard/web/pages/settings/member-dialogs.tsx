@@ -2,7 +2,7 @@
 import { NativeSelect, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Answers } from '../../generated/answers.ts'
-import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
+import { sendAct, ActResultText } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { CopyField } from '../../kit/CopyField.tsx'
 import { invalidate } from '../../queries.ts'
@@ -45,27 +45,27 @@ export function InviteDialog({ opened, onClose }: { opened: boolean; onClose: ()
       onClose={onClose}
       title={`Invite someone to ${tenant?.name ?? 'this tenant'}`}
       action="Send invitation"
-      does={
+      effect={
         sends_email
           ? 'They get an email with a link that works once.'
           : 'Email is not set up here: you get a link to pass on, which works once.'
       }
       ready={email.trim() !== ''}
-      act={() => askActed<Invited>('POST', '/members/invitations', { email: email.trim(), role })}
+      act={() => sendAct<Invited>('POST', '/members/invitations', { email: email.trim(), role })}
       shown_once={!sends_email}
       unknown="It is not known whether the invitation was created. Check the list below, and revoke any invitation that you do not recognize."
       onSettled={() => invalidate('/members')}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
-          {asked.data.link === null ? (
-            `An invitation is on its way to ${asked.data.email}.`
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
+          {result.data.link === null ? (
+            `An invitation is on its way to ${result.data.email}.`
           ) : (
             <div className="stack">
-              <CopyField label="Invitation link" value={asked.data.link} />
-              <p>Pass it on to {asked.data.email}: it is not shown again.</p>
+              <CopyField label="Invitation link" value={result.data.link} />
+              <p>Pass it on to {result.data.email}: it is not shown again.</p>
             </div>
           )}
-        </ActedOutcome>
+        </ActResultText>
       )}
     >
       <TextInput
@@ -96,14 +96,14 @@ export function ChangeRoleDialog({
       onClose={onClose}
       title={`Change the role of ${name}?`}
       action="Change role"
-      does={`Their role is ${before}. A new role applies from their next request.`}
+      effect={`Their role is ${before}. A new role applies from their next request.`}
       ready={role !== before}
-      act={() => askActed('PATCH', `/members/${user_id}`, { role })}
+      act={() => sendAct('PATCH', `/members/${user_id}`, { role })}
       onDone={() => invalidate('/members', 'session')}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
           {name} has the role {role}.
-        </ActedOutcome>
+        </ActResultText>
       )}
     >
       <RoleField role={role} set={setRole} />
@@ -126,18 +126,18 @@ export function RemoveMemberDialog({
       title={`Remove ${member?.name ?? 'this member'}?`}
       action="Remove"
       tone="bad"
-      does={
+      effect={
         <>
           {member?.email} loses access to {tenant?.name ?? 'this tenant'} at once. Keys that they created keep
           working.
         </>
       }
-      act={() => askActed('DELETE', `/members/${member?.user_id ?? ''}`)}
+      act={() => sendAct('DELETE', `/members/${member?.user_id ?? ''}`)}
       onDone={() => invalidate('/members')}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
           {member?.name} is no longer a member.
-        </ActedOutcome>
+        </ActResultText>
       )}
     />
   )
@@ -159,13 +159,13 @@ export function RevokeInvitationDialog({
       title={`Revoke the invitation for ${email}?`}
       action="Revoke"
       tone="bad"
-      does="Its link stops working. You can invite them again."
-      act={() => askActed('POST', `/members/invitations/${id}/revoke`, {})}
+      effect="Its link stops working. You can invite them again."
+      act={() => sendAct('POST', `/members/invitations/${id}/revoke`, {})}
       onDone={() => invalidate('/members')}
-      outcome={(asked) => (
-        <ActedOutcome of={asked} also_accepted>
+      outcome={(result) => (
+        <ActResultText of={result} true_if_accepted>
           The invitation is revoked.
-        </ActedOutcome>
+        </ActResultText>
       )}
     />
   )

@@ -6,7 +6,7 @@ import type { Answers } from '../../generated/answers.ts'
 import { useDialogs } from '../../dialogs.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
-import { wholeList, type TableList } from '../../kit/list.ts'
+import { singlePageList, type TableList } from '../../kit/list.ts'
 import { EmptyState } from '../../kit/states.tsx'
 import { useAnswer } from '../../queries.ts'
 import { useMay, useRolesThatMay, useSession } from '../../session.tsx'
@@ -46,7 +46,7 @@ export function MembersTab() {
         )}
       </div>
       <MembersTable
-        list={wholeList(query, query.data?.members)}
+        list={singlePageList(query, query.data?.members)}
         begin={(act, row) => {
           setMember(row)
           begin(act)
@@ -56,7 +56,7 @@ export function MembersTab() {
         <section className="section">
           <h2>Open invitations</h2>
           <InvitationsTable
-            list={wholeList(query, query.data.invitations)}
+            list={singlePageList(query, query.data.invitations)}
             revoke={(row) => {
               setInvitation(row)
               begin('revoke')

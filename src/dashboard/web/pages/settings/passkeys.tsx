@@ -3,11 +3,11 @@ import { Button, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { post } from '../../api.ts'
 import { useDialogs } from '../../dialogs.ts'
-import { askActed, noteActed, type Acted } from '../../kit/Acted.tsx'
+import { sendAct, notifyActDone, type ActResponse } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
-import { wholeList } from '../../kit/list.ts'
+import { singlePageList } from '../../kit/list.ts'
 import { EmptyState } from '../../kit/states.tsx'
 import { invalidate, useAnswer } from '../../queries.ts'
 import { WithPassword } from './WithPassword.tsx'
@@ -16,14 +16,14 @@ type Passkey = { id: string; name?: string | null; createdAt?: string | null; de
 
 const LIST = '/auth/passkey/list-user-passkeys'
 const nameOf = ({ name }: Passkey) => name || 'Passkey'
-const readAgain = () => invalidate(LIST)
+const refetchPasskeys = () => invalidate(LIST)
 
-const CAN =
+const SUPPORTS_PASSKEYS =
   'PublicKeyCredential' in globalThis &&
   'parseCreationOptionsFromJSON' in PublicKeyCredential &&
   globalThis.isSecureContext
 /** Browsers know passkeys by the name of a host, never by its number. */
-const BY_NUMBER = /^[\d.]+$|^\[/.test(location.hostname)
+const OPENED_BY_IP = /^[\d.]+$|^\[/.test(location.hostname)
 
 const columnsOf = (act: (name: 'rename' | 'remove', row: Passkey) => void): TableColumn<Passkey>[] => [
   { title: 'Name', cell: (row) => <strong>{nameOf(row)}</strong>, clip: true },
@@ -61,21 +61,21 @@ export function Passkeys() {
       <h2>Passkeys</h2>
       <p className="dim">
         A passkey signs you in without a password: with a fingerprint, your face or a security key.
-        {BY_NUMBER &&
+        {OPENED_BY_IP &&
           ' Passkeys need a host name: open this page as localhost or by its name, not by its IP address.'}
-        {!BY_NUMBER && !CAN && ' This browser or this connection does not support passkeys.'}
+        {!OPENED_BY_IP && !SUPPORTS_PASSKEYS && ' This browser or this connection does not support passkeys.'}
       </p>
       {(query.data === undefined || query.data.length > 0) && (
         <DataTable
           label="Passkeys"
-          list={wholeList(query, query.data)}
+          list={singlePageList(query, query.data)}
           columns={columnsOf(act)}
           rowKey={({ id }) => id}
           paged={false}
           empty={<EmptyState title="No passkeys" />}
         />
       )}
-      <Button disabled={BY_NUMBER || !CAN} onClick={() => begin('add')}>
+      <Button disabled={OPENED_BY_IP || !SUPPORTS_PASSKEYS} onClick={() => begin('add')}>
         Add passkey
       </Button>
       <div key={opening}>
@@ -85,10 +85,10 @@ export function Passkeys() {
             {...props('rename')}
             title={`Rename ${nameOf(passkey)}`}
             action="Rename"
-            does="Only you see the name."
+            effect="Only you see the name."
             name={passkey.name ?? ''}
-            done="Passkey renamed."
-            act={(name) => askActed('POST', '/auth/passkey/update-passkey', { id: passkey.id, name })}
+            notice="Passkey renamed."
+            act={(name) => sendAct('POST', '/auth/passkey/update-passkey', { id: passkey.id, name })}
           />
         )}
         <WithPassword
@@ -96,11 +96,11 @@ export function Passkeys() {
           title={`Remove ${passkey ? nameOf(passkey) : 'this passkey'}?`}
           action="Remove"
           tone="bad"
-          does="It no longer signs anybody in. Your browser or key may still offer it: remove it there too."
-          act={(password) => askActed('POST', '/auth/passkey/delete-passkey', { id: passkey?.id, password })}
-          onDone={(asked) => {
-            noteActed('Passkey removed.', asked)
-            return readAgain()
+          effect="It no longer signs anybody in. Your browser or key may still offer it: remove it there too."
+          act={(password) => sendAct('POST', '/auth/passkey/delete-passkey', { id: passkey?.id, password })}
+          onDone={(result) => {
+            notifyActDone('Passkey removed.', result)
+            return refetchPasskeys()
           }}
         />
       </div>
@@ -115,12 +115,12 @@ function AddDialog(opening: { opened: boolean; onClose: () => void }) {
       {...opening}
       title="Add a passkey"
       action="Add passkey"
-      does="Your browser asks you how to create it."
+      effect="Your browser asks you how to create it."
       ready={name.trim() !== ''}
       act={(password) => addPasskey(name.trim(), password)}
-      onDone={(asked) => {
-        noteActed('Passkey added.', asked)
-        return readAgain()
+      onDone={(result) => {
+        notifyActDone('Passkey added.', result)
+        return refetchPasskeys()
       }}
     >
       <NameInput value={name} onChange={setName} />
@@ -130,7 +130,7 @@ function AddDialog(opening: { opened: boolean; onClose: () => void }) {
 
 function NameDialog({
   name: before,
-  done,
+  notice,
   act,
   ...rest
 }: {
@@ -138,11 +138,11 @@ function NameDialog({
   onClose: () => void
   title: string
   action: string
-  does: string
+  effect: string
   name: string
   /** What is said then. */
-  done: string
-  act: (name: string) => Promise<Acted<unknown>>
+  notice: string
+  act: (name: string) => Promise<ActResponse<unknown>>
 }) {
   const [name, setName] = useState(before)
   return (
@@ -150,9 +150,9 @@ function NameDialog({
       {...rest}
       ready={name.trim() !== ''}
       act={() => act(name.trim())}
-      onDone={(asked) => {
-        noteActed(done, asked)
-        return readAgain()
+      onDone={(result) => {
+        notifyActDone(notice, result)
+        return refetchPasskeys()
       }}
     >
       <NameInput value={name} onChange={setName} />
@@ -173,7 +173,7 @@ function NameInput({ value, onChange }: { value: string; onChange: (name: string
   )
 }
 
-async function addPasskey(name: string, password: string): Promise<Acted<unknown>> {
+async function addPasskey(name: string, password: string): Promise<ActResponse<unknown>> {
   const options = await post<PublicKeyCredentialCreationOptionsJSON>(
     '/auth/passkey/generate-register-options',
     { password },
@@ -189,5 +189,5 @@ async function addPasskey(name: string, password: string): Promise<Acted<unknown
   })
   if (!(credential instanceof PublicKeyCredential)) throw new Error('No passkey was created.')
   const response = credential.toJSON()
-  return await askActed('POST', '/auth/passkey/verify-registration', { response, name, password })
+  return await sendAct('POST', '/auth/passkey/verify-registration', { response, name, password })
 }

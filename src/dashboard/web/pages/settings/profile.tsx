@@ -3,11 +3,11 @@ import { Button, Checkbox, PasswordInput, TextInput } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useDialogs } from '../../dialogs.ts'
-import { askActed, noteActed } from '../../kit/Acted.tsx'
+import { sendAct, notifyActDone } from '../../kit/Acted.tsx'
 import { ConfirmDialog, DialogError } from '../../kit/ConfirmDialog.tsx'
 import { queryClient, SESSION_KEY } from '../../queries.ts'
 import { useSession } from '../../session.tsx'
-import { LEAST_PASSWORD, LONGEST_NAME } from '../../limits.ts'
+import { MIN_PASSWORD_LENGTH, MAX_NAME_CHARACTERS } from '../../limits.ts'
 import { Passkeys } from './passkeys.tsx'
 import { Sessions } from './sessions.tsx'
 import { TwoFactor } from './two-factor.tsx'
@@ -28,9 +28,9 @@ function NameForm() {
   const { user } = useSession()
   const [name, setName] = useState(user.name)
   const save = useMutation({
-    mutationFn: () => askActed('POST', '/auth/update-user', { name: name.trim() }),
-    onSuccess: async (asked) => {
-      noteActed('Name saved.', asked)
+    mutationFn: () => sendAct('POST', '/auth/update-user', { name: name.trim() }),
+    onSuccess: async (result) => {
+      notifyActDone('Name saved.', result)
       await queryClient.invalidateQueries({ queryKey: SESSION_KEY })
     },
   })
@@ -48,7 +48,7 @@ function NameForm() {
         <TextInput
           label="Name"
           autoComplete="name"
-          maxLength={LONGEST_NAME}
+          maxLength={MAX_NAME_CHARACTERS}
           value={name}
           onChange={(event) => setName(event.currentTarget.value)}
         />
@@ -68,7 +68,7 @@ function Password() {
   return (
     <section>
       <h2>Password</h2>
-      <p className="dim">At least {LEAST_PASSWORD} characters. Changing it ends your other sessions.</p>
+      <p className="dim">At least {MIN_PASSWORD_LENGTH} characters. Changing it ends your other sessions.</p>
       <Button onClick={() => begin('password')}>Change password</Button>
       <PasswordDialog key={opening} {...props('password')} />
     </section>
@@ -86,19 +86,19 @@ function PasswordDialog({ opened, onClose }: { opened: boolean; onClose: () => v
       onClose={onClose}
       title="Change your password"
       action="Change password"
-      does="The new password applies at once, and your other sessions end."
-      ready={currentPassword !== '' && newPassword.length >= LEAST_PASSWORD}
+      effect="The new password applies at once, and your other sessions end."
+      ready={currentPassword !== '' && newPassword.length >= MIN_PASSWORD_LENGTH}
       act={() =>
-        askActed<{ passkeys: string[] }>('POST', '/auth/change-password', {
+        sendAct<{ passkeys: string[] }>('POST', '/auth/change-password', {
           currentPassword,
           newPassword,
           remove_passkeys,
         })
       }
-      onDone={(asked) => {
-        const { passkeys } = asked.data
+      onDone={(result) => {
+        const { passkeys } = result.data
         const left = passkeys.length === 0 ? '' : ` These passkeys still work: ${passkeys.join(', ')}.`
-        noteActed(`Password changed.${left}`, asked)
+        notifyActDone(`Password changed.${left}`, result)
         return queryClient.invalidateQueries()
       }}
     >
@@ -112,7 +112,7 @@ function PasswordDialog({ opened, onClose }: { opened: boolean; onClose: () => v
       />
       <PasswordInput
         label="New password"
-        description={`At least ${LEAST_PASSWORD} characters.`}
+        description={`At least ${MIN_PASSWORD_LENGTH} characters.`}
         autoComplete="new-password"
         value={newPassword}
         onChange={(event) => setNew(event.currentTarget.value)}

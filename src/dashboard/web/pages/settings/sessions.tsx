@@ -2,11 +2,11 @@
 import { Button } from '@mantine/core'
 import { useState } from 'react'
 import { useDialogs } from '../../dialogs.ts'
-import { askActed, noteActed } from '../../kit/Acted.tsx'
+import { sendAct, notifyActDone } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
-import { wholeList, type TableList } from '../../kit/list.ts'
+import { singlePageList, type TableList } from '../../kit/list.ts'
 import { EmptyState } from '../../kit/states.tsx'
 import { invalidate, useAnswer } from '../../queries.ts'
 import { useSession } from '../../session.tsx'
@@ -41,7 +41,7 @@ export function Sessions() {
         Where you are signed in. End any that you do not recognize, then change your password.
       </p>
       <SessionsTable
-        list={wholeList(query, rows)}
+        list={singlePageList(query, rows)}
         end={(row) => {
           setEnded(row)
           begin('one')
@@ -56,10 +56,10 @@ export function Sessions() {
           title="End this session?"
           action="End session"
           tone="bad"
-          does={`${browserOf(ended?.userAgent)} at ${ended?.ipAddress || 'an unknown address'} is signed out at once.`}
-          act={() => askActed('POST', '/auth/revoke-session', { token: ended?.token })}
-          onDone={(asked) => {
-            noteActed('Session ended.', asked)
+          effect={`${browserOf(ended?.userAgent)} at ${ended?.ipAddress || 'an unknown address'} is signed out at once.`}
+          act={() => sendAct('POST', '/auth/revoke-session', { token: ended?.token })}
+          onDone={(result) => {
+            notifyActDone('Session ended.', result)
             return invalidate(LIST)
           }}
         />
@@ -68,10 +68,10 @@ export function Sessions() {
           title="End all other sessions?"
           action="End all other sessions"
           tone="bad"
-          does={`${others === 1 ? 'One session is' : `${others} sessions are`} signed out at once; this one stays.`}
-          act={() => askActed('POST', '/auth/revoke-other-sessions', {})}
-          onDone={(asked) => {
-            noteActed('Sessions ended.', asked)
+          effect={`${others === 1 ? 'One session is' : `${others} sessions are`} signed out at once; this one stays.`}
+          act={() => sendAct('POST', '/auth/revoke-other-sessions', {})}
+          onDone={(result) => {
+            notifyActDone('Sessions ended.', result)
             return invalidate(LIST)
           }}
         />

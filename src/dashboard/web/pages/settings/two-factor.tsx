@@ -2,7 +2,7 @@
 import { Button, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useDialogs } from '../../dialogs.ts'
-import { ActedOutcome, askActed, noteActed } from '../../kit/Acted.tsx'
+import { ActResultText, sendAct, notifyActDone } from '../../kit/Acted.tsx'
 import { CodeBlock } from '../../kit/CodeBlock.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { CopyField } from '../../kit/CopyField.tsx'
@@ -23,7 +23,7 @@ export function TwoFactor() {
     <section>
       <h2>Two-factor authentication</h2>
       <p className="dim">
-        <Status status={enabled ? 'active' : 'disabled'} word={enabled ? 'On' : 'Off'} />{' '}
+        <Status status={enabled ? 'active' : 'disabled'} label={enabled ? 'On' : 'Off'} />{' '}
         {enabled
           ? 'You sign in with your password and a code from your app.'
           : 'With it, nobody can sign in with your password alone.'}
@@ -43,8 +43,8 @@ export function TwoFactor() {
           {...props('enable')}
           title="Enable two-factor"
           action="Continue"
-          does="First your password, then a code from an app on your phone. Your other sessions end."
-          act={(password) => askActed<Enabling>('POST', '/auth/two-factor/enable', { password })}
+          effect="First your password, then a code from an app on your phone. Your other sessions end."
+          act={(password) => sendAct<Enabling>('POST', '/auth/two-factor/enable', { password })}
           onDone={({ data }) => {
             setEnabling(data)
             begin('confirm')
@@ -55,16 +55,16 @@ export function TwoFactor() {
           {...props('codes')}
           title="Make new backup codes?"
           action="Make new backup codes"
-          does="The old ones stop working."
+          effect="The old ones stop working."
           act={(password) =>
-            askActed<{ backupCodes: string[] }>('POST', '/auth/two-factor/generate-backup-codes', {
+            sendAct<{ backupCodes: string[] }>('POST', '/auth/two-factor/generate-backup-codes', {
               password,
             })
           }
-          outcome={(asked) => (
-            <ActedOutcome of={asked}>
-              <BackupCodes codes={asked.data.backupCodes} />
-            </ActedOutcome>
+          outcome={(result) => (
+            <ActResultText of={result}>
+              <BackupCodes codes={result.data.backupCodes} />
+            </ActResultText>
           )}
         />
         <WithPassword
@@ -72,10 +72,10 @@ export function TwoFactor() {
           tone="bad"
           title="Disable two-factor?"
           action="Disable two-factor"
-          does="Your password alone is then enough to sign in. Your backup codes stop working, and your other sessions end."
-          act={(password) => askActed('POST', '/auth/two-factor/disable', { password })}
-          onDone={(asked) => {
-            noteActed('Two-factor is off.', asked)
+          effect="Your password alone is then enough to sign in. Your backup codes stop working, and your other sessions end."
+          act={(password) => sendAct('POST', '/auth/two-factor/disable', { password })}
+          onDone={(result) => {
+            notifyActDone('Two-factor is off.', result)
             return queryClient.invalidateQueries()
           }}
         />
@@ -101,15 +101,15 @@ function ConfirmCode({
       onClose={onClose}
       title="Confirm with a code"
       action="Confirm code"
-      does="Scan the QR code with your app, or enter the secret there. Then enter the six digits that it shows."
+      effect="Scan the QR code with your app, or enter the secret there. Then enter the six digits that it shows."
       ready={/^\d{6}$/.test(code.trim())}
-      act={() => askActed('POST', '/auth/two-factor/verify-totp', { code: code.trim() })}
+      act={() => sendAct('POST', '/auth/two-factor/verify-totp', { code: code.trim() })}
       onDone={() => queryClient.invalidateQueries()}
       shown_once
-      outcome={(asked) => (
-        <ActedOutcome of={asked}>
+      outcome={(result) => (
+        <ActResultText of={result}>
           <BackupCodes codes={backupCodes} />
-        </ActedOutcome>
+        </ActResultText>
       )}
     >
       <QrCode text={totpURI} label="QR code for your app" />

@@ -1,0 +1,198 @@
+// What a tenant has when it is fuzzed: records of each noun, in the states that requests meet.
+import { randomInt } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Channel } from '#core/addresses.ts'
+import { freshKey, type Client } from '#test/client.ts'
+import { startVerification } from '#test/verifications.ts'
+import { MERCHANT, RECIPIENT } from '#test/parties.ts'
+import { capturedPayment, heldPayment, refund } from '#test/payments.ts'
+import { payOut, recipient } from '#test/payouts.ts'
+import { topUp } from '#test/top-ups.ts'
+
+const AUTHORIZED_MINOR = 100_000
+/** Nobody listens there. */
+export const UNREACHABLE_URL = 'http://127.0.0.1:9/hook'
+const PREFER_WAIT = { prefer: 'wait=10' }
+
+/** What the tenant's records hold: fields of payments, of customers, and of all others. */
+export type FixtureFields = {
+  payment?: Record<string, unknown>
+  customer?: Record<string, unknown>
+  record?: Record<string, unknown>
+}
+
+/** A time at which nothing that is fuzzed is still there. */
+export function inAnHour(): string {
+  return new Date(Date.now() + 3_600_000).toISOString()
+}
+
+/** What a tenant has, made when it is first needed and again when it was used up. */
+export function createFixtures(
+  client: Client,
+  { payment = {}, customer = {}, record = {} }: FixtureFields = {},
+) {
+  const ids = new Map<string, string>()
+  const held = async () => (await heldPayment(client, { amount_minor: AUTHORIZED_MINOR, ...payment })).id
+  const capture = async () => await capturedPayment(client, { amount_minor: AUTHORIZED_MINOR, ...payment })
+  const person = async (): Promise<string> => {
+    const body = { idempotency_key: freshKey(), name: 'Ada', ...customer }
+    return (await client.post('/v1/customers', body)).body.id
+  }
+  const payout = async (destination: string): Promise<any> => {
+    await capture()
+    const to = await recipient(client, destination)
+    return (await payOut(client, to, { description: payment['description'], ...record }, PREFER_WAIT)).body
+  }
+  const toppedUp = async () => (await topUp(client, { source: 'src_manual', ...record }, PREFER_WAIT)).body
+  const verification = async (): Promise<any> => {
+    return (await startVerification(client, { subject_id: await person(), ...record })).body
+  }
+  const dispute = async (): Promise<any> => {
+    const { id } = await capturedPayment(client, {
+      amount_minor: 1000,
+      ...payment,
+      payment_method: 'pm_card_createDispute',
+    })
+    for (;;) {
+      const [found] = (await client.get(`/v1/disputes?payment_id=${id}`)).body
+      if (found?.amount_withdrawn_minor === 1000) return found
+      await sleep(20)
+    }
+  }
+  const message = async (channel: Channel, content: object): Promise<any> => {
+    // Another one each time, which nobody has suppressed.
+    const to =
+      channel === 'email' ? [`${freshKey()}@example.com`] : `+1415${randomInt(2_000_000, 10_000_000)}`
+    const body = { idempotency_key: freshKey(), to, ...content, ...record }
+    return (await client.post(`/v1/messages/${channel}`, body, PREFER_WAIT)).body
+  }
+  const messageOf = async (channel: Channel) => (await client.get(`/v1/messages/${await find(channel)}`)).body
+  /** There are at most twenty: one that nobody knows makes room. */
+  const endpoint = async (): Promise<any> => {
+    for (;;) {
+      const body = {
+        idempotency_key: freshKey(),
+        url: UNREACHABLE_URL,
+        types: ['payout.canceled'],
+        ...record,
+      }
+      const answer = await client.post('/v1/webhook_endpoints', body)
+      if (answer.status !== 422) return answer.body
+      const existing = new Set(ids.values())
+      const all = (await client.get('/v1/webhook_endpoints?limit=100')).body as { id: string }[]
+      await client.delete(`/v1/webhook_endpoints/${all.find(({ id }) => !existing.has(id))!.id}`)
+    }
+  }
+  const creators: Record<string, () => Promise<string>> = {
+    customer: person,
+    async recipient() {
+      // So that there is something to pay out.
+      await capture()
+      const body = { idempotency_key: freshKey(), ...RECIPIENT, ...record }
+      return (await client.post('/v1/recipients', body)).body.id
+    },
+    async merchant() {
+      const body = { idempotency_key: freshKey(), ...MERCHANT, ...record }
+      return (await client.post('/v1/merchants', body)).body.id
+    },
+    payout: async () => (await payout('ba_manual')).id,
+    pending_payout: async () => (await payout('ba_pending')).id,
+    payout_reference: async () => (await payout('ba_manual')).processor_reference,
+    transfer_reference: async () => (await payout('acct_success')).processor_reference,
+    top_up: async () => (await toppedUp()).id,
+    top_up_reference: async () => (await toppedUp()).processor_reference,
+    kyc: async () => (await verification()).id,
+    session_reference: async () => (await verification()).provider_reference,
+    async decided_kyc() {
+      const { id } = await verification()
+      await client.post(`/v1/compliance/kyc/${id}/decide`, { decision: 'rejected', reason: 'Seen.' })
+      return id
+    },
+    dispute: async () => (await dispute()).id,
+    dispute_reference: async () => (await dispute()).processor_reference,
+    async ai_task() {
+      const input = { prompt: JSON.stringify(record) }
+      const body = { idempotency_key: freshKey(), kind: 'generate', input, ...record }
+      return (await client.post('/v1/ai/tasks', body, PREFER_WAIT)).body.id
+    },
+    address: async () => (await messageOf('email')).to[0],
+    number: async () => (await messageOf('sms')).to,
+    sender: async () => (await messageOf('sms')).from,
+    email: async () => (await message('email', { subject: 'Hello', text: JSON.stringify(record) })).id,
+    sms: async () => (await message('sms', { body: JSON.stringify(record) })).id,
+    sms_reference: async () => (await messageOf('sms')).provider_reference,
+    scheduled: async () => {
+      return (await message('email', { subject: 'Later', text: 'Later', send_at: inAnHour() })).id
+    },
+    scheduled_sms: async () => (await message('sms', { body: 'Later', send_at: inAnHour() })).id,
+    async template() {
+      const body = {
+        name: freshKey(),
+        channel: 'email',
+        subject: 'Hello {{ name }}',
+        text: 'Hello',
+        ...record,
+      }
+      return (await client.post('/v1/messages/templates', body)).body.id
+    },
+    async sms_template() {
+      const body = { name: freshKey(), channel: 'sms', body: 'Hello {{ name }}', ...record }
+      return (await client.post('/v1/messages/templates', body)).body.id
+    },
+    async suppression() {
+      const body = { channel: 'email', address: `${freshKey()}@example.com`, ...record }
+      return (await client.post('/v1/messages/suppressions', body)).body.id
+    },
+    event: async () => (await client.get(`/v1/payments/${await find('held')}/events`)).body[0].id,
+    endpoint: async () => (await endpoint()).id,
+    async disabled_endpoint() {
+      const { id } = await endpoint()
+      await client.patch(`/v1/webhook_endpoints/${id}`, { status: 'disabled' })
+      return id
+    },
+    delivery: async () => (await client.post(`/v1/webhook_endpoints/${await find('endpoint')}/test`)).body.id,
+    async recovery() {
+      const { id } = await endpoint()
+      return (await client.post(`/v1/webhook_endpoints/${id}/recover`, { since: '2026-01-01T00:00:00Z' }))
+        .body.id
+    },
+    held,
+    captured: async () => (await capture()).id,
+    async refunded() {
+      const { id } = await capture()
+      await refund(client, id)
+      return id
+    },
+    async refund() {
+      const { metadata } = payment
+      const body = { amount_minor: 100, ...(metadata !== undefined && { metadata }) }
+      return (await refund(client, (await capture()).id, body)).body.id
+    },
+    refund_reference: async () => {
+      return (await refund(client, (await capture()).id, { amount_minor: 100 })).body.processor_reference
+    },
+    reference: async () => (await capture()).processor_reference,
+    async key() {
+      const idempotency_key = freshKey()
+      await client.post('/v1/customers', { idempotency_key, ...customer })
+      return idempotency_key
+    },
+  }
+  async function find(name: string): Promise<string> {
+    const existing = ids.get(name)
+    if (existing !== undefined) return existing
+    const make = creators[name]
+    // A placeholder that was spoiled stands for nothing.
+    if (make === undefined) return `@{${name}}`
+    const id = await make()
+    ids.set(name, id)
+    return id
+  }
+  return {
+    find,
+    /** Lets go what stands in this text. */
+    forget(text: string): void {
+      for (const [name, id] of ids) if (text.includes(id)) ids.delete(name)
+    },
+  }
+}

@@ -1,0 +1,179 @@
+// Lives through stories of one resource: what its tenant asks and what its provider does, in any order, some at once; then its provider
+// tells all of it again.
+import { type Arbitrary, array, boolean, constantFrom, nat, record } from 'fast-check'
+import { freshKey } from '#test/client.ts'
+import type { RawAnswer } from '#test/raw.ts'
+import type { Target } from '../target.ts'
+import { signed } from '../notifications/notice.ts'
+import { stripeNotifier } from '../notifications/stripe.ts'
+import { send, type Sent } from '../wire.ts'
+import { recordingClient, type SendRequest, type ScenarioResult } from './asker.ts'
+import type { ResourceModel, Resource, NotificationMove } from './resource.ts'
+
+type Scenario = {
+  parameters: unknown
+  /** What is done one after the other; the moves of one list at the same time. `again`: once more, with the same key. */
+  moves: { name: string; again: boolean }[][]
+  /** The order in which the provider's events are told again. */
+  order: number[]
+}
+
+export function scenariosOf({ parameters, moves }: ResourceModel): Arbitrary<Scenario> {
+  const move = record({ name: constantFrom(...Object.keys(moves)), again: boolean() })
+  return record({
+    parameters,
+    moves: array(array(move, { minLength: 1, maxLength: 3, size: 'small' }), { maxLength: 5 }),
+    order: array(nat({ max: 1000 }), { minLength: 12, maxLength: 12 }),
+  })
+}
+
+/** Lives through the story. Answers what contradicted it, and the requests so far as commands. */
+export async function runScenario(
+  target: Target,
+  model: ResourceModel,
+  scenario: Scenario,
+): Promise<ScenarioResult> {
+  const { ask, commands } = recordingClient(target)
+  const place = await model.begin(ask, scenario.parameters, () => target.stored())
+  if (place === null) return { problems: [], commands }
+  let resource: Resource = (await ask('GET', place)).body
+  for (const [index, moves] of scenario.moves.entries()) {
+    const problems = await Promise.all(
+      moves.map((move) => performMove(target, ask, model, move, resource, index > 0 && moves.length === 1)),
+    )
+    await target.stored()
+    const before = model.stateOf(resource)
+    resource = (await ask('GET', place)).body
+    const after = model.stateOf(resource)
+    if (!reachable(model, before, after)) problems.push([`from ${before} it became ${after}`])
+    if (problems.flat().length > 0) return { problems: problems.flat(), commands }
+  }
+  return { problems: await repeatEvents(target, ask, model, place, scenario.order), commands }
+}
+
+/** Makes a move; answers what was wrong with what came of it. `alone`: nothing else was under way. */
+async function performMove(
+  target: Target,
+  ask: SendRequest,
+  { moves, referenceOf, provider }: ResourceModel,
+  { name, again }: { name: string; again: boolean },
+  resource: Resource,
+  alone: boolean,
+): Promise<string[]> {
+  const move = moves[name]!
+  if (move.by === 'provider') {
+    const reference = referenceOf?.(resource) ?? null
+    // What it does not allow in this state it refuses.
+    if (reference !== null)
+      await target[provider ?? 'processor']
+        ?.control('POST', move.path(reference), { status: move.status })
+        .catch(() => {})
+    return []
+  }
+  if (move.by === 'notifier') return await sendNotification(target, move, resource)
+  const { method = 'POST', path, body, may } = move
+  const content = method === 'DELETE' ? null : { ...body?.(resource) }
+  if (content !== null && method === 'POST') Object.assign(content, { idempotency_key: freshKey() })
+  const act = async (): Promise<RawAnswer> => await ask(method, path(resource), content)
+  const answer = await act()
+  const what = `${name} of ${JSON.stringify(resource)}`
+  const allowed = alone ? may(resource) : [200, 201, 202, 402, 409, 422, 502]
+  if (!allowed.includes(answer.status))
+    return [`${what}: ${answer.status} instead of ${allowed.join(' or ')}: ${answer.text}`]
+  if (!again || answer.status >= 300 || method !== 'POST') return []
+  const repeated = await act()
+  return repeated.headers.get('idempotent-replayed') === 'true' && repeated.status < 300
+    ? []
+    : [`${what}, repeated with its key after ${answer.status}: ${repeated.status} ${repeated.text}`]
+}
+
+async function sendNotification(
+  { webhooks }: Target,
+  { notifier, notice }: NotificationMove,
+  resource: Resource,
+): Promise<string[]> {
+  const secret = webhooks?.secrets[notifier.name]
+  if (webhooks === null || secret === undefined) return []
+  const told = notice(resource)
+  if (told === null) return []
+  const { target, type, body } = told
+  const sent: Sent = {
+    operation: `POST /${notifier.name}`,
+    method: 'POST',
+    target,
+    headers: [['content-type', type]],
+    body,
+    framing: 'length',
+  }
+  const answer = await send(webhooks.url, signed(notifier, sent, GENUINE, { url: webhooks.url, secret }))
+  return answer.status === 200 ? [] : [`${target} did not take ${body}: ${answer.status} ${answer.text}`]
+}
+
+function reachable(
+  { next }: ResourceModel,
+  before: string,
+  after: string,
+  seen = new Set<string>(),
+): boolean {
+  if (before === after) return true
+  seen.add(before)
+  return (next[before] ?? []).some(
+    (each) => !seen.has(each) && reachable({ next } as ResourceModel, each, after, seen),
+  )
+}
+
+/** The provider tells all that it ever told of it once more, in another order, as news: nothing may come of that. */
+async function repeatEvents(
+  target: Target,
+  ask: SendRequest,
+  { referenceOf }: ResourceModel,
+  place: string,
+  order: number[],
+): Promise<string[]> {
+  const { processor, webhooks } = target
+  const secret = webhooks?.secrets.stripe
+  if (processor === null || webhooks === null || secret === undefined) return []
+  const stored = await target.stored()
+  const before = (await ask('GET', place)).body
+  const reference = referenceOf?.(before) ?? null
+  if (reference === null) return []
+  const { data } = await eventsOf(processor)
+  const told = data.filter(({ data: { object } }) => object.id === reference)
+  const shuffled = told.map((event, index) => [event, order[index % order.length]!] as const)
+  const events = shuffled.toSorted(([, a], [, b]) => a - b).map(([event]) => event)
+  const answers = await Promise.all(
+    [...events, ...events].map(async (event, index) => {
+      const id = `evt_fuzz_${freshKey()}_${index}`
+      const sent = asNotification({ ...event, id })
+      return await send(webhooks.url, signed(stripeNotifier, sent, GENUINE, { url: webhooks.url, secret }))
+    }),
+  )
+  const refused = answers
+    .filter(({ status }) => status !== 200)
+    .map(({ text }) => `it was not taken: ${text}`)
+  const now = await target.stored()
+  const after = (await ask('GET', place)).body
+  if (JSON.stringify(after) !== JSON.stringify(before))
+    refused.push(`old news made it ${JSON.stringify(after)} of ${JSON.stringify(before)}`)
+  else if (now !== stored) refused.push(`old news changed what is stored: ${now} of ${stored}`)
+  return refused
+}
+
+type Event = { id: string; data: { object: { id: string } } }
+const GENUINE = { kind: 'genuine', age_s: 0 } as const
+
+async function eventsOf({ url, api_key }: NonNullable<Target['processor']>): Promise<{ data: Event[] }> {
+  const headers = { authorization: `Bearer ${api_key}` }
+  return (await (await fetch(`${url}/v1/events?limit=100`, { headers })).json()) as { data: Event[] }
+}
+
+function asNotification(event: Event) {
+  return {
+    operation: 'POST /stripe',
+    method: 'POST',
+    target: '/stripe',
+    headers: [['content-type', 'application/json; charset=utf-8'] as const],
+    body: Buffer.from(JSON.stringify(event)).toString('latin1'),
+    framing: 'length' as const,
+  }
+}

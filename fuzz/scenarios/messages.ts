@@ -1,0 +1,91 @@
+// Stories of email and SMS: canceled while they wait, and told of by who delivers them, in any order and more than once.
+import { boolean, constantFrom, record } from 'fast-check'
+import type { Channel } from '#core/addresses.ts'
+import { freshKey } from '#test/client.ts'
+import { emailNotifier } from '../notifications/email.ts'
+import { inAnHour } from '../fixtures.ts'
+import { statusOf, whenIn, type Move, type ResourceModel } from './resource.ts'
+
+/** At the emulators: kept, refused, refused after it was read, and lost after it was taken. */
+const DOMAINS = ['example.com', 'example.com', 'bounce.example', 'reject.example', 'lost.example']
+const NUMBERS = ['+14155550123', '+14155550123', '+15005550001', '+15005550500', '+15005550599']
+
+/** Statuses of an email that its server may have. */
+const REPORTABLE = ['unknown', 'sent', 'delivered', 'undelivered']
+
+function emailUpdate(type: string, bounce?: 'hard' | 'soft'): Move {
+  return {
+    by: 'notifier',
+    notifier: emailNotifier,
+    notice({ id: message_id, channel, status, to }) {
+      if (channel !== 'email' || !REPORTABLE.includes(status)) return null
+      const data = { message_id, address: to[0], ...(bounce && { bounce, diagnostic: '550 5.1.1' }) }
+      const body = JSON.stringify({ type: `email.${type}`, data })
+      return { target: '/email', type: 'application/json', body }
+    },
+  }
+}
+
+const smsUpdate = (status: string): Move => ({
+  by: 'provider',
+  path: (reference) => `/messages/${reference}/settle`,
+  status,
+})
+
+export const messages: ResourceModel = {
+  name: 'messages',
+  parameters: record({
+    channel: constantFrom('email', 'sms'),
+    domain: constantFrom(...DOMAINS),
+    number: constantFrom(...NUMBERS),
+    scheduled: boolean(),
+  }),
+  async begin(ask, { channel, domain, number, scheduled }: MessageParameters) {
+    const content =
+      channel === 'email'
+        ? { to: [`${freshKey()}@${domain}`], subject: 'Hello', text: 'Hello' }
+        : { to: number, body: 'Hello' }
+    const { body } = await ask('POST', `/v1/messages/${channel}`, {
+      idempotency_key: freshKey(),
+      ...content,
+      ...(scheduled && { send_at: inAnHour() }),
+    })
+    const id: unknown = body.id ?? body.error?.context?.message_id
+    if (typeof id !== 'string') throw new Error(`there is no message: ${JSON.stringify(body)}`)
+    return `/v1/messages/${id}`
+  },
+  moves: {
+    cancel: {
+      by: 'tenant',
+      path: ({ id }) => `/v1/messages/${id}/cancel`,
+      may: whenIn(['scheduled', 'queued'], [200, 409]),
+    },
+    'hard bounce': emailUpdate('bounced', 'hard'),
+    'soft bounce': emailUpdate('bounced', 'soft'),
+    complaint: emailUpdate('complained'),
+    'email delivered': emailUpdate('delivered'),
+    'sms sent': smsUpdate('sent'),
+    'sms delivered': smsUpdate('delivered'),
+    'sms undelivered': smsUpdate('undelivered'),
+    'sms failed': smsUpdate('failed'),
+  },
+  stateOf: statusOf,
+  provider: 'sms',
+  referenceOf: ({ channel, provider_reference }) => (channel === 'sms' ? provider_reference : null),
+  next: {
+    scheduled: ['queued', 'canceled'],
+    queued: ['sending', 'suppressed', 'canceled'],
+    sending: ['sent', 'failed', 'unknown'],
+    unknown: ['sent', 'delivered', 'undelivered', 'failed'],
+    sent: ['delivered', 'undelivered', 'failed'],
+    // What came back was not delivered after all.
+    delivered: ['undelivered'],
+    // Who said that it was not taken may have been wrong.
+    failed: ['sent'],
+    undelivered: ['delivered'],
+    suppressed: [],
+    canceled: [],
+  },
+}
+
+type MessageParameters = { channel: Channel; domain: string; number: string; scheduled: boolean }

@@ -1,0 +1,93 @@
+// What an entry of the audit log tells of a request: whose row it is about, and fields that hold nothing private.
+import type { FastifyRequest } from 'fastify'
+import type { AuditAct } from '#domain/people/audit-log.ts'
+import { AUDIT_SUBJECTS, type AuditSubject } from '#domain/people/audit-target.ts'
+
+/**
+ * Fields of bodies and filters that are told: ids, amounts, times and decisions. No names, addresses or texts; nothing of
+ * what is not here.
+ */
+export const AUDITED_FIELDS: ReadonlySet<string> = new Set([
+  'action',
+  'after',
+  'amount_max',
+  'amount_min',
+  'amount_minor',
+  'archived',
+  'before',
+  'capture_before_to',
+  'channel',
+  'created_from',
+  'created_to',
+  'currency',
+  'customer_id',
+  'decision',
+  'deleted',
+  'event_id',
+  'idempotency_key',
+  'kind',
+  'limit',
+  'merchant_id',
+  'open',
+  'payment_id',
+  'reason',
+  'recipient_id',
+  'seq',
+  'since',
+  'state',
+  'status',
+  'subject_id',
+  'subject_type',
+  'type',
+  'types',
+  'until',
+])
+const MAX_LENGTH = { field: 255, filters: 1_000 }
+
+/** The row that a request is about, by the id in its path, and what may be told of its body and its filters. */
+export function auditedParameters({
+  params,
+  routeOptions,
+  query,
+  body,
+}: FastifyRequest): Omit<AuditAct, 'action'> {
+  const [id] = Object.values((params ?? {}) as Record<string, string>)
+  const fields = Object.entries(Object(body) as Record<string, unknown>).flatMap(([name, value]) =>
+    AUDITED_FIELDS.has(name) && isScalar(value)
+      ? [[name, truncate(String(value), MAX_LENGTH.field)] as const]
+      : [],
+  )
+  const filters = Object.entries((query ?? {}) as Record<string, unknown>).map(
+    ([name, value]) =>
+      [name, AUDITED_FIELDS.has(name) && [value].flat().every(isScalar) ? value : '...'] as const,
+  )
+  return {
+    ...(id !== undefined && subjectOfPath(routeOptions.url ?? '')),
+    ...(id !== undefined && { subject_id: id }),
+    details: {
+      ...Object.fromEntries(fields),
+      ...(filters.length > 0 && {
+        query: truncate(JSON.stringify(Object.fromEntries(filters)), MAX_LENGTH.filters),
+      }),
+    },
+  }
+}
+
+/** The longest: `/v1/idempotency_keys/:key` is about no `key`. */
+const SUBJECTS_BY_LENGTH = AUDIT_SUBJECTS.toSorted((one, other) => other.length - one.length)
+
+/** What the id in the path of a route is of, by the words before it: `/v1/ai/tasks/:id` is about an `ai_task`. */
+export function subjectOfPath(path: string): { subject?: AuditSubject } {
+  const name = path.replace(/\/:.*/, '').replaceAll('/', '_').replace(/ies$/, 'y').replace(/s$/, '')
+  const subject = SUBJECTS_BY_LENGTH.find((each) => name.endsWith(`_${each}`))
+  return subject === undefined ? {} : { subject }
+}
+
+function isScalar(value: unknown): boolean {
+  return ['string', 'number', 'boolean'].includes(typeof value)
+}
+
+/** The start of a text; half a character at its end, which the database does not take, is replaced. */
+function truncate(text: string, length: number): string {
+  return text.slice(0, length).toWellFormed()
+}

@@ -1,0 +1,12 @@
+// Actions of the audit log for people.
+import { humanize } from '../../kit/statuses.ts'
+
+/** `capturePayment` is `Capture payment`, `keys.revoke` is `Keys: revoke`. */
+export function actionInWords(action: string): string {
+  const [resource, verb] = action.split('.')
+  if (resource !== undefined && verb !== undefined)
+    return `${humanize(resource)}: ${humanize(verb).toLowerCase()}`
+  return humanize(
+    action.replaceAll(/([a-z])([A-Z])/g, (_, end: string, begin: string) => `${end} ${begin.toLowerCase()}`),
+  )
+}

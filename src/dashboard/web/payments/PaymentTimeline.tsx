@@ -1,0 +1,45 @@
+// The timeline of a payment, or of one refund or dispute of it.
+import type { Payment } from '#sdk/index.ts'
+import { useEffect } from 'react'
+import { useNow } from '../kit/Instant.tsx'
+import { useIsPaused } from '../operations/paused.ts'
+import { useSession } from '../session.tsx'
+import { earlierOf, TimelineFrame } from '../timeline/TimelineSection.tsx'
+import { requestItem, timelineItems, type TimelineChild } from './items.tsx'
+import type { PaymentTimelineQuery } from './timeline.ts'
+
+/** `part`: only what is of that refund or dispute. */
+export function PaymentTimeline({
+  payment,
+  timeline,
+  child,
+}: {
+  payment: Payment | undefined
+  timeline: PaymentTimelineQuery
+  child?: TimelineChild | undefined
+}) {
+  const now = useNow()
+  const { is_operator } = useSession()
+  const paused = useIsPaused('payments')
+  const { data, hasNextPage, isFetching, fetchNextPage } = timeline
+  const earlier = earlierOf(timeline)
+  const since = data?.entries[0]?.at
+  const is_cut = hasNextPage && since !== undefined && child !== undefined && child.since < since
+  // What is of a part may be long past: then it is read as far back as its beginning.
+  useEffect(() => {
+    if (is_cut && !isFetching) void fetchNextPage()
+  }, [is_cut, isFetching, fetchNextPage])
+  return (
+    <TimelineFrame
+      query={timeline}
+      items={
+        payment &&
+        data &&
+        timelineItems({ payment, timeline: data, now, is_operator, paused, is_complete: !hasNextPage }, child)
+      }
+      earlier={
+        child === undefined && earlier && payment ? { ...earlier, start: requestItem(payment) } : undefined
+      }
+    />
+  )
+}

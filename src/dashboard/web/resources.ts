@@ -1,0 +1,49 @@
+// The nouns of the API: how people call them, and where their pages are. A test compares them with the API and the routes.
+import { humanize } from './kit/statuses.ts'
+
+/** `page`: each row has one below it. `list`: they are only on the page of all. `word`: where it is not the noun itself. */
+export const RESOURCE_PAGES = {
+  customer: { page: '/customers' },
+  recipient: { page: '/recipients' },
+  merchant: { page: '/merchants' },
+  payment: { page: '/payments' },
+  refund: { page: '/refunds' },
+  dispute: { page: '/disputes' },
+  payout: { page: '/payouts' },
+  top_up: { page: '/wallet/top-ups', label: 'Top-up' },
+  kyc: { page: '/compliance', label: 'Verification' },
+  ai_task: { page: '/ai-tasks', label: 'AI task' },
+  message: { page: '/messages' },
+  template: { page: '/messages/templates' },
+  suppression: { list: '/messages/suppressions' },
+  webhook_endpoint: { page: '/webhooks' },
+  webhook_delivery: { page: '/webhooks/deliveries' },
+  webhook_recovery: { list: '/webhooks' },
+  event: { page: '/events' },
+} as const
+
+type ResourceEntry = { label?: string } & ({ page: string } | { list: string })
+
+const entryOf = (resource: string): ResourceEntry | undefined =>
+  Object.entries<ResourceEntry>(RESOURCE_PAGES).find(([name]) => name === resource)?.[1]
+
+/** The address of a row's page; undefined for a noun that the pages do not know. */
+export function pageOfResource(resource: keyof typeof RESOURCE_PAGES, id: string): string
+export function pageOfResource(resource: string, id: string): string | undefined
+export function pageOfResource(resource: string, id: string): string | undefined {
+  const entry = entryOf(resource)
+  return entry && ('page' in entry ? `${entry.page}/${id}` : entry.list)
+}
+
+/** A noun for people: `webhook_endpoint` is `Webhook endpoint`. */
+export function resourceLabel(resource: string): string {
+  return entryOf(resource)?.label ?? humanize(resource)
+}
+
+/** `1 AI task`, `12 payments`. */
+export function resourceCount(count: number, resource: string): string {
+  const words = resourceLabel(resource)
+  // `AI task` keeps its capitals.
+  const lower = /^[A-Z][a-z]/.test(words) ? words[0]!.toLowerCase() + words.slice(1) : words
+  return `${count.toLocaleString()} ${lower}${count === 1 ? '' : 's'}`
+}

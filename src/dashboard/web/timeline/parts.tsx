@@ -1,0 +1,122 @@
+// What timelines of rows show beside the entries of the API: deliveries, and the time until something happens.
+import { Link } from '@tanstack/react-router'
+import type { TimelineEntry } from '#sdk/index.ts'
+import type { Answers } from '../generated/answers.ts'
+import { formatMoney } from '../kit/amounts.ts'
+import { formatDuration } from '../kit/Instant.tsx'
+import { humanize } from '../kit/statuses.ts'
+import { postingText, processorName } from '../payments/texts.ts'
+import { entryItem, KIND_ICONS } from './items.tsx'
+import type { TimelineItem } from './Timeline.tsx'
+
+export type TimelineDelivery = Answers['GET /stories/{id}']['deliveries'][number]
+
+/** ` in 2 s`, or ` now` when it is due. */
+export function dueText(at: string, now: number): string {
+  const ms = Date.parse(at) - now
+  if (ms <= 1000) return ' now'
+  return ms < 10_000 ? ` in ${Math.round(ms / 1000)} s` : ` in ${formatDuration(ms)}`
+}
+
+/** Delivered events are folded. */
+export function deliveryItem(delivery: TimelineDelivery): TimelineItem {
+  const { id, status, type, url, next_attempt_at, last_status_code, last_error } = delivery
+  const delivered = status === 'delivered'
+  const why = last_error ?? (last_status_code === null ? null : `HTTP ${last_status_code}`)
+  return {
+    id: `delivery-${id}`,
+    at: delivery.created_at,
+    ended_at: delivery.delivered_at,
+    icon: KIND_ICONS.delivery,
+    name: `${delivered ? 'Delivered' : 'Delivery of'} ${type}`,
+    note: `to ${URL.canParse(url) ? new URL(url).host : url}`,
+    outcome: status === 'pending' && delivery.attempts > 0 ? 'retrying' : status,
+    changed: delivered
+      ? undefined
+      : `${why ?? 'Not sent yet'}${next_attempt_at === null ? '' : `; next attempt${dueText(next_attempt_at, Date.now())}`}`,
+    is_major: status !== 'delivered' && status !== 'skipped',
+    links: (
+      <Link to="/webhooks/deliveries/$id" params={{ id }}>
+        Delivery
+      </Link>
+    ),
+    details: delivery,
+  }
+}
+
+/** What was asked of a provider, reported by it or posted, in sentences. `at`: the name of the provider that was asked. */
+export function providerItem(entry: TimelineEntry, at: string): TimelineItem {
+  const { kind, name, outcome, details } = entry
+  const item = entryItem(entry)
+  if (kind === 'provider_call')
+    return {
+      ...item,
+      name: `Asked ${at}: ${name}`,
+      note: details['last_sent_at'] === entry.at ? undefined : 'sent more than once, with the same key',
+      is_major: outcome === 'rotated' || outcome === 'discarded',
+    }
+  if (kind === 'notification')
+    return {
+      ...item,
+      name: `${processorName(String(details['provider']))} reported: ${humanize(name).toLowerCase()}`,
+      note: undefined,
+      is_major: outcome === 'parked' || outcome === 'received',
+      changed: outcome === 'parked' ? 'It waits for the object that it names.' : undefined,
+    }
+  const { amount_minor, credit_account, currency } = details
+  const amount = typeof amount_minor === 'number' ? formatMoney(amount_minor, String(currency)) : ''
+  return { ...item, name: postingText(name, credit_account, amount), changed: undefined }
+}
+
+/** The earlier one first. */
+export const byTime = (a: TimelineItem, b: TimelineItem): number => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0)
+
+const UNCERTAIN_OUTCOMES: (string | null)[] = ['ambiguous', 'unknown', null]
+
+/** Whether an earlier sending of the call that an attempt made may have had an effect. Then no later one can say that it had none. */
+export function isInDoubt(
+  { entries, jobs }: { entries: TimelineEntry[]; jobs: Answers['GET /stories/{id}']['jobs'] },
+  { at, details: { job_id } }: TimelineEntry,
+): boolean {
+  const job = jobs.find(({ id }) => id === job_id)
+  const running = job?.state === 'running' ? job.attempt : null
+  const of_job = entries.filter(({ details }) => details['job_id'] === job_id)
+  const uncertain = of_job.filter(
+    ({ kind, outcome, details }) =>
+      kind === 'attempt' && UNCERTAIN_OUTCOMES.includes(outcome) && details['attempt'] !== running,
+  )
+  // Another key is another call.
+  const since = of_job.findLast((entry) => entry.kind === 'provider_call' && entry.at <= at)?.at ?? ''
+  if (uncertain.some((before) => before.at >= since && before.at < at)) return true
+  // Then it is of an attempt that is not among the entries.
+  return job?.in_doubt === true && !uncertain.some((each) => each.at >= since)
+}
+
+/**
+ * What became of an attempt, in a sentence, and what follows: by its outcome. `at`: the provider's name; `done`, `to_do`
+ * and `resource`: what the job did or does, in the forms that sentences need; `next`: when another attempt follows;
+ * `in_doubt`: an earlier one may have had an effect.
+ */
+export function attemptSentences(
+  { at, done, to_do, resource }: Record<'at' | 'done' | 'to_do' | 'resource', string>,
+  { next, in_doubt }: { next: string; in_doubt: boolean },
+  error: unknown,
+): Partial<Record<string, [sentence: string, follows?: string | undefined]>> {
+  const { message } = Object(error) as { message?: unknown }
+  const unconfirmed = `${at} did not say whether it did ${to_do}`
+  return {
+    done: [done],
+    declined: [`${at} refused to ${to_do}`, typeof message === 'string' ? message : undefined],
+    retry: [in_doubt ? unconfirmed : `${at} did not ${to_do}, and nothing happened`, `It is retried${next}.`],
+    ambiguous: [unconfirmed, `It is retried with the same key${next}.`],
+    unknown: [
+      `It is not known whether ${at} did ${to_do}`,
+      `It is looked up${next}, and sent again only if it never took effect.`,
+    ],
+    misconfigured: [`${at} refused our credentials`, 'An operator has to correct them.'],
+    returned: ['Nothing was sent', `Another attempt follows${next}.`],
+    parked: [`Not done: ${to_do}`, 'It waits for an operator.'],
+    discarded: [`An operator discarded the ${resource}`],
+    resolved: [`An operator decided the outcome of the ${resource}`],
+  }
+}

@@ -1,0 +1,52 @@
+// Reads a resource together with the job that a request waits for, in one statement.
+import type { Fragment, Sql } from '#core/db.ts'
+import { resourceOf, type ResourceName } from '../resources.ts'
+import type { JobState } from './states.ts'
+
+/** A resource, and the job that a request waits for; null when it waits for none. */
+export type RequestedRow = { tenant_id: string; id: string; job_id: string | null }
+
+/** `job` is undefined when none was asked for, or when it no longer exists. */
+export type ResourceWithJob<T> = { resource: T; job: Pick<JobState, 'state' | 'last_error'> | undefined }
+
+/** The resources and jobs, in the order of `requested`; undefined where the tenant has no such row. */
+export async function findWithJobs<T extends object>(
+  sql: Sql,
+  resource: ResourceName,
+  columns: Fragment,
+  requested: RequestedRow[],
+): Promise<(ResourceWithJob<T> | undefined)[]> {
+  type Row = T & { nth: number; job_state: string | null; job_error: JobState['last_error'] }
+  const rows = await sql<Row[]>`
+    select a.nth, j.state as job_state, j.last_error as job_error, r.*
+    from jsonb_to_recordset(${sql.json(requested.map((each, nth) => ({ ...each, nth })))}) as a(
+      nth integer, tenant_id uuid, id uuid, job_id uuid)
+    cross join lateral (
+      select ${columns} from ${sql(resourceOf(resource).table)} where tenant_id = a.tenant_id and id = a.id offset 0
+    ) r
+    left join lateral (
+      select state, last_error from jobs where tenant_id = a.tenant_id and id = a.job_id offset 0
+    ) j on true`
+  const found: (ResourceWithJob<T> | undefined)[] = requested.map(() => undefined)
+  // That T is left when the others are taken away is more than TypeScript knows.
+  for (const { nth, job_state: state, job_error: last_error, ...resource } of rows)
+    found[nth] = {
+      resource: resource as unknown as T,
+      job: state === null ? undefined : { state, last_error },
+    }
+  // A replay may ask for a job that finished long ago and is in the history.
+  const missing = requested.flatMap(({ tenant_id, job_id }, nth) =>
+    job_id !== null && found[nth] !== undefined && found[nth].job === undefined
+      ? [{ nth, tenant_id, job_id }]
+      : [],
+  )
+  if (missing.length === 0) return found
+  const past = await sql<({ nth: number } & NonNullable<ResourceWithJob<T>['job']>)[]>`
+    select a.nth, j.state, j.last_error
+    from jsonb_to_recordset(${sql.json(missing)}) as a(nth integer, tenant_id uuid, job_id uuid)
+    cross join lateral (
+      select state, last_error from job_history where tenant_id = a.tenant_id and id = a.job_id offset 0
+    ) j`
+  for (const { nth, ...job } of past) found[nth]!.job = job
+  return found
+}

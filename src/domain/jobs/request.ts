@@ -1,0 +1,23 @@
+// Asks for the jobs of requests, as a part of the statement that accepts them.
+import type { Fragment, Sql } from '#core/db.ts'
+import { enqueue, type JobDefinition } from '#jobs/job.ts'
+import type { ResourceName } from '../resources.ts'
+
+/**
+ * Asks for a job about each of `rows`, which have the columns of a `JobRequest` and the id of their resource. `request`: what
+ * the job's call will send.
+ */
+export function requestJobs(
+  sql: Sql,
+  job: JobDefinition,
+  resource: ResourceName,
+  rows: Fragment,
+  request?: Fragment,
+): Fragment {
+  const id = sql(`${resource}_id`)
+  const requested = sql`
+    select job_id, tenant_id, ${id} as subject_id, jsonb_build_object(${`${resource}_id`}::text, ${id}) as payload, will_wake,
+      null::text as dedupe_key, request_id ${request === undefined ? sql`` : sql`, ${request} as request`}
+    from ${rows}`
+  return enqueue(sql, job, requested)
+}

@@ -1,0 +1,47 @@
+// Whether what a notification says is news: what is so here already needs no job, and nobody is asked.
+import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
+import { rootIdColumn, PROVIDER_RESOURCE_NAMES, providerResourceOf, rootOf } from '../resources.ts'
+
+/**
+ * A part of a statement: `judged`, the rows of `arrived` (notifications; `reported` is a provider's `ReportedStatus`) and for each
+ * `tenant_id, subject, subject_id` of the row that it is filed under; `is_redundant`: our row says the same, so it brings
+ * nothing; `in_progress`: a job of ours works on that row right now, in its first attempt, and will probably know.
+ *
+ * No row is locked: a row that changes meanwhile only moves forward, past what was said. Only the pairs that a noun
+ * lists are known. Everything else needs a look: other amounts, a row with an open drift, a row that has not stored
+ * the provider's id.
+ */
+export function judgeRedundancy(sql: Sql | Tx, arrived: Fragment): Fragment {
+  const rows = PROVIDER_RESOURCE_NAMES.flatMap((resource) => {
+    const { table, at_provider } = providerResourceOf(resource)
+    if (at_provider.isRedundant === undefined) return []
+    const root = rootOf(resource)
+    const root_id = sql`r.${sql(rootIdColumn(resource))}`
+    return sql`
+      select r.tenant_id, ${root} as subject, ${root_id} as subject_id,
+        (${at_provider.isRedundant(sql)}) and not exists (
+          select from drifts d
+          where d.tenant_id = r.tenant_id and d.resolved_at is null
+            and (d.subject = ${resource} and d.subject_id = r.id
+              or d.subject = ${root} and d.subject_id = ${root_id})
+        ) as is_redundant
+      from ${sql(table)} r
+      where reported.subject = ${resource} and r.${sql(at_provider.provider)} = arrived.provider
+        and r.${sql(at_provider.reference)} = reported.reference`
+  })
+  return sql`
+    judged as (
+      select arrived.*, matched.tenant_id, matched.subject, matched.subject_id, coalesce(matched.is_redundant, false) as is_redundant,
+        not coalesce(matched.is_redundant, false) and exists (
+          select from jobs j
+          where j.tenant_id = coalesce(matched.tenant_id, reported.tenant_id)
+            and j.subject_id = coalesce(matched.subject_id, reported.root_id)
+            and j.state = 'running' and j.attempt = 1 and not j.in_doubt offset 0
+        ) as in_progress
+      from (${arrived}) arrived
+      cross join lateral jsonb_to_record(coalesce(arrived.reported, '{}')) as reported(
+        subject text, reference text, status text, amount_minor bigint, currency text, status_amount_minor bigint, reason text,
+        tenant_id uuid, root_id uuid)
+      left join lateral (${unionAll(sql, rows)} offset 0) matched on true
+    )`
+}

@@ -1,0 +1,101 @@
+// What belongs to the story of a row and is not in its timeline: its jobs with what they do next, what its events are of, and their deliveries.
+import { z } from 'zod'
+import type { Sql } from '#core/db.ts'
+import { timestamp } from '#core/time.ts'
+import { deliverySchema } from '../deliveries/delivery.ts'
+
+/** Of each kind in one answer. A stretch of a timeline has about 100. */
+const MAX_ITEMS = 1000
+
+export const timelineDataSchema = z
+  .object({
+    jobs: z.array(
+      z.object({
+        id: z.uuid(),
+        name: z.string().meta({ example: 'payment.capture' }),
+        refund_id: z
+          .uuid()
+          .nullable()
+          .meta({ description: 'The refund that it is for; null: it is for none.' }),
+        state: z.string(),
+        attempt: z.int().meta({ description: 'Attempts so far.', example: 1 }),
+        created_at: timestamp,
+        finished_at: timestamp.nullable(),
+        run_at: timestamp.nullable().meta({ description: 'When it is due next; null: it has ended.' }),
+        unknown_since: timestamp.nullable().meta({ description: 'Since when its effect is not known.' }),
+        in_doubt: z.boolean().meta({
+          description: 'Whether an attempt may have had an effect, although the job goes on.',
+        }),
+      }),
+    ),
+    events: z.array(
+      z.object({
+        id: z.uuid(),
+        about_id: z.string().meta({
+          description: 'What it is of: the row itself or a part of it, e.g. a refund or dispute.',
+        }),
+      }),
+    ),
+    deliveries: z.array(
+      deliverySchema.omit({ tenant_id: true, sequence: true }).extend({
+        url: z.string().meta({ description: 'Where it goes.' }),
+      }),
+    ),
+    as_of: timestamp,
+  })
+  .meta({
+    id: 'Story',
+    description:
+      'The jobs of a row, its events and their deliveries, oldest first: those of a stretch of time.',
+  })
+export type TimelineData = z.output<typeof timelineDataSchema>
+
+/**
+ * The story of a row, whatever its noun, from `since` up to `before`; empty where there is no such row. A job belongs to
+ * every stretch in which it was open: so whoever reads the latest one has all that still wait. No more than the latest
+ * 1,000 of each kind.
+ */
+export async function findTimelineData(
+  sql: Sql,
+  tenant_id: string,
+  subject_id: string,
+  {
+    since = '-infinity',
+    before = 'infinity',
+  }: { since?: string | undefined; before?: string | undefined } = {},
+): Promise<TimelineData> {
+  const [[now], jobs, events, deliveries] = await Promise.all([
+    sql<{ as_of: string }[]>`select clock_timestamp() as as_of`,
+    sql<TimelineData['jobs']>`
+      select a.id, a.name, (a.payload ->> 'refund_id')::uuid as refund_id, a.state, a.attempt, a.created_at,
+        a.finished_at, j.run_at, j.unknown_since, coalesce(j.in_doubt, false) as in_doubt
+      from all_jobs a
+      left join jobs j on j.tenant_id = a.tenant_id and j.id = a.id and j.finished_at is null
+      where a.tenant_id = ${tenant_id} and a.subject_id = ${subject_id}
+        and a.created_at < ${before} and (a.finished_at is null or a.finished_at >= ${since})
+      order by a.created_at desc, a.id desc limit ${MAX_ITEMS}`,
+    sql<TimelineData['events']>`
+      select e.id, coalesce(
+        case when e.type like 'payment.dispute%' then e.data #>> '{dispute,id}' end,
+        e.data ->> 'id', e.subject_id::text) as about_id
+      from events e
+      where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id}
+        and e.created_at >= ${since} and e.created_at < ${before}
+      order by e.created_at desc, e.id desc limit ${MAX_ITEMS}`,
+    sql<TimelineData['deliveries']>`
+      select d.id, d.endpoint_id, p.url, d.event_id, d.type, d.status, d.attempts, d.next_attempt_at,
+        d.last_status_code, d.last_error, d.delivered_at, d.created_at, d.updated_at
+      from events e
+      join webhook_deliveries d on d.tenant_id = e.tenant_id and d.event_id = e.id
+      join webhook_endpoints p on p.tenant_id = d.tenant_id and p.id = d.endpoint_id and p.deleted_at is null
+      where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id}
+        and e.created_at >= ${since} and e.created_at < ${before}
+      order by d.created_at desc, d.id desc limit ${MAX_ITEMS}`,
+  ])
+  return {
+    jobs: jobs.toReversed(),
+    events: events.toReversed(),
+    deliveries: deliveries.toReversed(),
+    as_of: now!.as_of,
+  }
+}

@@ -1,0 +1,67 @@
+// What is in doubt, over all tenants: open drifts and parked notifications. Unknown jobs are a search by that state.
+import { z } from 'zod'
+import type { Sql } from '#core/db.ts'
+import { timestamp } from '#core/time.ts'
+import { driftSchema, driftState, driftSubject } from '../reconciliation/drift.ts'
+
+/** A drift with whose it is; unlike to tenants, `detail` tells operators all that is known. */
+export const tenantsDriftSchema = driftSchema.extend({ tenant: z.string() }).meta({ id: 'TenantsDrift' })
+export type TenantsDrift = z.output<typeof tenantsDriftSchema>
+export type UnresolvedFilters = {
+  state?: z.output<typeof driftState>
+  subject?: z.output<typeof driftSubject>
+  tenant_id?: string
+  /** The id of a drift: those that were noticed before it. */
+  before?: string
+  limit: number
+}
+
+/** The open drifts of all tenants or one, those that were noticed last first. */
+export async function findAllDrifts(sql: Sql, filters: UnresolvedFilters): Promise<TenantsDrift[]> {
+  const { state = null, subject = null, tenant_id = null, before = null, limit } = filters
+  return await sql<TenantsDrift[]>`
+    select d.id, d.tenant_id, t.slug as tenant, d.subject, d.subject_id, d.payment_id, d.state, d.ours, d.theirs,
+      d.detail, d.since, greatest(0, floor(extract(epoch from now() - d.since)))::integer as age_s, d.checked_at,
+      d.created_at
+    from drifts d join tenants t on t.id = d.tenant_id
+    where d.resolved_at is null and (${state}::text is null or d.state = ${state})
+      and (${subject}::text is null or d.subject = ${subject})
+      and (${tenant_id}::uuid is null or d.tenant_id = ${tenant_id})
+      and (${before}::uuid is null
+        or (d.created_at, d.id) < (select o.created_at, o.id from drifts o where o.id = ${before}))
+    order by d.created_at desc, d.id desc limit ${limit}`
+}
+
+/** A parked notification; its job has the same id. `tenant` is null where nobody knows whose it is. */
+export const parkedNotificationSchema = z.object({
+  id: z.uuid(),
+  provider: z.string(),
+  event_id: z.string(),
+  kind: z.string(),
+  object_id: z.string().nullable(),
+  reason: z.string().nullable(),
+  waits_for: z.string().nullable(),
+  tenant: z.string().nullable(),
+  subject: z.string().nullable(),
+  subject_id: z.uuid().nullable(),
+  received_at: timestamp,
+  parked_at: timestamp,
+  age_s: z.int(),
+})
+export type ParkedNotification = z.output<typeof parkedNotificationSchema>
+
+/** Parked notifications, those parked last first; those before `before`, the id of one. */
+export async function findParkedNotifications(
+  sql: Sql,
+  filters: { reason?: string; before?: string; limit: number },
+): Promise<ParkedNotification[]> {
+  const { reason = null, before = null, limit } = filters
+  return await sql<ParkedNotification[]>`
+    select n.id, n.provider, n.event_id, n.kind, n.object_id, n.reason, n.waits_for, t.slug as tenant, n.subject,
+      n.subject_id, n.received_at, n.parked_at, extract(epoch from now() - n.parked_at)::integer as age_s
+    from notifications n left join tenants t on t.id = n.tenant_id
+    where n.parked_at is not null and (${reason}::text is null or n.reason = ${reason})
+      and (${before}::uuid is null
+        or (n.parked_at, n.id) < (select o.parked_at, o.id from notifications o where o.id = ${before}))
+    order by n.parked_at desc, n.id desc limit ${limit}`
+}

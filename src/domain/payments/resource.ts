@@ -1,0 +1,116 @@
+// What the rest of the system needs to know of payments; how one is compared with the processor's record of it.
+import { z } from 'zod'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { moneyText } from '#core/money.ts'
+import { checksOfPayments } from '../audit/payments.ts'
+import { AMOUNT_SIDE, sameAmount, type Difference } from '../reconciliation/side.ts'
+import type { Resource } from '../resource.ts'
+import { PAYMENT_EVENTS, paymentEventSchema } from './payment.ts'
+
+const { status, amount_minor, ...others } = AMOUNT_SIDE
+
+const paymentSide = z.object({
+  status,
+  amount_minor,
+  amount_capturable_minor: z
+    .int()
+    .meta({ description: 'The amount that is held; for payments only.', example: 0 }),
+  amount_captured_minor: z
+    .int()
+    .meta({ description: 'The amount that was captured; for payments only.', example: 1000 }),
+  amount_refunded_minor: z.int().nullable().meta({
+    description:
+      'The amount that was refunded; for payments only. Ours: by refunds that have succeeded. Theirs: by all refunds that have not failed.',
+    example: 0,
+  }),
+  amount_refund_reserved_minor: z.int().optional().meta({
+    description:
+      'The amount reserved by refunds that are in progress or have succeeded here; for payments only.',
+    example: 0,
+  }),
+  ...others,
+})
+
+export type PaymentSide = z.output<typeof paymentSide>
+
+export const paymentResource = {
+  table: 'payments',
+  view: paymentEventSchema,
+  events: PAYMENT_EVENTS,
+  transfer_kinds: ['capture'],
+  under_way: { open: (sql) => sql`p.open` },
+  at_provider: {
+    scope: 'payments:read',
+    provider: 'processor',
+    reference: 'processor_reference',
+    side: paymentSide,
+    isRedundant: paymentIsRedundant,
+    difference: differenceOfPayments,
+    inWords: describeRefunds,
+    closesDrift: closesDriftOfPayment,
+    agreeing_statuses: {
+      // After a declined card the payment waits for another card there.
+      requires_action: ['requires_action', 'failed'],
+      processing: ['requires_action'],
+      authorized: ['authorized'],
+      captured: ['captured'],
+      // A payment that failed here holds no money there either.
+      canceled: ['canceled', 'failed'],
+      failed: ['failed', 'canceled'],
+    },
+  },
+  checks: checksOfPayments,
+} as const satisfies Resource
+
+/** How the amounts differ that are held, captured and refunded. */
+function differenceOfPayments(ours: PaymentSide, theirs: PaymentSide): Difference | null {
+  if (ours.status === 'captured' && theirs.amount_captured_minor !== ours.amount_captured_minor)
+    return { detail: 'the captured amounts differ', transient: false }
+  if (ours.status === 'authorized' && theirs.amount_capturable_minor !== ours.amount_capturable_minor)
+    return { detail: 'the amounts that can be captured differ', transient: false }
+  // Only the total of refunds: each refund has its own notification.
+  return refundsAgree(ours, theirs) ? null : { detail: describeRefunds(ours, theirs), transient: true }
+}
+
+// Their total includes pending refunds; some of the refunds that are reserved here may not have reached them yet.
+function refundsAgree(ours: PaymentSide, theirs: PaymentSide): boolean {
+  const { amount_refunded_minor: refunded, amount_refund_reserved_minor: reserved } = ours
+  const { amount_refunded_minor: there } = theirs
+  if (refunded === null || reserved === undefined || there === null) return true
+  return refunded <= there && there <= reserved
+}
+
+/** The totals of refunds on both sides; null where the processor did not say. */
+function describeRefunds(ours: PaymentSide, theirs: PaymentSide): string | null {
+  if (theirs.amount_refunded_minor === null) return null
+  const refunded = moneyText(theirs.amount_refunded_minor, theirs.currency)
+  const here = moneyText(ours.amount_refunded_minor ?? 0, ours.currency)
+  const reserved = moneyText(ours.amount_refund_reserved_minor ?? 0, ours.currency)
+  return `the processor has refunded ${refunded}; here ${here} is refunded and ${reserved} reserved`
+}
+
+/**
+ * The condition under which two sides that agree close their drift. While refunds of ours are under way, any total of
+ * theirs in between counts as agreeing, which could hide a difference: so a drift of the total stays open until those
+ * refunds are settled.
+ */
+function closesDriftOfPayment(sql: Sql | Tx, ours: PaymentSide): Fragment {
+  const settled = ours.amount_refunded_minor === ours.amount_refund_reserved_minor
+  return sql`
+    (${settled} or coalesce((theirs ->> 'amount_refunded_minor')::bigint
+      between (ours ->> 'amount_refunded_minor')::bigint and (ours ->> 'amount_refund_reserved_minor')::bigint, true))`
+}
+
+/**
+ * What is authorized there is no news while the same is held here, nor after it was captured; what is captured or
+ * canceled there is none when it is so here.
+ */
+function paymentIsRedundant(sql: Sql | Tx): Fragment {
+  return sql`
+    ${sameAmount(sql)} and case reported.status
+      when 'authorized' then r.status = 'captured'
+        or (r.status in ('authorized', 'capturing', 'canceling') and r.amount_capturable_minor = reported.status_amount_minor)
+      when 'captured' then r.status = 'captured' and r.amount_captured_minor = reported.status_amount_minor
+      when 'canceled' then r.status = 'canceled' and r.cancellation_reason is not distinct from reported.reason
+      else false end`
+}

@@ -1,0 +1,168 @@
+// Looks: which rows have been in one state for too long, and when the provider is asked about them.
+import { z } from 'zod'
+import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
+import { LOWEST_ID } from '#core/ids.ts'
+import { LOOKUP_DELAYS_MS } from '#jobs/job.ts'
+import { notificationOf, type Notification } from '../notifications/notification.ts'
+import type { Arrival } from '../notifications/store.ts'
+import { worksOn } from '../resource.ts'
+import {
+  rootIdColumn,
+  PROVIDER_RESOURCE_NAMES,
+  providerResourceOf,
+  statusesUnderWay,
+  type ResourceName,
+  type ProviderResourceName,
+} from '../resources.ts'
+
+/**
+ * The `kind` of a look: a notification that we write ourselves, as if a provider had notified us about an object.
+ */
+export const LOOKUP_KIND = 'reconciliation.look'
+
+/** The provider is asked again after these times, as by a job whose effect is unknown, and then every day. */
+const LOOKUP_DELAYS_S = LOOKUP_DELAYS_MS.map((look_ms) => look_ms / 1000)
+const DAY_S = 24 * 3600
+/** Rows that are read at once. Most open payments are simply held, and need no look. */
+const BATCH_SIZE = 10_000
+
+type Stale = {
+  subject: ProviderResourceName
+  provider: string
+  reference: string | null
+  /** Since when it has been like this, and for how long. */
+  since: string
+  age_s: number
+}
+
+/** How far the rows of all tenants have been read; null at the beginning. */
+export type Cursor = { tenant_id: string; created_at: string } | null
+
+/** What was found in one part of the rows, and where to continue; null when this was the last part. */
+export type Stage = { stale: Stale[]; cursor: Cursor }
+
+/**
+ * Rows of a noun that are under way, here or there, without a job: the provider is taking its time, or its notification
+ * was lost.
+ */
+export async function findStale(sql: Sql, resource: ProviderResourceName, cursor: Cursor): Promise<Stage> {
+  const { table, under_way, at_provider } = providerResourceOf(resource)
+  const open = under_way.open(sql)
+  const rows = sql`${sql(table)} p where ${under_way.eligible_for_lookup?.(sql) ?? open}`
+  const stage = await findStage(sql, rows, cursor)
+  const filed = sql`j.tenant_id = p.tenant_id and j.subject_id = ${sql(`p.${rootIdColumn(resource)}`)}`
+  const stale = await sql<Stale[]>`
+    select ${resource} as subject, ${sql(`p.${at_provider.provider}`)} as provider,
+      coalesce(${sql(`p.${at_provider.reference}`)}, (
+        select c.provider_reference from all_jobs j cross join lateral (
+          select c.provider_reference from all_provider_calls c
+          where c.tenant_id = j.tenant_id and c.job_id = j.id offset 0) c
+        where ${filed} and ${worksOn(sql, resource, sql`p.id`)} and c.provider_reference is not null limit 1)) as reference,
+      p.updated_at as since, extract(epoch from now() - p.updated_at)::float8 as age_s
+    from ${rows} and ${stage.within} and (p.status = any(${statusesUnderWay(resource)}::text[]) or not ${open})
+      and p.updated_at <= now() - ${LOOKUP_DELAYS_S[0]!} * interval '1 second'
+      and not exists (select from jobs j where ${filed} and j.finished_at is null)`
+  return { stale, cursor: stage.cursor }
+}
+
+/**
+ * Rows with an open drift, and since when they have been as they are: whatever changed a row may have ended its
+ * drift. Where the provider's object never became ours, it is that object which is looked at.
+ */
+export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
+  const stage = await findStage(sql, sql`drifts p where p.resolved_at is null`, cursor)
+  const rows = PROVIDER_RESOURCE_NAMES.map((resource) => {
+    const { table, at_provider } = providerResourceOf(resource)
+    const { provider, reference } = at_provider
+    return sql`
+      select ${sql(`o.${provider}`)} as provider,
+        coalesce(${sql(`o.${reference}`)}, p.theirs ->> ${reference}::text) as reference,
+        greatest(p.since, o.updated_at) as since
+      from ${sql(table)} o
+      where p.subject = ${resource} and o.tenant_id = p.tenant_id and o.id = p.subject_id`
+  })
+  const stale = await sql<Stale[]>`
+    select p.subject, s.provider, s.reference, s.since, extract(epoch from now() - s.since)::float8 as age_s
+    from drifts p cross join lateral (${unionAll(sql, rows)}) s
+    where p.resolved_at is null and ${stage.within} and p.state <> 'unknown'`
+  return { stale, cursor: stage.cursor }
+}
+
+/**
+ * The next part of rows that have an index by tenant and creation. `rows` is their source and condition, with the
+ * alias `p`.
+ */
+export async function findStage(
+  sql: Sql,
+  rows: Fragment,
+  cursor: Cursor,
+): Promise<{ within: Fragment; cursor: Cursor }> {
+  const { tenant_id, created_at } = cursor ?? {
+    tenant_id: LOWEST_ID,
+    created_at: '-infinity',
+  }
+  const after = sql`(p.tenant_id, p.created_at) > (${tenant_id}, ${created_at})`
+  const [last] = await sql<NonNullable<Cursor>[]>`
+    select p.tenant_id, p.created_at from ${rows} and ${after}
+    order by p.tenant_id, p.created_at offset ${BATCH_SIZE - 1} limit 1`
+  if (last === undefined) return { within: after, cursor: null }
+  const { tenant_id: last_tenant_id, created_at: last_created_at } = last
+  return {
+    within: sql`${after} and (p.tenant_id, p.created_at) <= (${last_tenant_id}, ${last_created_at})`,
+    cursor: last,
+  }
+}
+
+/**
+ * The looks that are due for rows of this age. Each has an id of its own, so that asking for it twice stores it once.
+ */
+export function lookupsOf(stale: Stale[]): Arrival[] {
+  return stale.flatMap(({ subject, provider, reference, since, age_s }) => {
+    if (reference === null || age_s < LOOKUP_DELAYS_S[0]!) return []
+    const lookup = LOOKUP_DELAYS_S.filter((after_s) => after_s <= age_s).length + Math.floor(age_s / DAY_S)
+    return [requestLookup(provider, { subject, reference }, `${since}:${lookup}`)]
+  })
+}
+
+const lookupSchema = z.object({ subject: z.string(), reference: z.string() })
+
+/**
+ * A look at an object of a provider, as a notification. `name` distinguishes it from other looks at the same object.
+ */
+export function requestLookup(
+  provider: string,
+  lookup: { subject: ResourceName; reference: string },
+  name: string,
+): Arrival {
+  const notification = notificationOf(provider, {
+    account: '',
+    event_id: `look:${lookup.reference}:${name}`,
+    kind: LOOKUP_KIND,
+    object_id: lookup.reference,
+    payload: lookup,
+  })
+  return { ...notification, is_relevant: true, reported: null, will_wake: false, request_id: null }
+}
+
+/**
+ * A part of a statement: asks for looks at objects of a noun, so that none is lost once the statement has committed.
+ * `lookups` selects `provider, reference, name` as `requestLookup` takes them. Each is stored as a notification that waits and
+ * says nothing: its job comes when it is compared.
+ */
+export function requestLookups(sql: Sql | Tx, subject: ResourceName, lookups: Fragment): Fragment {
+  return sql`
+    lookup as (
+      insert into notifications (id, provider, event_id, kind, object_id, payload, state, reported, due_at)
+      select uuidv7(), provider, 'lookup:' || reference || ':' || name, ${LOOKUP_KIND}, reference,
+        jsonb_build_object('subject', ${subject}::text, 'reference', reference), 'waiting', '{}', now()
+      from (${lookups}) requested order by provider, reference, name
+      on conflict do nothing
+    )`
+}
+
+/** The object of a look; undefined when it cannot be read. Its noun may be one that only another version knows. */
+export function lookupOf({
+  payload,
+}: Pick<Notification, 'payload'>): z.output<typeof lookupSchema> | undefined {
+  return lookupSchema.safeParse(payload).data
+}

@@ -1,0 +1,130 @@
+// The subjects: one entry for each noun that has a table. The audit, the reconciler, notifications, events, timelines
+// and idempotency keys read from here what they need to know of every noun.
+import assert from 'node:assert/strict'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { CALLS, type CallingResource } from '#jobs/index.ts'
+import { aiTaskResource } from './ai-tasks/resource.ts'
+import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
+import { deliveryResource } from './deliveries/delivery.ts'
+import { recoveryResource } from './deliveries/recovery.ts'
+import { disputeResource } from './disputes/resource.ts'
+import { messageResource } from './messages/resource.ts'
+import { MERCHANT_EVENTS, merchantSchema } from './merchants/merchant.ts'
+import { paymentResource } from './payments/resource.ts'
+import { payoutResource } from './payouts/resource.ts'
+import { RECIPIENT_EVENTS, recipientSchema } from './recipients/recipient.ts'
+import { refundResource } from './refunds/resource.ts'
+import { suppressionResource } from './suppressions/suppression.ts'
+import type { ProviderResource, Resource, UnderWay } from './resource.ts'
+import { templateResource } from './templates/template.ts'
+import { topUpResource } from './top-ups/resource.ts'
+import { verificationResource } from './verifications/resource.ts'
+import { webhookEndpointResource } from './webhook-endpoints/endpoint.ts'
+
+export const RESOURCES = {
+  customer: { table: 'customers', view: customerEventSchema, events: CUSTOMER_EVENTS },
+  recipient: { table: 'recipients', view: recipientSchema, events: RECIPIENT_EVENTS },
+  merchant: { table: 'merchants', view: merchantSchema, events: MERCHANT_EVENTS },
+  payment: paymentResource,
+  refund: refundResource,
+  dispute: disputeResource,
+  payout: payoutResource,
+  top_up: topUpResource,
+  kyc: verificationResource,
+  ai_task: aiTaskResource,
+  message: messageResource,
+  template: templateResource,
+  suppression: suppressionResource,
+  webhook_endpoint: webhookEndpointResource,
+  webhook_delivery: deliveryResource,
+  webhook_recovery: recoveryResource,
+} as const satisfies Record<string, Resource> & Record<CallingResource, Resource & { under_way: UnderWay }>
+
+export type ResourceName = keyof typeof RESOURCES
+export const RESOURCE_NAMES = Object.keys(RESOURCES) as ResourceName[]
+
+/** The nouns that a provider keeps records of too. */
+export type ProviderResourceName = {
+  [N in ResourceName]: (typeof RESOURCES)[N] extends { at_provider: object } ? N : never
+}[ResourceName]
+export const PROVIDER_RESOURCE_NAMES = RESOURCE_NAMES.filter(
+  (resource): resource is ProviderResourceName => 'at_provider' in RESOURCES[resource],
+)
+
+/** The nouns that money is posted for. */
+export type PostingResourceName = {
+  [N in ResourceName]: (typeof RESOURCES)[N] extends { transfer_kinds: object } ? N : never
+}[ResourceName]
+export const POSTING_RESOURCE_NAMES = RESOURCE_NAMES.filter(
+  (resource): resource is PostingResourceName => 'transfer_kinds' in RESOURCES[resource],
+)
+
+/** One row of a noun. */
+export type ResourceKey = { tenant_id: string; subject: ResourceName; subject_id: string }
+
+/** The entry of a noun. */
+export function resourceOf(resource: ResourceName): Resource {
+  return RESOURCES[resource]
+}
+
+/** The entry of a noun that a provider keeps records of. */
+export function providerResourceOf(resource: ProviderResourceName): ProviderResource {
+  return RESOURCES[resource]
+}
+
+/** The nouns whose jobs, events and notifications are filed under this one. */
+export function childrenOf(
+  resource: ResourceName,
+): { resource: ResourceName; table: string; id_column: string }[] {
+  return RESOURCE_NAMES.flatMap((each) => {
+    const { table, parent } = resourceOf(each)
+    return parent?.resource === resource ? [{ resource: each, table, id_column: parent.id_column }] : []
+  })
+}
+
+/** The noun under whose rows jobs, events and notifications of a noun are filed. */
+export function rootOf(resource: ResourceName): ResourceName {
+  const { parent } = resourceOf(resource)
+  if (parent === undefined) return resource
+  const root = RESOURCE_NAMES.find((each) => each === parent.resource)
+  assert(root !== undefined, `${resource} is a part of "${parent.resource}", which is no noun`)
+  return root
+}
+
+/** The column with the id of the row under which jobs, events and notifications of a noun are filed. */
+export function rootIdColumn(resource: ResourceName): string {
+  return resourceOf(resource).parent?.id_column ?? 'id'
+}
+
+/** The noun of a job `<resource>.<verb>`, or of a type of event; undefined when it is not known here. */
+export function resourceNameOf(job: string): ResourceName | undefined {
+  return RESOURCE_NAMES.find((resource) => job.startsWith(`${resource}.`))
+}
+
+/** The statuses of a noun's rows while a call of ours is under way. */
+export function callStatuses(resource: ResourceName): string[] {
+  return CALLS.flatMap(({ job, status }) => (resourceNameOf(job) === resource ? (status ?? []) : []))
+}
+
+/** The statuses in which a call of ours or the provider works on a row. */
+export function statusesUnderWay(resource: ResourceName): string[] {
+  return [...callStatuses(resource), ...(resourceOf(resource).under_way?.statuses ?? [])]
+}
+
+/** The payment of the row `row`: the row itself or what it is a part of; null if it has none. */
+export function paymentOf(sql: Sql | Tx, resource: ResourceName, row: string): Fragment {
+  return rootOf(resource) === 'payment' ? sql`${sql(`${row}.${rootIdColumn(resource)}`)}` : sql`null::uuid`
+}
+
+/** The id of the row of a noun that the job `j` works on; null when its payload has none. */
+export function rowIdOf(sql: Sql | Tx, resource: ResourceName): Fragment {
+  const named = sql`j.payload ->> ${`${resource}_id`}::text`
+  return rootOf(resource) === resource
+    ? sql`j.subject_id`
+    : sql`case when pg_input_is_valid(${named}, 'uuid') then (${named})::uuid end`
+}
+
+/** These columns of the row `row` as a JSON object. */
+export function objectOf(sql: Sql | Tx, row: string, columns: readonly string[]): Fragment {
+  return sql`(select to_jsonb(picked) from (select ${sql(columns.map((column) => `${row}.${column}`))}) picked)`
+}

@@ -1,0 +1,55 @@
+// What the rest of the system needs to know of top-ups; how one is compared with the processor's record of it.
+import { z } from 'zod'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { checksOfTopUps } from '../audit/top-ups.ts'
+import { AMOUNT_SIDE, sameAmount, type Side } from '../reconciliation/side.ts'
+import { isAcceptedByProvider, type Resource } from '../resource.ts'
+import { TOP_UP_EVENTS, topUpSchema } from './top-up.ts'
+
+export const topUpResource = {
+  table: 'top_ups',
+  view: topUpSchema,
+  events: TOP_UP_EVENTS,
+  transfer_kinds: ['top_up', 'top_up_reversed'],
+  under_way: {
+    open: (sql) => sql`p.status = 'pending'`,
+    awaits_provider: (sql) => isAcceptedByProvider(sql, 'top_up', sql`p.id`),
+  },
+  at_provider: {
+    scope: 'wallet:read',
+    provider: 'processor',
+    reference: 'processor_reference',
+    side: z.object(AMOUNT_SIDE),
+    isRedundant: topUpIsRedundant,
+    contradiction: topUpContradiction,
+    agreeing_statuses: {
+      pending: ['pending'],
+      succeeded: ['succeeded'],
+      // No money stayed, whatever each calls it.
+      failed: ['failed', 'canceled'],
+      canceled: ['canceled', 'failed'],
+      reversed: ['failed', 'canceled'],
+    },
+    reverted_statuses: ['failed', 'canceled', 'reversed'],
+  },
+  checks: checksOfTopUps,
+} as const satisfies Resource
+
+/** What ours and theirs are, where they contradict each other. */
+function topUpContradiction(ours: Side, theirs: Side): string | null {
+  const here = { failed: 'has failed', canceled: 'is canceled' }[ours.status]
+  const there = { pending: 'is bringing the money in', succeeded: 'has brought the money in' }[theirs.status]
+  if (here === undefined || there === undefined) return null
+  return `the top-up ${here} here, and the processor ${there} all the same`
+}
+
+/** That it is pending is never news; that it came is none when it has come here, whatever happened then. */
+function topUpIsRedundant(sql: Sql | Tx): Fragment {
+  return sql`
+    ${sameAmount(sql)} and case reported.status
+      when 'pending' then true
+      when 'succeeded' then r.received_minor > 0
+      when 'reversed' then r.reversed_minor > 0
+      when 'failed' then r.status = 'failed' and r.received_minor = 0
+      else reported.status = r.status end`
+}

@@ -1,0 +1,61 @@
+// What the rest of the system needs to know of verifications; how one is compared with the provider's session.
+import { z } from 'zod'
+import { IDENTITY } from '#core/config/providers.ts'
+import { checksOfVerifiedParties, checksOfVerifications } from '../audit/verifications.ts'
+import { AMOUNT_SIDE, type Difference, type Side } from '../reconciliation/side.ts'
+import type { Resource } from '../resource.ts'
+import { VERIFICATION_EVENTS, verificationEventSchema } from './verification.ts'
+
+const verificationSide = z.object({
+  status: AMOUNT_SIDE.status,
+  provider_reference: z.string().nullable().meta({
+    description: 'Its id at the provider; of verifications only.',
+    example: IDENTITY.examples.session,
+  }),
+  decided_by: z
+    .string()
+    .nullable()
+    .meta({ description: 'Who decided it here; of verifications only.', example: 'provider' }),
+})
+
+/** What was decided by hand holds, however the session stands. */
+const AGREEING_STATUSES = {
+  requires_input: ['requires_input', 'approved', 'rejected'],
+  processing: ['processing', 'approved', 'rejected'],
+  verified: ['approved', 'rejected'],
+  canceled: ['rejected', 'approved'],
+  // Canceled because it was erased: that says nothing of what was decided before.
+  redacted: ['approved', 'rejected'],
+}
+
+export const verificationResource = {
+  table: 'verifications',
+  view: verificationEventSchema,
+  erased: { metadata: {}, return_url: null, decision_reason: null },
+  events: VERIFICATION_EVENTS,
+  under_way: {
+    open: (sql) => sql`p.open`,
+    // Whoever is verified takes their time, and then the provider.
+    statuses: ['requires_input', 'processing'],
+  },
+  at_provider: {
+    scope: 'compliance:read',
+    provider: 'provider',
+    reference: 'provider_reference',
+    side: verificationSide,
+    difference: differenceOfVerifications,
+    agreeing_statuses: AGREEING_STATUSES,
+  },
+  checks: checksOfVerifications,
+  checks_by_tenant: checksOfVerifiedParties,
+} as const satisfies Resource
+
+const DECISIONS: Readonly<Record<string, string>> = { verified: 'approved', canceled: 'rejected' }
+
+/** What was not decided by hand was decided as the provider says, also where the provider is said to have refused it. */
+function differenceOfVerifications(ours: Side, theirs: Side): Difference | null {
+  const decided = ours.status === 'approved' || ours.status === 'rejected'
+  if (!decided || ours['decided_by'] === 'manual' || theirs.status === 'redacted') return null
+  if (DECISIONS[theirs.status] === ours.status) return null
+  return { detail: `it is ${ours.status} here, and ${theirs.status} at the provider`, transient: false }
+}

@@ -1,0 +1,166 @@
+// Effects the contacts of tenants, by email, of endpoints that were disabled by themselves: once for each time.
+import { databaseCode, isRowError, isUnavailable, type Sql, type Tx } from '#core/db.ts'
+import { SealError } from '#core/secrets.ts'
+import { countingMessages } from '../messages/limits.ts'
+import { requestMessages, type MessageResult, type MessageRequest } from '../messages/request.ts'
+import { NO_LIMITS, systemEmailRequest, type SystemEmailSettings } from '../messages/system-email.ts'
+import { disabledEmail, type DisabledEndpoint } from './disabled-email.ts'
+
+/** A tenant is told so often in an hour, however often somebody enables what is then disabled again. */
+const MAX_EMAILS_PER_HOUR = 60
+/** Under which these are counted. The tenant's own messages are counted by minute or by hash. */
+const SCOPE = 'contact'
+
+/**
+ * `reason`: why it was disabled. `how`: by email, or why nobody is told. Where its email could not be written there is
+ * an `error`; `put_off`: it is tried again in the next run, and `failed`: it is not.
+ */
+export type NotifiedEndpoint = {
+  tenant_id: string
+  id: string
+  reason: DisabledEndpoint['disabled_reason']
+  how: 'email' | 'no_contact' | 'suppressed' | 'too_many' | 'failed' | 'put_off'
+  error?: unknown
+}
+
+type UnnotifiedEndpoint = DisabledEndpoint & { contact_email: string | null; enabled_at: string }
+type ContactedEndpoint = UnnotifiedEndpoint & { contact_email: string }
+
+/**
+ * Writes the emails about up to `limit` endpoints, longest disabled first, as messages of the system's own tenant, and
+ * marks the endpoints as told, also those of which nobody can be told. Leaves out those with ids in `put_off`, what
+ * another worker is telling of, and tenants that were told too often in this hour: their turn comes in the next. One
+ * whose email cannot be written holds up no others. Returns what became of each.
+ */
+export async function notifyOfDisabled(
+  sql: Sql,
+  means: SystemEmailSettings,
+  limit: number,
+  put_off: string[],
+): Promise<NotifiedEndpoint[]> {
+  try {
+    return await sql.begin(
+      async (tx) => await notifyContacts(tx, means, await findUnnotified(tx, limit, put_off)),
+    )
+  } catch (error) {
+    if (affectsAll(error)) throw error
+  }
+  const notified: NotifiedEndpoint[] = []
+  while (notified.length < limit) {
+    const left_out = [...put_off, ...notified.filter(({ how }) => how === 'put_off').map(({ id }) => id)]
+    const one = await sql.begin(async (tx) => await notifyFirst(tx, means, left_out))
+    if (one === undefined) break
+    notified.push(one)
+  }
+  return notified
+}
+
+/** By itself. Undefined when there is none. */
+async function notifyFirst(
+  tx: Tx,
+  means: SystemEmailSettings,
+  put_off: string[],
+): Promise<NotifiedEndpoint | undefined> {
+  const first = await findUnnotified(tx, 1, put_off)
+  try {
+    const [notified] = await tx.savepoint(async (part) => await notifyContacts(part, means, first))
+    return notified
+  } catch (error) {
+    const [endpoint] = first
+    if (endpoint === undefined || affectsAll(error)) throw error
+    const how = isEndpointError(error) ? 'failed' : 'put_off'
+    if (how === 'failed') await markNotified(tx, first)
+    const { tenant_id, id, disabled_reason: reason } = endpoint
+    return { tenant_id, id, reason, how, error }
+  }
+}
+
+/** Whether what went wrong goes wrong with every endpoint, so that no other need be tried. */
+function affectsAll(error: unknown): boolean {
+  return isUnavailable(error) || error instanceof SealError
+}
+
+/**
+ * Whether what went wrong would go wrong with this endpoint again, and not with others. A missing right is a mistake in
+ * the set-up, and an exception of our own is one in the code: both are corrected.
+ */
+function isEndpointError(error: unknown): boolean {
+  return isRowError(error) && databaseCode(error) !== '42501'
+}
+
+/** All of it or nothing. */
+async function notifyContacts(
+  tx: Tx,
+  means: SystemEmailSettings,
+  unnotified: UnnotifiedEndpoint[],
+): Promise<NotifiedEndpoint[]> {
+  if (unnotified.length === 0) return []
+  const contacted = unnotified.filter(
+    (endpoint): endpoint is ContactedEndpoint => endpoint.contact_email !== null,
+  )
+  const too_many = await findBeyondLimit(tx, contacted)
+  const to_email = contacted.filter((endpoint) => !too_many.has(endpoint))
+  const requests = to_email.map((endpoint) => requestOf(means, endpoint))
+  const judged = requests.length === 0 ? [] : await requestMessages(tx, 'email', NO_LIMITS, requests)
+  const result = new Map([
+    ...to_email.map(({ id }, nth): [string, NotifiedEndpoint['how']] => [id, outcomeOf(judged[nth]!)]),
+    ...[...too_many].map(({ id }): [string, NotifiedEndpoint['how']] => [id, 'too_many']),
+  ])
+  await markNotified(
+    tx,
+    unnotified.filter(({ id }) => result.get(id) !== 'too_many'),
+  )
+  return unnotified.map(({ tenant_id, id, disabled_reason: reason }) => {
+    return { tenant_id, id, reason, how: result.get(id) ?? 'no_contact' }
+  })
+}
+
+async function markNotified(tx: Tx, endpoints: UnnotifiedEndpoint[]): Promise<void> {
+  await tx`
+    update webhook_endpoints p set notified_at = clock_timestamp()
+    from unnest(${endpoints.map(({ tenant_id }) => tenant_id)}::uuid[], ${endpoints.map(({ id }) => id)}::uuid[])
+      as notified(tenant_id, id)
+    where p.tenant_id = notified.tenant_id and p.id = notified.id`
+}
+
+async function findUnnotified(tx: Tx, limit: number, put_off: string[]): Promise<UnnotifiedEndpoint[]> {
+  return await tx<UnnotifiedEndpoint[]>`
+    select p.tenant_id, t.slug, t.contact_email, p.id, p.url, p.description, p.disabled_reason, p.failing_since,
+      p.enabled_at
+    from webhook_endpoints p join tenants t on t.id = p.tenant_id
+    where p.disabled_reason in ('gone', 'failing') and p.notified_at is null and p.deleted_at is null
+      and p.id <> all(${put_off}::uuid[])
+      and not exists (
+        select from message_limits m
+        where m.tenant_id = p.tenant_id and m.scope = ${SCOPE} and m.window_start >= date_trunc('hour', now())
+          and m.used >= ${MAX_EMAILS_PER_HOUR})
+    order by p.updated_at limit ${limit} for update of p skip locked`
+}
+
+/** Counts these, and answers those that are too many. */
+async function findBeyondLimit(tx: Tx, contacted: ContactedEndpoint[]): Promise<Set<ContactedEndpoint>> {
+  if (contacted.length === 0) return new Set()
+  const wanted = tx`
+    select tenant_id, ${SCOPE} as scope, nth::integer
+    from unnest(${contacted.map(({ tenant_id }) => tenant_id)}::uuid[]) with ordinality as w(tenant_id, nth)`
+  const rows = await tx<{ nth: number }[]>`
+    with ${countingMessages(tx, 'destination', MAX_EMAILS_PER_HOUR, wanted)}
+    select nth from destination_counted where not fits`
+  return new Set(rows.map(({ nth }) => contacted[nth - 1]!))
+}
+
+function requestOf(means: SystemEmailSettings, endpoint: ContactedEndpoint): MessageRequest {
+  return systemEmailRequest(means, {
+    purpose: 'webhook-endpoint-disabled',
+    // Enabling it moves this time, so that its next end is told again.
+    idempotency_key: `webhook-endpoint-disabled ${endpoint.id} ${endpoint.enabled_at}`,
+    email: { to: endpoint.contact_email, ...disabledEmail(endpoint) },
+    metadata: { tenant_id: endpoint.tenant_id, webhook_endpoint_id: endpoint.id },
+  })
+}
+
+function outcomeOf(judged: MessageResult): NotifiedEndpoint['how'] {
+  if (judged.result === 'key_used') return 'email'
+  if (judged.result !== 'accepted') return 'too_many'
+  return judged.message.status === 'suppressed' ? 'suppressed' : 'email'
+}

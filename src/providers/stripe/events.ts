@@ -1,0 +1,290 @@
+// Stripe's events in our words: what is kept of one, and what it is about. Asks nobody.
+import { z } from 'zod'
+import type { Json } from '#core/db.ts'
+import { toStorableJson } from '#core/json.ts'
+import type { ProviderEventTarget, ProviderEvent, ReportedStatus } from '../events.ts'
+import { hasSluiceIds } from '../payments.ts'
+import { PAYMENT_STATUS, PAYOUT_STATUS, REFUND_STATUS, TOP_UP_STATUS } from './statuses.ts'
+
+/** The version of Stripe's API that our SDK speaks; events of another version may mean something else. */
+export const API_VERSION = '2026-10-28.endive'
+
+/** What we need of an event; the rest is kept as it came. */
+const eventSchema = z.looseObject({
+  id: z.string().min(1).max(255),
+  type: z.string().min(1).max(255),
+  account: z.string().max(255).optional(),
+  api_version: z.string().nullish().catch(null),
+  data: z.looseObject({
+    object: z.looseObject({ id: z.string().max(255).optional(), object: z.string().optional() }),
+  }),
+})
+
+/**
+ * What an event tells and nobody here needs: tokens, addresses that carry one, and what is personal. Stripe can be asked
+ * for them.
+ */
+const REMOVED_FIELDS = new Set([
+  'client_secret',
+  'payment_method',
+  'next_action',
+  'source',
+  'url',
+  'provided_details',
+  'verified_outputs',
+  'evidence',
+  'billing_details',
+  'receipt_email',
+  'receipt_url',
+  'shipping',
+])
+
+/** An event, sent by Stripe or read from its list. Undefined when it is none, or nested as no event is. */
+export function readEvent(value: unknown): ProviderEvent | undefined {
+  const event = eventSchema.safeParse(toStorableJson(value, REMOVED_FIELDS))
+  if (!event.success) return undefined
+  const { id, type, account = '', api_version, data } = event.data
+  return {
+    account,
+    event_id: id,
+    kind: type,
+    object_id: data.object.id ?? null,
+    payload: event.data as Json,
+    is_relevant: !IRRELEVANT_TYPES.has(type),
+    created_for: CREATION_TYPES.has(type) ? creationIdsOf(data.object) : null,
+    reported: account === '' && api_version === API_VERSION ? reportedBy(type, data.object) : null,
+  }
+}
+
+const anyEvent = z.looseObject({ id: z.string().min(1).max(255), type: z.string().min(1).max(255) })
+
+/** Whether this names itself as an event, whatever its form: a thin one (`v2.core.event`), or one of a form to come. */
+export function isEventOfAnyForm(value: unknown): boolean {
+  return anyEvent.safeParse(value).success
+}
+
+/**
+ * Events of what we follow that tell nothing: another event tells it too. Each is named, because a prefix would take
+ * in others, e.g. those of disputes.
+ */
+const IRRELEVANT_TYPES: ReadonlySet<string> = new Set([
+  'charge.captured',
+  'charge.failed',
+  'charge.pending',
+  'charge.succeeded',
+  'charge.updated',
+  'identity.verification_session.created',
+  'payment_intent.created',
+  'payout.created',
+  'payout.reconciliation_completed',
+  'topup.created',
+])
+
+/** The events that tell of a duplicate for which nothing else happens: nobody has its page, or its secret. */
+const CREATION_TYPES: ReadonlySet<string> = new Set([
+  'identity.verification_session.created',
+  'payment_intent.created',
+])
+
+const targetSchema = z.object({
+  data: z.object({
+    object: z.object({
+      object: z.string(),
+      id: z.string(),
+      payment_intent: z.string().nullish(),
+      metadata: z.record(z.string(), z.unknown()).nullish().catch(null),
+    }),
+  }),
+})
+
+type EventObject = z.output<typeof targetSchema>['data']['object']
+
+const amount = z.int().min(0)
+const reportedObjectSchema = z.object({
+  object: z.string(),
+  id: z.string(),
+  /** A transfer has none. */
+  status: z.string().nullish(),
+  amount,
+  currency: z.string().length(3).toUpperCase(),
+  amount_capturable: amount.nullable().catch(null),
+  amount_received: amount.nullable().catch(null),
+  amount_reversed: amount.nullable().catch(null),
+  reversed: z.boolean().nullish(),
+  // Stripe has a handful of short ones; whatever else it says here, it is asked again.
+  cancellation_reason: z.string().max(255).nullish(),
+  metadata: z.record(z.string(), z.unknown()).nullish().catch(null),
+})
+type ReportedObject = z.output<typeof reportedObjectSchema>
+
+type TrackedObject = {
+  /** The events that change what we keep of it: those whose object says all that we would ask for, and the others. */
+  events: { conclusive: string[]; inconclusive: string[] }
+  target: (
+    object: EventObject,
+  ) => Pick<ProviderEventTarget, 'subject' | 'reference' | 'parent_reference'> | null
+  /** In its metadata: our id of the row under which its jobs are filed. */
+  root_id: string
+  /** The status in our words, and the amount that goes with it. */
+  reported: (object: ReportedObject) => { status: string | undefined; status_amount_minor: number | null }
+}
+
+/** What we follow, by the word with which Stripe's objects say what they are. */
+const TRACKED_OBJECTS: Readonly<Record<string, TrackedObject>> = {
+  payment_intent: {
+    events: {
+      conclusive: [
+        'payment_intent.amount_capturable_updated',
+        'payment_intent.canceled',
+        'payment_intent.succeeded',
+      ],
+      // A failure is always news, and so is what the buyer has to do.
+      inconclusive: [
+        'payment_intent.payment_failed',
+        'payment_intent.processing',
+        'payment_intent.requires_action',
+      ],
+    },
+    target: ({ id }) => ({ subject: 'payment', reference: id, parent_reference: null }),
+    root_id: 'sluice_payment_id',
+    reported: ({ status, amount_capturable, amount_received }) => {
+      const own_status = PAYMENT_STATUS.get(status ?? '')
+      const amounts = { authorized: amount_capturable, captured: amount_received }
+      return { status: own_status, status_amount_minor: amounts[own_status as keyof typeof amounts] ?? null }
+    },
+  },
+  refund: {
+    events: { conclusive: ['refund.created', 'refund.failed', 'refund.updated'], inconclusive: [] },
+    target: ({ id, payment_intent = null }) => ({
+      subject: 'refund',
+      reference: id,
+      parent_reference: payment_intent,
+    }),
+    root_id: 'sluice_payment_id',
+    reported: ({ status }) => ({ status: REFUND_STATUS.get(status ?? null), status_amount_minor: null }),
+  },
+  dispute: {
+    events: {
+      conclusive: [],
+      // What moved by it is not all in the event, and its statuses go back and forth.
+      inconclusive: [
+        'charge.dispute.closed',
+        'charge.dispute.created',
+        'charge.dispute.funds_reinstated',
+        'charge.dispute.funds_withdrawn',
+        'charge.dispute.updated',
+      ],
+    },
+    target: ({ id, payment_intent = null }) => ({
+      subject: 'dispute',
+      reference: id,
+      parent_reference: payment_intent,
+    }),
+    root_id: 'sluice_payment_id',
+    reported: () => ({ status: undefined, status_amount_minor: null }),
+  },
+  payout: {
+    events: {
+      conclusive: ['payout.canceled', 'payout.paid'],
+      // A failure is always news, and so may be when it arrives.
+      inconclusive: ['payout.failed', 'payout.updated'],
+    },
+    target: ({ id }) => ({ subject: 'payout', reference: id, parent_reference: null }),
+    root_id: 'sluice_payout_id',
+    reported: ({ status }) => ({ status: PAYOUT_STATUS.get(status ?? ''), status_amount_minor: null }),
+  },
+  // Paid as soon as it is made; what is reversed comes back, in parts perhaps.
+  transfer: {
+    events: { conclusive: ['transfer.created', 'transfer.updated'], inconclusive: ['transfer.reversed'] },
+    target: ({ id }) => ({ subject: 'payout', reference: id, parent_reference: null }),
+    root_id: 'sluice_payout_id',
+    reported: ({ reversed, amount_reversed }) => ({
+      status: reversed === false ? 'paid' : undefined,
+      status_amount_minor: amount_reversed,
+    }),
+  },
+  topup: {
+    events: {
+      conclusive: ['topup.canceled', 'topup.failed', 'topup.reversed', 'topup.succeeded'],
+      inconclusive: [],
+    },
+    target: ({ id }) => ({ subject: 'top_up', reference: id, parent_reference: null }),
+    root_id: 'sluice_top_up_id',
+    reported: ({ status }) => ({ status: TOP_UP_STATUS.get(status ?? ''), status_amount_minor: null }),
+  },
+  'identity.verification_session': {
+    events: {
+      conclusive: [],
+      // How it stands follows no order, so it is asked for.
+      inconclusive: [
+        'identity.verification_session.canceled',
+        'identity.verification_session.created',
+        'identity.verification_session.processing',
+        'identity.verification_session.redacted',
+        'identity.verification_session.requires_input',
+        'identity.verification_session.verified',
+      ],
+    },
+    target: ({ id }) => ({ subject: 'kyc', reference: id, parent_reference: null }),
+    root_id: 'sluice_kyc_id',
+    reported: () => ({ status: undefined, status_amount_minor: null }),
+  },
+  // A charge changes with its payment, whose events tell as much, and its refunds have events of their own.
+  charge: {
+    events: { conclusive: [], inconclusive: [] },
+    target: ({ payment_intent }) =>
+      payment_intent == null
+        ? null
+        : { subject: 'payment', reference: payment_intent, parent_reference: null },
+    root_id: 'sluice_payment_id',
+    reported: () => ({ status: undefined, status_amount_minor: null }),
+  },
+}
+
+/** The types of the events that change what we keep: an endpoint at Stripe needs these and no others. */
+export const EVENT_TYPES = Object.values(TRACKED_OBJECTS)
+  .flatMap(({ events }) => [...events.conclusive, ...events.inconclusive])
+  .toSorted()
+
+/** What an event is about; null where that is nothing that we follow. */
+export function eventTargetOf(payload: Json): ProviderEventTarget | null {
+  const about = targetSchema.safeParse(payload).data?.data.object
+  if (about === undefined || !Object.hasOwn(TRACKED_OBJECTS, about.object)) return null
+  const target = TRACKED_OBJECTS[about.object]!.target(about)
+  return target && { ...target, has_sluice_ids: hasSluiceIds(about.metadata ?? {}) }
+}
+
+/** What an event of a followed object says outright; null when Stripe must be asked. */
+function reportedBy(type: string, value: unknown): ReportedStatus | null {
+  const object = reportedObjectSchema.safeParse(value).data
+  if (object === undefined || !Object.hasOwn(TRACKED_OBJECTS, object.object)) return null
+  const tracked = TRACKED_OBJECTS[object.object]!
+  if (!tracked.events.conclusive.includes(type)) return null
+  const { status, status_amount_minor } = tracked.reported(object)
+  const about = tracked.target({ ...object, metadata: null })
+  if (status === undefined || about === null) return null
+  return {
+    subject: about.subject,
+    reference: about.reference,
+    status,
+    amount_minor: object.amount,
+    currency: object.currency,
+    status_amount_minor,
+    reason: object.cancellation_reason ?? null,
+    tenant_id: idIn(object, 'sluice_tenant_id'),
+    root_id: idIn(object, tracked.root_id),
+  }
+}
+
+/** Our ids in what was made; null when it carries none. */
+function creationIdsOf(value: unknown): ProviderEvent['created_for'] {
+  const object = targetSchema.shape.data.shape.object.safeParse(value).data
+  if (object === undefined || !Object.hasOwn(TRACKED_OBJECTS, object.object)) return null
+  const tenant_id = idIn(object, 'sluice_tenant_id')
+  const root_id = idIn(object, TRACKED_OBJECTS[object.object]!.root_id)
+  return tenant_id === null || root_id === null ? null : { tenant_id, root_id }
+}
+
+function idIn({ metadata }: Pick<ReportedObject, 'metadata'>, name: string): string | null {
+  return z.uuid().safeParse(metadata?.[name]).data ?? null
+}

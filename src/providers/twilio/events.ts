@@ -1,0 +1,94 @@
+// Reads what Twilio posts: status callbacks of SMS, and what people answer to them.
+import { z } from 'zod'
+import { SMS } from '#core/config/providers.ts'
+import type { MessageFailure } from '#core/outcome.ts'
+import type { SmsStatus } from '../sms.ts'
+import { twilioFailure } from './failures.ts'
+import { smsStatusOf, STATUS_PATTERN } from './statuses.ts'
+
+export type TwilioPost = { account: string; sid: string } & (
+  | {
+      kind: 'status'
+      /** In our words; null when this is none that we know. */
+      status: SmsStatus | null
+      /** Twilio's own. */
+      word: string
+      failure: MessageFailure | null
+    }
+  | {
+      kind: 'inbound'
+      from: string
+      /** The number that received it, and its messaging service, if any. */
+      received_by: string[]
+      body: string
+      keyword: 'opt_out' | 'opt_in' | 'help' | 'other'
+    }
+)
+
+/** The words of a whole message that Twilio itself understands. */
+const KEYWORDS = {
+  opt_out: ['STOP', 'STOPALL', 'UNSUBSCRIBE', 'CANCEL', 'END', 'QUIT', 'REVOKE', 'OPTOUT'],
+  opt_in: ['START', 'YES', 'UNSTOP'],
+  help: ['HELP', 'INFO'],
+} as const
+/** Twilio's own judgement, where it makes one, wins over our list. */
+const OPT_OUT_TYPES = { STOP: 'opt_out', START: 'opt_in', HELP: 'help' } as const
+
+const common = z.object({
+  AccountSid: z
+    .string()
+    .regex(/^AC[0-9a-f]{32}$/)
+    .optional(),
+  MessageSid: z.string().regex(SMS.reference),
+})
+const callback = common.extend({
+  MessageStatus: z.string().regex(STATUS_PATTERN),
+  ErrorCode: z
+    .string()
+    .regex(/^\d{1,9}$/)
+    .optional()
+    .catch(undefined),
+})
+const inbound = common.extend({
+  From: z.string().min(1).max(255),
+  To: z.string().min(1).max(255),
+  MessagingServiceSid: z.string().max(64).optional(),
+  Body: z.string(),
+  OptOutType: z.enum(['STOP', 'START', 'HELP']).optional().catch(undefined),
+})
+
+/** What the parameters of a post say; undefined when they are neither a callback nor a message. */
+export function readTwilioPost(posted: object): TwilioPost | undefined {
+  const status_post = callback.safeParse(posted).data
+  if (status_post !== undefined) {
+    const { AccountSid: account = '', MessageSid: sid, MessageStatus, ErrorCode } = status_post
+    const status = smsStatusOf(MessageStatus)
+    const has_failed = status === 'failed' || status === 'undelivered'
+    const failure = has_failed ? twilioFailure(ErrorCode === undefined ? null : Number(ErrorCode)) : null
+    return { kind: 'status', account, sid, status, word: MessageStatus, failure }
+  }
+  const inbound_post = inbound.safeParse(posted).data
+  if (inbound_post === undefined) return undefined
+  const {
+    AccountSid: account = '',
+    MessageSid: sid,
+    From: from,
+    To,
+    MessagingServiceSid,
+    OptOutType,
+  } = inbound_post
+  const keyword = OptOutType === undefined ? keywordOf(inbound_post.Body) : OPT_OUT_TYPES[OptOutType]
+  const received_by = MessagingServiceSid === undefined ? [To] : [To, MessagingServiceSid]
+  return { kind: 'inbound', account, sid, from, received_by, body: inbound_post.Body, keyword }
+}
+
+/** People write "Stop.", "opt out" and full-width letters: only letters and digits count. */
+function keywordOf(body: string): 'opt_out' | 'opt_in' | 'help' | 'other' {
+  const text = body
+    .normalize('NFKC')
+    .replaceAll(/[^\p{L}\p{N}]/gu, '')
+    .toUpperCase()
+  for (const keyword of ['opt_out', 'opt_in', 'help'] as const)
+    if (KEYWORDS[keyword].some((each) => each === text)) return keyword
+  return 'other'
+}

@@ -1,0 +1,79 @@
+// Bells and states: the messages of the queue. Both may be lost or repeated, because Postgres holds the truth.
+import { wakeups_per_job } from './settings.ts'
+
+const ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+/** A little more than our longest message. */
+const MAX_WAKEUP_CHARACTERS = 64 * (wakeups_per_job + 1)
+const MAX_MESSAGE_CHARACTERS = 65_536
+const MAX_STATE_CHARACTERS = 32
+
+/** A bell: says that the job `id` waits in `queue`. */
+export type WakeUp = { id: string; queue: string }
+
+/** The state of a job that has ended or become unknown, as its worker publishes it. */
+export type PublishedState = { id: string; state: string }
+
+/** The data of a BullMQ job: the ids of the job rows of one batch of bells. */
+export type WakeUpData = { ids: string[] }
+
+/**
+ * The BullMQ jobs for some bells, with several bells each: BullMQ's cost is per job, and bells that travel together
+ * are claimed together. They get no id from us, because BullMQ silently ignores a job whose id it still holds.
+ */
+export function toJobs(wakeups: WakeUp[]): { name: string; data: WakeUpData }[] {
+  const ids = wakeups.map(({ id }) => id)
+  const jobs: { name: string; data: WakeUpData }[] = []
+  while (ids.length > 0) jobs.push({ name: 'wakeups', data: { ids: ids.splice(0, wakeups_per_job) } })
+  return jobs
+}
+
+/** The ids of a bell that was read from the backend; empty when it is not a bell of ours. Never throws. */
+export function decodeWakeUp(text: string): string[] {
+  const data = text.length > MAX_WAKEUP_CHARACTERS ? undefined : parsed(text)
+  if (typeof data !== 'object' || data === null || !('ids' in data)) return []
+  const { ids } = data
+  return Array.isArray(ids) && ids.length <= wakeups_per_job && ids.every(isId) ? ids : []
+}
+
+/** Encodes states as messages of at most `max_bytes` each. */
+export function encodeStates(states: PublishedState[], max_bytes: number): string[] {
+  const messages: string[] = []
+  let parts: string[] = []
+  let bytes = 0
+  for (const { id, state } of states) {
+    const part = JSON.stringify({ id, state })
+    const part_bytes = Buffer.byteLength(part) + 1
+    if (parts.length > 0 && bytes + part_bytes + 1 > max_bytes) {
+      messages.push(`[${parts.join(',')}]`)
+      parts = []
+      bytes = 0
+    }
+    parts.push(part)
+    bytes += part_bytes
+  }
+  if (parts.length > 0) messages.push(`[${parts.join(',')}]`)
+  return messages
+}
+
+/** The states in a published message; anything else in it is ignored, because anybody may have published it. */
+export function decodeStates(message: string): PublishedState[] {
+  const values = message.length > MAX_MESSAGE_CHARACTERS ? undefined : parsed(message)
+  return Array.isArray(values) ? values.filter(isPublishedState).map(({ id, state }) => ({ id, state })) : []
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function isId(value: unknown): value is string {
+  return typeof value === 'string' && ID.test(value)
+}
+
+function isPublishedState(value: unknown): value is PublishedState {
+  if (typeof value !== 'object' || value === null || !('id' in value) || !('state' in value)) return false
+  return isId(value.id) && typeof value.state === 'string' && value.state.length <= MAX_STATE_CHARACTERS
+}

@@ -1,0 +1,51 @@
+// The doorbell: rings for accepted jobs, within a window for each tenant and while the queue is not full. Other jobs
+// wait for their turn.
+import type { WakeUp, Queue } from './queue.ts'
+
+export type WakeUps = {
+  /** Whether a job of this tenant may be rung for at once; if not, the sweep will find it. */
+  admits(queue: string, tenant_id: string): boolean
+  /** Rings; call it after the commit. Never throws, never waits. */
+  wake(wakeup: WakeUp & { tenant_id: string }): void
+  /** Makes room in the window for these jobs: they have ended. */
+  jobsEnded(jobs: { id: string }[]): void
+}
+
+/** A bell counts for at most this long if the end of its job is never heard. */
+const EXPIRY_MS = 10_000
+/** Bells that count at once, of all tenants; jobs beyond wait for the sweep. */
+const MAX_PENDING = 50_000
+
+/** The window is counted in this process only: with several processes a tenant has a window in each. */
+export function createWakeUps(queue: Queue, window: number): WakeUps {
+  const pending = new Map<string, { share: string; at: number }>()
+  /** How many rung jobs a tenant has in a queue; a share is `<queue> <tenant id>`. */
+  const shares = new Map<string, number>()
+
+  function release(id: string): void {
+    const wakeup = pending.get(id)
+    if (wakeup === undefined) return
+    pending.delete(id)
+    const left = shares.get(wakeup.share)! - 1
+    if (left === 0) shares.delete(wakeup.share)
+    else shares.set(wakeup.share, left)
+  }
+
+  return {
+    admits(name, tenant_id) {
+      const oldest = pending.entries().next().value
+      if (oldest !== undefined && oldest[1].at < performance.now() - EXPIRY_MS) release(oldest[0])
+      if (pending.size >= MAX_PENDING) return false
+      return (shares.get(`${name} ${tenant_id}`) ?? 0) < window && !queue.full(name)
+    },
+    wake({ tenant_id, ...wakeup }) {
+      const share = `${wakeup.queue} ${tenant_id}`
+      pending.set(wakeup.id, { share, at: performance.now() })
+      shares.set(share, (shares.get(share) ?? 0) + 1)
+      queue.wake([wakeup])
+    },
+    jobsEnded(jobs) {
+      for (const { id } of jobs) release(id)
+    },
+  }
+}

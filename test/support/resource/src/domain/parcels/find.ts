@@ -1,0 +1,24 @@
+// How parcels are found.
+import type { Sql } from '#core/db.ts'
+import { findWithJobs, type RequestedRow, type Found } from '../jobs/find-with-jobs.ts'
+import type { Parcel } from './parcel.ts'
+
+/** Parcels with the jobs that are asked about, in the order asked. */
+export async function findParcels(
+  sql: Sql,
+  requested: RequestedRow[],
+): Promise<(Found<Parcel> | undefined)[]> {
+  const columns = sql`id, tenant_id, idempotency_key, status, address, tracking, created_at, updated_at`
+  return await findWithJobs<Parcel>(sql, 'parcel', columns, requested)
+}
+
+/** The parcel, of any tenant, that a carrier knows by this name. */
+export async function findParcelByTracking(
+  sql: Sql,
+  carrier: string,
+  tracking: string,
+): Promise<{ tenant_id: string; id: string } | undefined> {
+  const [row] = await sql<{ tenant_id: string; id: string }[]>`
+    select tenant_id, id from parcels where carrier = ${carrier} and tracking = ${tracking}`
+  return row
+}

@@ -1,0 +1,42 @@
+// The carrier: what is asked of it, and what its answers mean.
+import type { Outcome } from '#core/outcome.ts'
+import { NoAnswer, openHttp, type FinishedCall } from './http.ts'
+
+const DEADLINE_MS = 15_000
+
+/** Ships under the stored key of the call; the value is what the carrier calls the parcel. */
+export function openCarrier({ url, onCall }: { url: string; onCall: (call: FinishedCall) => void }) {
+  const http = openHttp(url)
+
+  async function call<T>(operation: string, ask: () => Promise<Outcome<T>>): Promise<Outcome<T>> {
+    const started = performance.now()
+    const outcome = await ask().catch((error: unknown) => {
+      if (error instanceof NoAnswer) return error.outcome
+      throw error
+    })
+    onCall({ operation, outcome: outcome.kind, duration_ms: performance.now() - started })
+    return outcome
+  }
+
+  return {
+    name: 'carrier',
+    ship: (request: { address: string }, key: string) =>
+      call<string>('ship', async () => {
+        const headers = { 'content-type': 'application/json', 'idempotency-key': key }
+        const sent = { path: '/parcels', method: 'POST', headers, body: JSON.stringify(request) }
+        const { status, body } = await http.send(sent, DEADLINE_MS)
+        if (typeof body['tracking'] === 'string') return { kind: 'done', value: body['tracking'] }
+        if (status !== 422) return { kind: 'ambiguous', reason: `answered ${status}`, replayed: false }
+        const message = 'The carrier does not go there.'
+        return { kind: 'declined', failure: { code: 'processor_error', message } }
+      }),
+    /** Null: the carrier knows no such parcel. */
+    find: (tracking: string) =>
+      call<{ status: string; tracking: string } | null>('find', async () => {
+        const sent = { path: `/parcels/${tracking}`, method: 'GET' as const }
+        const { status } = await http.send(sent, DEADLINE_MS)
+        return { kind: 'done', value: status === 404 ? null : { status: 'shipped', tracking } }
+      }),
+    close: () => http.close(),
+  }
+}

@@ -1,0 +1,27 @@
+// Applies news of a parcel: compares it with the carrier's record.
+import type { StoredNotification } from '#domain/notifications/notification.ts'
+import { findParcelByTracking } from '#domain/parcels/find.ts'
+import type { ProviderEventTarget } from '#providers/events.ts'
+import type { WorkerContext } from '../../context.ts'
+import type { Decision } from '../../decision.ts'
+import { compare } from '../notifications/drifts.ts'
+import { askAgain, over } from '../notifications/parked.ts'
+import { comparedParcel } from './effects.ts'
+
+export const parcelEvent = { apply: applyParcel, findRow }
+
+async function findRow({ sql, carrier }: WorkerContext, { reference }: ProviderEventTarget) {
+  const parcel = await findParcelByTracking(sql, carrier.name, reference)
+  return parcel && { ...parcel, compared: comparedParcel }
+}
+
+async function applyParcel(
+  context: WorkerContext,
+  notification: StoredNotification,
+  target: ProviderEventTarget,
+): Promise<Decision> {
+  const row = await findRow(context, target)
+  if (row === undefined) return over(notification, 'ignored')
+  const compared = await compare(context, comparedParcel, row, null)
+  return compared.kind === 'done' ? over(notification, 'applied') : askAgain(notification, compared)
+}

@@ -1,0 +1,175 @@
+// Limits of retrying: attempts used up, credentials refused for a day, notifications of another application.
+import type { Problem } from '#test/invariants.ts'
+import { until } from '#test/process.ts'
+import { withPromptNotifications } from '../notifications.ts'
+import type { Random } from '../random.ts'
+import type { System } from '../system.ts'
+import { requestCapture, requestPayment, requestRefund, authorizePayment, capturePayment } from './ask.ts'
+import type { Fault } from './fault.ts'
+
+const FAILURES = ['drop_before', 'drop_after', 'html_503', 'rate_limited_429']
+/** After the last attempt that a job has by its count. */
+const EXTRA_ATTEMPTS = 2
+const FOREIGN_PAYMENTS = 20
+/** One fetch of each object is enough to see that it is not ours. */
+const MAX_LOOKUPS = 2
+
+export const OUTAGE_FAULTS: Fault[] = [
+  {
+    name: 'credentials-refused-a-day',
+    about: 'the processor refuses our credentials, and a day passes: what was never sent is sent then',
+    duration_ms: 8000,
+    recovery_limit_ms: 10_000,
+    inflict: refuseCredentials,
+  },
+  {
+    name: 'last-attempt',
+    about:
+      'the processor fails through the last attempts of jobs: their keys are good, so they are tried again',
+    duration_ms: 8000,
+    recovery_limit_ms: 10_000,
+    inflict: exhaustAttempts,
+  },
+  {
+    name: 'foreign-events',
+    about: "another application's payments and refunds on the same account: ignored, and hardly asked about",
+    duration_ms: 6000,
+    recovery_limit_ms: 6000,
+    inflict: (system) => withPromptNotifications(system, () => sendForeignEvents(system)),
+  },
+]
+
+async function refuseCredentials(system: System, random: Random): Promise<Problem[]> {
+  return await duringFailure(system, random, {
+    label: 'refused',
+    match: { path: '^/v1/' },
+    fault: 'refuse_401',
+    async during(jobs) {
+      // Some calls are slow or lose their answers at any time: these are performed, or may have been, and are not refused.
+      await until('each was refused', async () => {
+        const refused = await system.sql`
+          select from jobs j where j.id = any(${jobs}::uuid[]) and (j.finished_at is not null or exists (
+            select from job_attempts a where a.job_id = j.id and a.outcome = 'misconfigured'))`
+        return refused.length === jobs.length
+      })
+      await system.sql`
+        update jobs j set created_at = created_at - interval '1 day', first_sent_at = first_sent_at - interval '1 day',
+          last_sent_at = last_sent_at - interval '1 day'
+        where id = any(${jobs}::uuid[]) and not exists (
+          select from job_attempts a where a.job_id = j.id and a.outcome is distinct from 'misconfigured')`
+    },
+  })
+}
+
+async function exhaustAttempts(system: System, random: Random): Promise<Problem[]> {
+  const { sql } = system
+  return await duringFailure(system, random, {
+    label: 'last-attempt',
+    match: { method: 'POST', path: '^/v1/' },
+    fault: random.pick(FAILURES),
+    async during(jobs) {
+      const exhausted_jobs = new Set<string>()
+      await until('each has failed after its last attempt', async () => {
+        const now = await sql<{ id: string; exhausted: boolean }[]>`
+          update jobs set run_at = now(), wakeup_sent_at = null,
+            attempt = case when id = any(${[...exhausted_jobs]}::uuid[]) then attempt else max_attempts - 1 end
+          where id = any(${jobs}::uuid[]) and state = 'ready' and attempt > 0
+          returning id, attempt >= max_attempts + ${EXTRA_ATTEMPTS} as exhausted`
+        for (const { id } of now) exhausted_jobs.add(id)
+        const ended = await sql`
+          select from jobs where id = any(${jobs}::uuid[]) and (finished_at is not null or state = 'unknown')`
+        return ended.length > 0 || (now.length === jobs.length && now.every(({ exhausted }) => exhausted))
+      })
+    },
+  })
+}
+
+/** An authorization, a capture and a refund are asked for while the processor fails; when it works again each is done, by itself. */
+async function duringFailure(
+  system: System,
+  random: Random,
+  failure: { label: string; match: object; fault: string; during: (jobs: string[]) => Promise<void> },
+): Promise<Problem[]> {
+  const { sql, provider, tenant_id } = system
+  const label = `${failure.label}-${random.between(0, 1e9)}`
+  const held = await authorizePayment(system, `${label}-held`)
+  const paid = await capturePayment(system, `${label}-paid`)
+  const failing = await provider('stripe').fault({
+    match: failure.match,
+    probability: 1,
+    fault: failure.fault,
+  })
+  let jobs: string[] = []
+  try {
+    await requestCapture(system, held.id, `${label}-capture`)
+    await requestRefund(system, paid.id, `${label}-refund`)
+    await requestPayment(system, label)
+    const keys = [`${label}-capture`, `${label}-refund`, label]
+    const asked = await sql<{ job_id: string }[]>`
+      select job_id from idempotency_keys where tenant_id = ${tenant_id} and key = any(${keys}::text[])`
+    jobs = asked.map(({ job_id }) => job_id)
+    await failure.during(jobs)
+  } finally {
+    await failing.remove()
+  }
+  const ended = await until('each came to an end', async () => {
+    await sql`update jobs set run_at = now(), wakeup_sent_at = null where id = any(${jobs}::uuid[]) and state = 'ready'`
+    const states = await sql<{ id: string; name: string; state: string }[]>`
+      select id, name, state from jobs where id = any(${jobs}::uuid[]) and (finished_at is not null or state = 'unknown')`
+    return states.length === jobs.length && states
+  })
+  return ended
+    .filter(({ state }) => state !== 'succeeded')
+    .map((job) => ({ problem: 'work whose key is good was given up', ...job }))
+}
+
+/** Known by its metadata to the comparison with the processor's record. */
+async function sendForeignEvents(system: System): Promise<Problem[]> {
+  const { sql, provider, asAnotherApplication } = system
+  const mark = { 'metadata[application]': 'another' }
+  const payment = {
+    ...mark,
+    amount: '1200',
+    currency: 'usd',
+    confirm: 'true',
+    payment_method: 'pm_card_visa',
+    'allowed_payment_method_types[]': 'card',
+  }
+  const objects = await Promise.all(
+    Array.from({ length: FOREIGN_PAYMENTS }, async () => {
+      const { id } = await asAnotherApplication('/v1/payment_intents', payment)
+      const refund = await asAnotherApplication('/v1/refunds', { ...mark, payment_intent: id, amount: '200' })
+      return [id, refund.id]
+    }),
+  )
+  const ids = objects.flat()
+  await until('all of it has arrived', async () => {
+    const seen = await sql`select distinct object_id from notifications where object_id = any(${ids}::text[])`
+    return seen.length === ids.length
+  })
+  await until('all of it is ignored', async () => {
+    // Days go by: whatever they waited for does not come.
+    await sql`
+      with mine as (
+        select n.id from notifications n where n.object_id = any(${ids}::text[]) and n.state <> 'ignored' order by n.id for update skip locked
+      )
+      update notifications n set received_at = received_at - interval '1 day', parked_at = parked_at - interval '1 day'
+      from mine where n.id = mine.id`
+    await sql`
+      with mine as (
+        select j.id from jobs j join notifications n on n.id = j.id
+        where n.object_id = any(${ids}::text[]) and j.state = 'ready' order by j.id for update of j skip locked
+      )
+      update jobs j set run_at = now(), wakeup_sent_at = null, created_at = created_at - interval '1 day' from mine where j.id = mine.id`
+    const open = await sql`
+      select from notifications where object_id = any(${ids}::text[]) and state <> 'ignored'`
+    return open.length === 0
+  })
+  const asked: { path: string }[] = await provider('stripe').requests({ method: 'GET' })
+  return ids.flatMap((id) => {
+    const lookups = asked.filter(({ path }) => path.includes(id)).length
+    return lookups > MAX_LOOKUPS
+      ? [{ problem: "another application's object was asked about again and again", id, lookups }]
+      : []
+  })
+}

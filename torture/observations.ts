@@ -1,0 +1,98 @@
+// What clients were shown of payouts, top-ups, verifications and messages, and when: none of it may go backwards.
+import type { Answer } from '#test/client.ts'
+import type { Problem } from '#test/invariants.ts'
+
+export const RESOURCE_NAMES = ['payout', 'top_up', 'kyc', 'message'] as const
+export type ResourceName = (typeof RESOURCE_NAMES)[number]
+
+const MANUAL_DECISIONS = { approved_by_hand: [], rejected_by_hand: [] }
+const FINAL_DECISIONS = ['approved', 'rejected', ...Object.keys(MANUAL_DECISIONS)]
+const SENT_STATES = ['sent', 'delivered', 'undelivered', 'came_back']
+
+/** From each state all that may be shown later; a decision by hand, which is also made over one of the provider, is one. */
+const LATER_STATES: Record<ResourceName, Record<string, string[]>> = {
+  payout: {
+    pending: ['processing', 'paid', 'failed', 'canceled'],
+    processing: ['paid', 'failed', 'canceled'],
+    paid: ['failed'],
+    failed: [],
+    canceled: [],
+  },
+  top_up: {
+    pending: ['succeeded', 'failed', 'canceled'],
+    succeeded: ['failed'],
+    failed: [],
+    canceled: [],
+  },
+  kyc: {
+    pending: ['requires_input', 'processing', ...FINAL_DECISIONS],
+    requires_input: ['processing', ...FINAL_DECISIONS],
+    processing: ['requires_input', ...FINAL_DECISIONS],
+    approved: Object.keys(MANUAL_DECISIONS),
+    rejected: Object.keys(MANUAL_DECISIONS),
+    ...MANUAL_DECISIONS,
+  },
+  message: {
+    scheduled: ['queued', 'sending', ...SENT_STATES, 'failed', 'unknown', 'canceled', 'suppressed'],
+    queued: ['sending', ...SENT_STATES, 'failed', 'unknown', 'canceled', 'suppressed'],
+    // One that certainly was not sent waits for another attempt.
+    sending: ['queued', ...SENT_STATES, 'failed', 'unknown', 'canceled', 'suppressed'],
+    unknown: [...SENT_STATES, 'failed'],
+    sent: ['delivered', 'undelivered', 'came_back', 'failed'],
+    // What the provider refused it may have sent all the same.
+    failed: SENT_STATES,
+    // An SMS that did not arrive may do so later; an email that did may come back.
+    undelivered: ['delivered'],
+    delivered: ['came_back'],
+    came_back: [],
+    canceled: [],
+    suppressed: [],
+  },
+}
+
+/** As it was shown in an answer that was asked for at `start` and came at `end`, both of `performance.now()`. */
+type Observation = { state: string; api: number; start: number; end: number }
+/** By the id of what was shown. */
+export type Observations = Map<string, { resource: ResourceName; seen: Observation[] }>
+
+type ResourceView = { id: string; status: string; decided_by?: string | null; channel?: string | null }
+/** One of several that were asked for in one request. */
+type Item = { message?: ResourceView; error?: object }
+
+/** Its state among those of `LATER_STATES`. */
+export function stateOf({ status, decided_by, channel }: Omit<ResourceView, 'id'>): string {
+  if (channel === 'email' && status === 'undelivered') return 'came_back'
+  return decided_by === 'manual' ? `${status}_by_hand` : status
+}
+
+/** Keeps what an answer shows, if anything; of a batch, what came of each. */
+export function observe(
+  observations: Observations,
+  resource: ResourceName,
+  { status, body }: Answer,
+  when: Omit<Observation, 'state'>,
+): void {
+  if (status >= 300) return
+  for (const each of [body].flat() as (ResourceView | Item)[]) {
+    const view = 'id' in each ? each : each.message
+    if (view === undefined) continue
+    const of = observations.get(view.id) ?? { resource, seen: [] }
+    of.seen.push({ state: stateOf(view), ...when })
+    observations.set(view.id, of)
+  }
+}
+
+export function goesBackwards(resource: ResourceName, before: string, after: string): boolean {
+  return before !== after && !LATER_STATES[resource][before]!.includes(after)
+}
+
+/** Of two answers of which one had come before the other was asked for, the later one is not behind. */
+export function checkObservations(observations: Observations): Problem[] {
+  return [...observations].flatMap(([id, { resource, seen }]) =>
+    seen.flatMap((before) =>
+      seen
+        .filter(({ start, state }) => start >= before.end && goesBackwards(resource, before.state, state))
+        .map((after) => ({ problem: 'a state went backwards', resource, id, before, after })),
+    ),
+  )
+}

@@ -1,0 +1,98 @@
+// Steps of stories about messages: whom one goes to, asking for it until it is answered for good, reading it.
+import type { Channel } from '#core/addresses.ts'
+import type { Answer } from '#test/client.ts'
+import { sendOnce, fromOtherClient, postUntilFinal, isFinalAnswer, type Scenario } from '../calls.ts'
+import { recordAcceptance } from '../record.ts'
+import { reportUnexpected, expectEnd, type CreatedResource } from './steps.ts'
+
+/** How a message may end with which nothing is wrong: its provider fails now and then, or gives no answer. */
+export const FINAL_STATUSES: Record<Channel, string[]> = {
+  email: ['sent', 'failed', 'unknown'],
+  sms: ['sent', 'delivered', 'failed', 'unknown'],
+}
+/** The same of one that its provider refuses. */
+export const REFUSED_STATUSES = ['failed', 'unknown']
+export const ASYNC = { prefer: 'respond-async' }
+const ADDRESSES_PER_SCENARIO = 8
+const FIRST_NUMBER = 2_300_000
+const MAX_READS = 3
+
+/** An address or a number that no other story has; each place another. */
+export function addressOf({ key, nth }: Scenario, channel: Channel, nth_address = 0): string {
+  return channel === 'email'
+    ? `${key}-${nth_address}@example.com`
+    : `+1415${FIRST_NUMBER + nth * ADDRESSES_PER_SCENARIO + nth_address}`
+}
+
+/** The body of a request for one message; its text names its key, so that the provider's record can be told apart. */
+export function bodyOf(channel: Channel, key: string, to: string): { idempotency_key: string } {
+  const text = `This is ${key}.`
+  const reported = channel === 'email' ? { to: [to], subject: key, text } : { to, body: text }
+  return { idempotency_key: key, ...reported }
+}
+
+/** Asks for a message, now and then twice. Answers the message, or that its provider has failed. */
+export async function send(
+  scenario: Scenario,
+  channel: Channel,
+  body: object & { idempotency_key: string },
+  ends: readonly string[],
+  headers?: Record<string, string>,
+): Promise<Answer> {
+  const { idempotency_key: key } = body
+  expectEnd(scenario, key, ...ends)
+  const isEnough = (answer: Answer) =>
+    isFinalAnswer(answer) || (headers !== undefined && answer.status === 202) || isExpiredSendAt(answer)
+  const once = async (by: Scenario) => {
+    const path = `/v1/messages/${channel}`
+    const answer = await postUntilFinal(by, path, body, { observed: 'message' }, headers, isEnough)
+    if (isExpiredSendAt(answer)) await checkNotAccepted(scenario, key)
+    else recordMessage(scenario, key, answer)
+    return answer
+  }
+  const twice = scenario.random.next() < 0.3
+  const [answer] = await Promise.all([once(scenario), twice && once(fromOtherClient(scenario))])
+  if (scenario.random.next() < 0.2) await once(fromOtherClient(scenario))
+  return answer
+}
+
+/** By the time when somebody was there to accept it, it should have gone. */
+function isExpiredSendAt({ status, body }: Answer): boolean {
+  return status === 400 && body.error.param === 'send_at'
+}
+
+/** What was accepted is repeated whenever it is asked for again: what is refused was not. */
+export async function checkNotAccepted(scenario: Scenario, key: string): Promise<void> {
+  const answer = await sendOnce(scenario, scenario.first_client, (client) =>
+    client.get(`/v1/idempotency_keys/${key}`),
+  )
+  if (answer?.status === 200) scenario.seen.problems.push({ problem: 'what is refused was accepted', key })
+}
+
+/** Keeps that a message is on record: it was accepted, also where its provider failed. */
+export function recordMessage(
+  scenario: Scenario,
+  key: string,
+  answer: Pick<Answer, 'status' | 'body' | 'text'>,
+): void {
+  const id: unknown = answer.status < 300 ? answer.body.id : answer.body.error.context?.message_id
+  if (typeof id === 'string')
+    recordAcceptance(scenario.seen, { kind: 'message', key, id, status: null, amount_minor: null })
+  else reportUnexpected(scenario, key, answer)
+}
+
+/** The message of an answer; null when its provider failed, or nobody knows. */
+export function attemptChangeOf(key: string, answer: Answer): CreatedResource | null {
+  return answer.status === 201 ? { resource: 'message', key, id: answer.body.id } : null
+}
+
+/** Reads it a few times on either API, alone and in lists. */
+export async function readMessage(scenario: Scenario, id: string, to: string): Promise<void> {
+  const { reads, clients } = scenario
+  const query = new URLSearchParams({ to }).toString()
+  for (let times = reads.between(0, MAX_READS); times > 0; times--) {
+    const path = reads.pick([`/v1/messages/${id}`, `/v1/messages/${id}`, `/v1/messages?${query}`])
+    const nth_address = reads.between(0, clients.length - 1)
+    await sendOnce(scenario, nth_address, (client) => client.get(path), { observed: 'message' })
+  }
+}

@@ -1,0 +1,129 @@
+// Stories of those who get nothing any more: their email came back, or they answered STOP.
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Channel } from '#core/addresses.ts'
+import { postEmail } from '#test/messages.ts'
+import { until } from '#test/process.ts'
+import { sendOnce, EXTERNAL_CHANGE_TIMEOUT_MS, type Scenario } from '../calls.ts'
+import { addressOf, attemptChangeOf, bodyOf, FINAL_STATUSES, send } from './send.ts'
+import { reportUnexpected, waitForStatus } from './steps.ts'
+
+/** An inbound SMS is not told of twice; somebody who is still written to repeats it. */
+const REPEAT_DELAY_MS = 3000
+
+/** As people write them. */
+const OPT_OUT = ['STOP', ' stop ', 'Stop.', 'opt out', 'Opt-Out!', 'Unsubscribe', 'QUIT']
+const OPT_IN = ['START', 'Start.', 'yes', '"Unstop"']
+
+/** Delivered, it comes back after all; nothing is sent there again. */
+export async function bounceScenario(scenario: Scenario): Promise<void> {
+  const { random } = scenario
+  const address = addressOf(scenario, 'email')
+  const key = `${scenario.key}-message`
+  const answer = await send(scenario, 'email', bodyOf('email', key, address), [
+    ...FINAL_STATUSES.email,
+    'delivered',
+    'undelivered',
+  ])
+  const begun = attemptChangeOf(key, answer)
+  if (begun === null) return
+  const email = { message_id: begun.id, address }
+  if (random.next() < 0.3) await sendEmailEvent(scenario, { type: 'email.delivered', data: email })
+  const event = random.pick([
+    { type: 'email.bounced', data: { ...email, bounce: 'hard', diagnostic: '550 5.1.1 No such mailbox.' } },
+    { type: 'email.complained', data: email },
+  ])
+  await sendEmailEvent(scenario, event)
+  await waitForStatus(scenario, begun, 'undelivered')
+  await waitUntilSuppressed(scenario, 'email', address, true)
+  await expectSuppressed(scenario, 'email', address)
+}
+
+/** Until they change their mind. */
+export async function optOutScenario(scenario: Scenario): Promise<void> {
+  const { random } = scenario
+  const number = addressOf(scenario, 'sms')
+  const key = `${scenario.key}-message`
+  const answer = await send(scenario, 'sms', bodyOf('sms', key, number), FINAL_STATUSES.sms)
+  if (attemptChangeOf(key, answer) === null) return
+  const { from } = answer.body as { from: string }
+  await sendInbound(scenario, { from: number, to: from, body: random.pick(OPT_OUT) }, true)
+  await expectSuppressed(scenario, 'sms', number)
+  if (random.next() < 0.5) return
+  await sendInbound(scenario, { from: number, to: from, body: random.pick(OPT_IN) }, false)
+  // What was said before may be heard of later.
+  await send(scenario, 'sms', bodyOf('sms', `${key}-again`, number), [...FINAL_STATUSES.sms, 'suppressed'])
+}
+
+/** Several words at once, in any order: the one that was received last counts, which the verdict checks. */
+export async function keywordScenario(scenario: Scenario): Promise<void> {
+  const { random } = scenario
+  const number = addressOf(scenario, 'sms')
+  const key = `${scenario.key}-message`
+  const answer = await send(scenario, 'sms', bodyOf('sms', key, number), FINAL_STATUSES.sms)
+  if (attemptChangeOf(key, answer) === null) return
+  const { from: to } = answer.body as { from: string }
+  const keywords = Array.from({ length: random.between(2, 6) }, () => random.pick([...OPT_OUT, ...OPT_IN]))
+  const twilio = scenario.provider('twilio')
+  await Promise.all(keywords.map((body) => twilio.control('POST', '/inbound', { from: number, to, body })))
+  await send(scenario, 'sms', bodyOf('sms', `${key}-again`, number), [...FINAL_STATUSES.sms, 'suppressed'])
+}
+
+async function expectSuppressed(scenario: Scenario, channel: Channel, address: string): Promise<void> {
+  const key = `${scenario.key}-message-more`
+  const answer = await send(scenario, channel, bodyOf(channel, key, address), ['suppressed'])
+  if (answer.body.status !== 'suppressed') reportUnexpected(scenario, key, answer)
+}
+
+/** Somebody writes to us, until it shows. */
+async function sendInbound(
+  scenario: Scenario,
+  inbound: { from: string; to: string; body: string },
+  suppressed: boolean,
+): Promise<void> {
+  for (const deadline = performance.now() + EXTERNAL_CHANGE_TIMEOUT_MS; performance.now() < deadline;) {
+    await scenario.provider('twilio').control('POST', '/inbound', inbound)
+    if (await waitUntilSuppressed(scenario, 'sms', inbound.from, suppressed, REPEAT_DELAY_MS)) return
+  }
+  scenario.seen.problems.push({ problem: 'what somebody answered to an SMS is not heeded', ...inbound })
+}
+
+/** Reads the suppressions until this address is, or is no more, one of them. False: not within `limit_ms`. */
+async function waitUntilSuppressed(
+  scenario: Scenario,
+  channel: Channel,
+  address: string,
+  suppressed: boolean,
+  limit_ms = EXTERNAL_CHANGE_TIMEOUT_MS,
+): Promise<boolean> {
+  const query = new URLSearchParams({ channel, address }).toString()
+  for (const deadline = performance.now() + limit_ms; performance.now() < deadline; await sleep(200)) {
+    const client_index = scenario.reads.between(0, scenario.clients.length - 1)
+    const answer = await sendOnce(scenario, client_index, (client) =>
+      client.get(`/v1/messages/suppressions?${query}`),
+    )
+    if (answer?.status === 200 && (answer.body as unknown[]).length > 0 === suppressed) return true
+  }
+  return false
+}
+
+type EmailProviderEvent = {
+  type: string
+  data: { message_id: string; address: string; bounce?: string; diagnostic?: string }
+}
+
+/** A relay tells of an email until it is taken, perhaps twice. */
+export async function sendEmailEvent(
+  { random, webhooks_url, email_secret }: Scenario,
+  event: EmailProviderEvent,
+): Promise<void> {
+  const host = { config: { WEBHOOKS_URL: webhooks_url } }
+  const signed = { secret: email_secret, id: `msg_${randomUUID()}` }
+  const postUntilAccepted = async () =>
+    await until(
+      `${event.type} is taken`,
+      async () => (await postEmail(host, event, signed).catch(() => null))?.status === 200,
+      EXTERNAL_CHANGE_TIMEOUT_MS,
+    )
+  await Promise.all([postUntilAccepted(), random.next() < 0.3 && postUntilAccepted()])
+}

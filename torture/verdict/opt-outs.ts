@@ -1,0 +1,21 @@
+// Opt-out words: whoever sent several is suppressed, or is not, by the one that was received last.
+import type { Problem } from '#test/invariants.ts'
+import type { System } from '../system.ts'
+
+export const OVERRULED = 'an opt-out word was overruled by one that was received before it'
+
+/** Each number belongs to one story, and so to one tenant. */
+export async function overruledOptOuts({ sql }: Pick<System, 'sql'>): Promise<Problem[]> {
+  return await sql<Problem[]>`
+    select ${OVERRULED} as problem, w.id, w.kind, w.received_at
+    from (
+      select distinct on (payload ->> 'from') id, kind, received_at, payload ->> 'from' as address from notifications
+      where kind in ('sms.opt_out', 'sms.opt_in') and state = 'applied'
+      order by payload ->> 'from', received_at desc, id desc
+    ) w
+    where (w.kind = 'sms.opt_out') <> exists (
+      select from suppressions s
+      where s.channel = 'sms' and s.address = w.address and s.reason = 'opt_out' and s.deleted_at is null
+        -- What a provider refused later is another fact.
+        and (w.kind = 'sms.opt_out' or coalesce(s.happened_at, s.created_at) <= w.received_at))`
+}
