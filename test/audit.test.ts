@@ -165,8 +165,8 @@ describe('each problem is named with its row until it is corrected', () => {
     [
       'a top-up that came and was not posted',
       'top_ups',
-      () => set('top_ups', top_up.id, `status = 'succeeded', succeeded_at = now(), came_minor = 500`),
-      () => set('top_ups', top_up.id, `status = 'pending', succeeded_at = null, came_minor = 0`),
+      () => set('top_ups', top_up.id, `status = 'succeeded', succeeded_at = now(), received_minor = 500`),
+      () => set('top_ups', top_up.id, `status = 'pending', succeeded_at = null, received_minor = 0`),
       () => ({
         problem: 'what came in is not what was posted',
         tenant_id: world.tenant_id,
@@ -180,8 +180,8 @@ describe('each problem is named with its row until it is corrected', () => {
     [
       'a top-up that was posted and is still pending at its processor',
       'top_ups',
-      () => set('top_ups', top_up.id, `status = 'succeeded', succeeded_at = now(), came_minor = 500`),
-      () => set('top_ups', top_up.id, `status = 'pending', succeeded_at = null, came_minor = 0`),
+      () => set('top_ups', top_up.id, `status = 'succeeded', succeeded_at = now(), received_minor = 500`),
+      () => set('top_ups', top_up.id, `status = 'pending', succeeded_at = null, received_minor = 0`),
       () => ({
         problem: 'a top-up is posted and did not succeed at the processor',
         subject: 'top_up',
@@ -197,13 +197,13 @@ describe('each problem is named with its row until it is corrected', () => {
         set(
           'top_ups',
           top_up.id,
-          `status = 'failed', failure = '{}', failed_at = now(), came_minor = 500, updated_at = now() - interval '1 hour'`,
+          `status = 'failed', failure = '{}', failed_at = now(), received_minor = 500, updated_at = now() - interval '1 hour'`,
         ),
       () =>
         set(
           'top_ups',
           top_up.id,
-          `status = 'pending', failure = null, failed_at = null, came_minor = 0, updated_at = now()`,
+          `status = 'pending', failure = null, failed_at = null, received_minor = 0, updated_at = now()`,
         ),
       () => ({
         problem: 'a top-up has ended here, its money has come, and no drift says so',

@@ -293,16 +293,16 @@ describe('no role may do more than its process does', () => {
       `update notifications set state = 'applied'`,
       `select request from jobs`,
       `select payload from jobs`,
-      `insert into notifications (id, provider, event_id, kind, payload, state, said, due_at)
+      `insert into notifications (id, provider, event_id, kind, payload, state, reported, due_at)
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', '{}', now() + interval '1 day')`,
-      `insert into notifications (id, provider, event_id, kind, payload, state, said, due_at)
+      `insert into notifications (id, provider, event_id, kind, payload, state, reported, due_at)
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', jsonb_build_object('x', repeat('x', 1024 * 1024)), now())`,
-      `insert into notifications (id, provider, event_id, kind, payload, state, said, due_at)
+      `insert into notifications (id, provider, event_id, kind, payload, state, reported, due_at)
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', '[]', now())`,
       // A kilobyte as it is stored, and megabytes as a text.
       `insert into notifications (id, provider, event_id, kind, payload)
         select '0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', jsonb_agg(1e-16383::numeric) from generate_series(1, 200)`,
-      `insert into notifications (id, provider, event_id, kind, payload, state, said, due_at)
+      `insert into notifications (id, provider, event_id, kind, payload, state, reported, due_at)
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', jsonb_build_object('x', 1e-16383::numeric), now())`,
       `insert into notifications (id, provider, event_id, kind, payload, state)
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'ignored')`,
@@ -460,8 +460,8 @@ describe('readers', () => {
       'api_requests sluice_api',
       'readers sluice_reader',
       'services sluice_api sluice_worker',
-      'webhooks_request sluice_webhooks',
       'webhooks_read sluice_webhooks',
+      'webhooks_request sluice_webhooks',
     ],
     notifications: [
       'readers sluice_reader',

@@ -19,7 +19,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'claim by id',
     tables: ['jobs'],
-    part: /where j\.id = asked\.id and j\.run_at <= now\(\)/,
+    part: /where j\.id = requested\.id and j\.run_at <= now\(\)/,
     reason: 'a bell carries an id; whose job it is comes with the row',
   },
   {
@@ -31,7 +31,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'rows locked above',
     tables: ['jobs'],
-    part: /from (due|held|woken) where j\.id = \1\.(job_)?id\b/,
+    part: /from (due|fenced|claimed|resumable) where j\.id = \1\.(job_)?id\b/,
     reason: 'their ids are those of rows that the same statement has found and locked',
   },
   {
@@ -116,7 +116,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'notification not matched yet',
     tables: ['notifications', 'notification_history'],
-    part: /from (notification_history h|notifications n) where [hn]\.id = given\.id|insert into notifications \(id, provider|where n\.id = (told|change)\.notification_id|from notifications where id = \$\d+|where n\.provider = known\.provider and n\.waits_for = known\.reference|where n\.provider = judged\.provider and n\.object_id = judged\.object_id|from notifications n where n\.state = \$\d+ and n\.due_at <= now\(\)|from placed where n\.id = placed\.id/,
+    part: /from (notification_history h|notifications n) where [hn]\.id = input\.id|insert into notifications \(id, provider|where n\.id = (updates|change)\.notification_id|from notifications where id = \$\d+|where n\.provider = objects\.provider and n\.waits_for = objects\.reference|where n\.provider = judged\.provider and n\.object_id = judged\.object_id|from notifications n where n\.state = \$\d+ and n\.due_at <= now\(\)|from judgement where n\.id = judgement\.id/,
     reason: 'nobody knows its tenant before it is applied',
   },
   {

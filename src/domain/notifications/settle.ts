@@ -1,27 +1,27 @@
-// Settles notifications: applied once, or parked while they cannot be applied.
+// Settles notifications: each is applied once, or parked while it cannot be applied.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { finishing, fencing, type Settlement } from '../jobs/settle.ts'
 import { PROVIDER_RESOURCE_NAMES, resourceOf, type ResourceName, type ResourceKey } from '../resources.ts'
 import type { ParkedReason } from './notification.ts'
 
-/** When what a notification waits for changed during its attempt, it is tried again this soon. */
+/** The delay before the next attempt if the object of a parked notification changed during this one. */
 const RETRY_DELAY_MS = 1_000
 
-/** The settlement of a notification that changes no row now. */
+/** The settlement of a notification that currently changes no row. */
 export type NotificationSettlement = Settlement & {
   notification_id: string
   becomes: 'applied' | 'ignored' | 'parked'
   reason: ParkedReason | null
-  /** While it is parked: the provider's id of the object that wakes it; null when only time does. */
+  /** While it is parked: the provider's id of the object whose change resumes it; null if only time does. */
   waits_for: string | null
-  /** The row that it is filed under, when that is known. */
+  /** Its root row, if known. */
   of: ResourceKey | null
 }
 
 /**
- * Settles the jobs of notifications that change no row now: the notification is over, or parked with its job open. An
- * object that changes during the attempt cannot wake its notification, because a running job is not woken: then the job is
- * soon tried again.
+ * Settles the jobs of notifications that currently change no row: the notification is final, or parked with its
+ * job open. An object that changes during the attempt cannot resume its notification, because a running job is
+ * not resumed; the job is then retried soon.
  */
 export async function settleNotifications(
   sql: Sql,
@@ -65,24 +65,25 @@ export async function settleNotifications(
 }
 
 /**
- * A part of the statement that settles `told` (`job_id, notification_id, tenant_id` and `<resource>_id`): marks the
- * notification that brought this as applied, and files it under the noun. That of a job that goes on is not applied yet.
+ * A part of the statement that settles `updates` (`job_id, notification_id, tenant_id` and `<resource>_id`):
+ * marks the notification of each update as applied and assigns it to its row. The notification of a job that
+ * continues is not applied yet.
  */
 export function assigning(sql: Sql | Tx, resource: ResourceName): Fragment {
   return sql`
     notification as (
       update notifications n set state = 'applied', applied_at = clock_timestamp(), reason = null, waits_for = null,
         reported = null, due_at = null, parked_at = null, tenant_id = updates.tenant_id, subject = ${resource},
-        subject_id = ${sql(`told.${resource}_id`)}
+        subject_id = ${sql(`updates.${resource}_id`)}
       from updates join fenced on fenced.job_id = updates.job_id
       where n.id = updates.notification_id and fenced.state <> 'running'
     )`
 }
 
 /**
- * A part of a statement that creates or changes an object: makes parked notifications that wait for it due. `objects`
- * selects `provider, reference` of the objects. It waits for no lock: a job that is locked is being performed anyway,
- * and a notification that is parked at this moment soon looks again by itself.
+ * A part of a statement that creates or changes objects: makes the parked notifications that wait for them due.
+ * `objects` selects their `provider, reference`. It waits for no lock: a locked job is running anyway, and a
+ * notification parked at this moment is soon retried.
  */
 export function resuming(sql: Sql | Tx, objects: Fragment): Fragment {
   return sql`
@@ -91,7 +92,8 @@ export function resuming(sql: Sql | Tx, objects: Fragment): Fragment {
       cross join lateral (
         select n.id from notifications n
         where n.provider = objects.provider and n.waits_for = objects.reference and n.state = 'parked'
-        -- The offset keeps this a look-up: a join, planned while nothing was parked, would later read every parked row.
+        -- The offset keeps this a lookup: a join, planned while nothing was parked, would later read every
+        -- parked row.
         offset 0
       ) n
       cross join lateral (
