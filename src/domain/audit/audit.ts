@@ -1,4 +1,4 @@
-// The audit checks the invariants of all rows, or of those that changed since a time. It only reads.
+// The audit checks invariants: of all rows, or of the rows that changed since a given time. It only reads.
 import { databaseCode, unionAll, type Sql, type Tx } from '#core/db.ts'
 import { findStage, type Cursor } from '../reconciliation/lookups.ts'
 import { RESOURCE_NAMES, rootIdColumn, rootOf, resourceOf, type ResourceKey } from '../resources.ts'
@@ -29,9 +29,9 @@ type CheckResult = {
 }
 
 export type AuditOptions = {
-  /** 600 by default. */
+  /** Default: 600. */
   stuck_after_s?: number
-  /** For each check; 600,000 by default. */
+  /** The limit of each check. Default: 600,000. */
   timeout_ms?: number
 }
 
@@ -40,30 +40,30 @@ export const CHECK_NAMES = Object.keys(CHECKS)
 const STUCK_AFTER_S = 600
 const TIMEOUT_MS = 600_000
 const MAX_PROBLEMS = 1000
-/** Changed rows that are audited together, and about the most events of a step. */
+/** The number of rows audited together, and about the maximum number of events in a step. */
 const BATCH_SIZE = 5_000
-/** The clocks of processes that create ids may differ by this much. */
+/** The maximum clock difference between processes that create ids. */
 const MAX_CLOCK_SKEW_MS = 600_000
 const INITIAL_STEP_MS = 60_000
 const MIN_STEP_MS = 1_000
 
 /**
- * Audits every row. Each check is one statement and so sees one snapshot, in which work under way contradicts
- * nothing. Checks do not share a snapshot, because a long one would keep the database from cleaning up.
+ * Audits every row. Each check is one statement, so it sees one snapshot in which work in progress is
+ * consistent. Checks do not share a snapshot: a long snapshot keeps the database from vacuuming.
  */
 export async function auditEverything(sql: Sql, options: AuditOptions = {}): Promise<AuditReport> {
   return mergeReports(await runEach(sql, options, CHECKS, fullScope(sql), limitsOf(options)))
 }
 
 export type ChangesOptions = AuditOptions & {
-  /** Called after each step with the time up to which everything was audited, and what was found so far. */
+  /** Called after each step with the time up to which all rows are audited, and the report so far. */
   reached?: (period: string, report: AuditReport) => Promise<void>
 }
 
 /**
- * Audits the rows that had an event or a transfer since then (ISO 8601), the rows in `recheck`, and everything that
- * belongs to no row in particular. It goes in steps of some thousand rows, each with its own snapshot: first balances and
- * open work, then the time since.
+ * Audits the rows that had an event or a transfer since a given time (ISO 8601), the rows in `recheck`, and
+ * everything that belongs to no single row. It works in steps of a few thousand rows, each with its own
+ * snapshot: first balances and open work, then the events since that time.
  */
 export async function auditChanges(
   sql: Sql,
@@ -123,7 +123,7 @@ async function auditRows(sql: Sql, keys: ResourceKey[], options: AuditOptions): 
   return reports
 }
 
-/** Makes the checks by tenant, such as those of the accounts, tenant by tenant. */
+/** Runs the checks by tenant, such as the checks of accounts, one tenant after the other. */
 async function auditTenants(sql: Sql, options: AuditOptions): Promise<AuditReport[]> {
   const reports: AuditReport[] = []
   for (const { id } of await sql<{ id: string }[]>`select id from tenants`)
@@ -131,7 +131,7 @@ async function auditTenants(sql: Sql, options: AuditOptions): Promise<AuditRepor
   return reports
 }
 
-/** Audits the rows that are under way, a part at a time. */
+/** Audits the rows in progress, one stage at a time. */
 async function auditInFlight(sql: Sql, options: AuditOptions): Promise<AuditReport[]> {
   const reports: AuditReport[] = []
   for (const resource of RESOURCE_NAMES) {
@@ -149,12 +149,12 @@ async function auditInFlight(sql: Sql, options: AuditOptions): Promise<AuditRepo
   return reports
 }
 
-/** How many problems each check has, including checks with none. */
+/** The number of problems by check, including checks without problems. */
 export function countsOf(report: AuditReport): Record<string, number> {
   return Object.fromEntries(report.checks.map(({ check, problems }) => [check, problems]))
 }
 
-/** Makes each check in a snapshot of its own. */
+/** Runs each check in its own snapshot. */
 async function runEach(
   sql: Sql,
   options: AuditOptions,
@@ -189,7 +189,7 @@ async function runChecks(tx: Tx, checks: Checks, scope: AuditScope, limits: Limi
   return report
 }
 
-// Undefined when it takes too long. The savepoint keeps the transaction usable then.
+// Returns undefined after a timeout. The savepoint keeps the transaction usable.
 async function withTimeout<T>(tx: Tx, query: (step: Tx) => Promise<T>): Promise<T | undefined> {
   try {
     return (await tx.savepoint(query)) as T
@@ -199,7 +199,7 @@ async function withTimeout<T>(tx: Tx, query: (step: Tx) => Promise<T>): Promise<
   }
 }
 
-// Our connections are set up for look-ups by key. An audit reads whole tables, so it changes those settings.
+// Connections are configured for lookups by key. An audit reads whole tables, so it changes those settings.
 async function inSnapshot<T>(
   sql: Sql,
   { timeout_ms = TIMEOUT_MS }: AuditOptions,
@@ -216,14 +216,14 @@ async function inSnapshot<T>(
 
 type Period = { since: string; until: string }
 
-/** Whether this time has more events than one step should handle. */
+/** Whether this period has more events than one step handles. */
 async function exceedsBatch(tx: Tx, { since, until }: Period): Promise<boolean> {
   const events = await tx`
     select from events e where e.created_at >= ${since} and e.created_at < ${until} limit ${BATCH_SIZE + 1}`
   return events.count > BATCH_SIZE
 }
 
-/** The rows that changed in this time: every change of state has an event, every movement of money a transfer. */
+/** The rows that changed in this period: every change of state has an event, every movement of money a transfer. */
 async function findChanged(tx: Tx, { since, until }: Period): Promise<ResourceKey[]> {
   const rows = RESOURCE_NAMES.filter((resource) => AUDITED_RESOURCES.includes(rootOf(resource))).map(
     (resource) => tx`
@@ -240,7 +240,7 @@ async function findChanged(tx: Tx, { since, until }: Period): Promise<ResourceKe
     select distinct * from (${unionAll(tx, rows)}) changed`
 }
 
-/** One report of all. It names every check, even if there was nothing to audit. */
+/** Merges reports into one. The result names every check, even checks that had no rows. */
 function mergeReports(reports: AuditReport[]): AuditReport {
   const checks = new Map<string, CheckResult>(
     CHECK_NAMES.map((check) => [check, { check, problems: 0, duration_ms: 0, unfinished: false }]),

@@ -1,46 +1,47 @@
-// The invariants as SQL: each check selects the rows that contradict it, so none when the invariant holds.
+// The invariants as SQL: each check selects the rows that violate it.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 
-/** A contradiction and where it is. `off_by` is found minus expected. */
+/** A violation and its location. `off_by` is found minus expected. */
 export type Problem = {
-  /** The name of the check, as in `index.ts`. */
+  /** The name of the check, as registered in `index.ts`. */
   check: string
   problem: string
   tenant_id: string | null
-  /** The row that it belongs to, if any: the noun and the id of what is filed under no other row. */
+  /** The root row that it belongs to, if any: its resource and id. */
   subject: string | null
   subject_id: string | null
-  /** The row at fault, or what it points at. */
+  /** The row at fault, or the row that it references. */
   id: string | null
   /** The row's state, kind or account. */
   what: string | null
   expected: number | null
   found: number | null
   off_by: number | null
-  /** Of amounts, which are in its smallest unit; null where the numbers count something else. */
+  /** The currency of the amounts, which are in minor units; null for other numbers. */
   currency: string | null
 }
 
-/** A check selects the fields of `Problem` without `check`, in that order. */
+/** A check selects the fields of `Problem` in order, without `check`. */
 type Check = (sql: Sql | Tx, scope: AuditScope, limits: Limits) => Fragment
 
-/** By name. */
+/** Checks by name. */
 export type Checks = Readonly<Record<string, Check>>
 
-/** What an audit covers: sources of rows, to be used after `from` with an alias. */
+/** The rows that an audit covers: sources for a `from` clause, each used with an alias. */
 export type AuditScope = {
-  /** The rows of a noun that is no part of another. */
+  /** The rows of a root resource. */
   rowsOf: (resource: string) => Fragment
-  /** The jobs and transfers of these rows and their parts, or all of them. */
+  /** The jobs and transfers of these rows and of their parts, or all jobs and transfers. */
   jobs: Fragment
   ledger_transfers: Fragment
-  /** For each noun a source that includes its rows under way. */
+  /** For each resource, a source that includes its rows in progress. */
   under_way: ReadonlyMap<string, Fragment>
-  /** The tenants that are audited where a check is by tenant: a condition on `tenant_id`. */
+  /** For checks by tenant, the audited tenants: a condition on `tenant_id`. */
   tenant_condition: Fragment
   /**
-   * Every noun that has rows, under which noun's rows they are filed and by which column, the columns by which a
-   * provider knows them, which of them reserve their amount, and the kinds of transfers that are theirs.
+   * Every resource with a table: its root resource and the column of the root's id, the columns of the
+   * provider's id, the condition under which a row reserves its amount, and the kinds of transfers that it
+   * posts.
    */
   resources: readonly {
     resource: string
@@ -55,14 +56,14 @@ export type AuditScope = {
 }
 
 export type Limits = {
-  /** Open jobs that are due or whose lease has lapsed for longer than this are stuck. */
+  /** Open jobs that are due, or whose lease has lapsed, for longer than this are stuck. */
   stuck_after_s: number
-  /** Only rows that arrived in this time, ISO 8601; null: no limit. Applies only to what is of no row in particular. */
+  /** The audited period, ISO 8601; null means no limit. It applies only to checks that belong to no single row. */
   since: string | null
   until: string | null
 }
 
-/** Each running balance follows from the one before it. */
+/** Each running balance follows from the previous one. */
 export function transfers(sql: Sql | Tx, { ledger_transfers, resources }: AuditScope): Fragment {
   const rows = resources.map(
     ({ table, root, filed_by }) => sql`
@@ -84,23 +85,23 @@ export function transfers(sql: Sql | Tx, { ledger_transfers, resources }: AuditS
         select case when t.seq = 1 then 0 else before.balance_after_minor end + ${changeOfAvailable(sql)} as expected
       ) follows
       where t.seq is not null and follows.expected is distinct from t.balance_after_minor
-      -- Only of what is violated it is asked whose it is.
+      -- Only a wrong balance needs its owner.
       offset 0
     ) t
     left join lateral (${unionAll(sql, rows)}) of on true`
 }
 
-/** The subject of a problem that belongs to no row in particular, or is looked for in every audit. */
+/** The resource fields of a problem that belongs to no single row, or of a check that runs in every audit. */
 export function noResource(sql: Sql | Tx): Fragment {
   return sql`null::text as subject, null::uuid as subject_id`
 }
 
-/** The numbers of a problem that has none. */
+/** The numeric fields of a problem without numbers. */
 export function noFigures(sql: Sql | Tx): Fragment {
   return sql`null::bigint as expected, null::bigint as found, null::bigint as off_by, null::text as currency`
 }
 
-/** Each balance is the sum of its transfers, and what is reserved is the sum of what asks for it. */
+/** Each balance is the sum of its transfers; each reserved amount is the sum of the rows that reserve it. */
 export function balances(sql: Sql | Tx, { tenant_condition, resources }: AuditScope): Fragment {
   const reservations = resources.flatMap(({ table, reserves }) =>
     reserves === undefined
@@ -135,20 +136,20 @@ export function balances(sql: Sql | Tx, { tenant_condition, resources }: AuditSc
     where finding.found <> finding.expected`
 }
 
-/** The sum that was posted to `available` for a subject of the tenant of the row `p`; 0 if nothing was. */
+/** The sum posted to `available` for `subject_id`, in the tenant of the row `p`; 0 without postings. */
 export function postedFor(sql: Sql | Tx, subject_id: Fragment, kind: string): Fragment {
   return sql`
     select coalesce(sum(${changeOfAvailable(sql)}), 0) as posted, min(t.currency) as currency from ledger_transfers t
     where t.tenant_id = p.tenant_id and t.subject_id = ${subject_id} and t.kind = ${kind}`
 }
 
-/** By how much the transfer `t` changed the balance of `available`. */
+/** The change that the transfer `t` made to the balance of `available`. */
 function changeOfAvailable(sql: Sql | Tx): Fragment {
   return sql`
     case 'available' when t.credit_account then t.amount_minor when t.debit_account then -t.amount_minor else 0 end`
 }
 
-/** The noun under whose rows jobs and events of `resource` are filed. */
+/** The root resource to which the jobs and events of `resource` belong. */
 export function rootResourceOf(
   sql: Sql | Tx,
   resources: AuditScope['resources'],
@@ -160,17 +161,17 @@ export function rootResourceOf(
   return sql`case when false then null ${parts} else ${resource} end`
 }
 
-/** The smallest id that could be created at that time. */
+/** The smallest possible id of that time. */
 function minIdAt(time: string): string {
   const hex = Math.max(0, Date.parse(time)).toString(16).padStart(12, '0')
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
 }
 
 /**
- * Rows point at rows of their own tenant, and of the noun that they name. The tables that the hottest statements write
- * have no foreign keys, which would cost a tenth: those statements take the tenant from the row that they lock, and this
- * check makes sure that they did. Idempotency keys have their own check. For a limited time it covers rows by the time in their ids;
- * notifications have no time in theirs, so their ids are only covered by an audit of everything.
+ * Rows reference rows of their own tenant and of the resource that they name. Tables on the hot path have no
+ * foreign keys, which would cost a tenth of the throughput: their statements take the tenant from the row that
+ * they lock, and this check verifies the result. Idempotency keys have their own check. Within a period the
+ * check covers rows by the time in their ids; notification ids carry no time, so only a full audit covers them.
  */
 export function tenants(sql: Sql | Tx, { resources }: AuditScope, { since, until }: Limits): Fragment {
   const unbounded = since === null || until === null
@@ -220,7 +221,10 @@ export function tenants(sql: Sql | Tx, { resources }: AuditScope, { since, until
     ) p`
 }
 
-/** Whether the row of this id exists; `resource` null: for any noun. The row of an unknown noun counts as missing. */
+/**
+ * Whether the row with this id exists. `resource` null: of any resource. A row of an unknown resource counts as
+ * missing.
+ */
 function rowExists(
   sql: Sql | Tx,
   resources: AuditScope['resources'],
@@ -236,7 +240,7 @@ function rowExists(
   return sql`exists (${unionAll(sql, rows)})`
 }
 
-/** Whether a row arrived in the audited time. */
+/** Whether a row was created in the audited period. */
 export function arrivedWithin(
   sql: Sql | Tx,
   at: Fragment,
@@ -247,7 +251,7 @@ export function arrivedWithin(
   return sql`${from} and ${to}`
 }
 
-/** An idempotency key protects a row that exists, and a job that exists for as long as the key is kept. */
+/** An idempotency key protects a row that exists, and a job that exists for as long as the key is stored. */
 export function keys(sql: Sql | Tx, { resources }: AuditScope, limits: Limits): Fragment {
   const resource_names = sql`${resources.map(({ resource }) => resource)}::text[]`
   return sql`

@@ -1,8 +1,8 @@
-// The check of corrections: each is what two operators agreed on, posted once.
+// The check of corrections: each was confirmed by two operators and posted once.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { arrivedWithin, noResource, type AuditScope, type Limits } from './checks.ts'
 
-/** A correction is posted for each proposal that was carried out, and for nothing else. */
+/** Each carried-out proposal of a correction has one posting, and each posting has such a proposal. */
 export function corrections(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
   const posted = sql`case t.credit_account when 'available' then t.amount_minor else -t.amount_minor end`
   return sql`

@@ -1,14 +1,15 @@
-// The invariants of deliveries: each event was delivered, is due or was given up, to every endpoint that wanted it.
+// The invariants of deliveries: every event was delivered, is due or was given up, for every subscribed
+// endpoint.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import { arrivedWithin, noFigures, noResource, type AuditScope, type Checks, type Limits } from './checks.ts'
 
 /**
- * What is pending waits in a line or has an open job, and what is delivered is the event that it names. For a limited
- * time it covers deliveries that were made in it, endpoint by endpoint: no index has their times alone.
+ * A pending delivery is in the backlog or has an open job, and a delivery matches its event. Within a period
+ * the check covers the deliveries created in it, endpoint by endpoint: no index has creation times alone.
  *
- * One statement takes a delivery out of its line and makes its job, and one ends the job and puts the delivery back or
- * ends it. So a snapshot never shows one between them.
+ * One statement moves a delivery from the backlog to a job, and one statement finishes the job and moves the
+ * delivery back or makes it final. So no snapshot shows a delivery in between.
  */
 function deliveries(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
   const created = arrivedWithin(sql, sql`d.created_at`, limits)
@@ -48,9 +49,9 @@ function deliveries(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment
 }
 
 /**
- * Each event of the feed has a delivery to every endpoint of its tenant that wanted it: that was there, and has not
- * changed since. The transaction that made or changed an endpoint may have been committed a little later than it says:
- * events of the minute after that are left out.
+ * Each event of the feed has a delivery to every endpoint that subscribed to it and has not changed since. The
+ * transaction that created or changed an endpoint may commit later than its timestamp, so the events of the
+ * following minute are exempt.
  */
 function subscriptions(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
   return sql`
@@ -67,13 +68,13 @@ function subscriptions(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragm
       and not exists (
         select from webhook_deliveries d
         where d.tenant_id = e.tenant_id and d.event_id = e.id and d.endpoint_id = p.id
-          -- So that earlier partitions are not read.
+          -- Skips earlier partitions.
           and d.created_at >= e.created_at - interval '1 hour' offset 0)`
 }
 
 /**
- * What waits in a line is a pending delivery. An attempt that is answered at the moment when somebody sends the delivery
- * again can end it while it waits: what is due then does nothing once its turn has come, and is given a minute for that.
+ * Each row of a backlog is a pending delivery. An attempt that ends at the moment of a replay can make the
+ * delivery final while it is queued: the due row is then dropped when it is scanned, and has a minute for that.
  */
 function delivery_backlogs(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
   return sql`
@@ -93,7 +94,7 @@ function delivery_backlogs(sql: Sql | Tx, { tenant_condition }: AuditScope): Fra
     where finding.violated`
 }
 
-/** A recovery that has found everything and of which nothing is left has been completed, a minute later at most. */
+/** A recovery that has scanned everything and has nothing left to send is completed within a minute. */
 function recoveries(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
   return sql`
     select 'a recovery has nothing left to send and is not completed' as problem, r.tenant_id, ${noResource(sql)},
@@ -107,14 +108,14 @@ function recoveries(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
         select from jobs j where ${isOpenAttempt(sql, sql`r`)} and j.payload ->> 'recovery_id' = r.id::text)`
 }
 
-/** The job `j` is an open attempt at a delivery to the endpoint of `row`. */
+/** Whether the job `j` is an open attempt to deliver to the endpoint of `row`. */
 function isOpenAttempt(sql: Sql | Tx, row: Fragment): Fragment {
   return sql`
     j.queue = ${sendDelivery.queue} and j.tenant_id = ${row}.tenant_id and j.finished_at is null
     and j.subject_id = ${row}.endpoint_id`
 }
 
-/** Since when events are kept, and deliveries, which are dropped with them. */
+/** The beginning of the retention period of events and their deliveries. */
 function retainedSince(sql: Sql | Tx): Fragment {
   return sql`(
     select coalesce(min(coalesce(retained.from_time, '-infinity')), '-infinity') from partitions retained

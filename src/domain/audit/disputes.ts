@@ -1,8 +1,9 @@
-// The invariants of disputes: what was withdrawn and reinstated is what was posted, and each event was told once.
+// The invariants of disputes: withdrawn and reinstated amounts match the postings, and each event was written
+// once.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
 
-/** A dispute of these payments, as `d`. */
+/** The disputes of these payments, as `d`. */
 function disputesOf(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
     ${rowsOf('payment')} p
@@ -11,7 +12,7 @@ function disputesOf(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
     ) d`
 }
 
-/** What a dispute says of its money is what was posted for it, and its payment shows the latest one as it is. */
+/** The amounts of a dispute match its postings, and its payment shows the latest dispute. */
 function disputes(sql: Sql | Tx, scope: AuditScope): Fragment {
   return sql`
     select finding.problem, d.tenant_id, 'payment' as subject, d.payment_id as subject_id, d.id::text as id,
@@ -34,7 +35,7 @@ function disputes(sql: Sql | Tx, scope: AuditScope): Fragment {
     where finding.violated`
 }
 
-/** What was withdrawn for a dispute comes back when it is won, a little later than the news of it. */
+/** The withdrawn amount is reinstated within a day after the dispute is won. */
 function won(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
   return sql`
     select 'a dispute is won and nothing came back' as problem, d.tenant_id, 'payment' as subject,
@@ -45,7 +46,7 @@ function won(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
       and d.closed_at < now() - interval '1 day'`
 }
 
-/** Each event that was told of a dispute is there once, and no other. */
+/** Each announced event of a dispute exists once, and no other event exists. */
 function disputeEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   return sql`
     select case when compared.expected is not null then 'an event of a dispute is missing or was written twice'
@@ -62,12 +63,12 @@ function disputeEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
         where e.tenant_id = d.tenant_id and e.subject_id = d.payment_id
           and (e.type = 'payment.disputed' or e.type like 'payment.dispute\\_%')
           and e.data #>> '{dispute,id}' = d.id::text
-          -- So that earlier partitions are not read.
+          -- Skips earlier partitions.
           and e.created_at >= d.created_at - interval '1 hour'
         group by 1
       ) found full join (select 'payment.' || event_name as type from unnest(d.announced) event_name) required on required.type = found.type
     ) as compared(type, times, expected)
-    -- Some events of disputes that are older than the retention are gone.
+    -- Events beyond the retention period are deleted.
     where d.created_at >= (select min(coalesce(retained.from_time, '-infinity')) from partitions retained
       where retained.parent = 'sequenced_events' and not retained.is_default)
       and (compared.expected is null or coalesce(compared.times, 0) <> 1)`

@@ -1,10 +1,10 @@
-// Checks of events: each change of a row is announced as often as it happened.
+// Checks of events: each change of a row has its event.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { AuditScope } from './checks.ts'
 
 /**
- * Each of the `expected` events (`type`) of the row `p` was written once, and no other event of it. For a noun without
- * parts, all of whose events follow from how its row stands.
+ * Each of the `expected` events (`type`) of the row `p` was written once, and no other event. For a resource
+ * without parts whose events all follow from the state of its row.
  */
 export function announcedOnce(
   sql: Sql | Tx,
@@ -34,8 +34,8 @@ export function announcedOnce(
 }
 
 /**
- * The row `p` has an event of each type as often as `required` says: rows of `(type, times, max_times)`, at least `times` and at
- * most `max_times`.
+ * The row `p` has between `times` and `max_times` events of each type in `required`, rows of `(type, times,
+ * max_times)`.
  */
 export function announcedTimes(
   sql: Sql | Tx,
@@ -56,12 +56,12 @@ export function announcedTimes(
     where ${isRetained(sql)} and found.times not between required.times and required.max_times`
 }
 
-/** The event `e` can be of the row `p`: partitions from before it are not read. */
+/** Whether the event `e` is recent enough to belong to the row `p`: skips earlier partitions. */
 function createdSince(sql: Sql | Tx): Fragment {
   return sql`e.created_at >= p.created_at - interval '1 hour'`
 }
 
-/** All events of the row `p` are there: some of rows that are older than the retention are gone. */
+/** Whether all events of the row `p` are retained: older rows have lost some. */
 function isRetained(sql: Sql | Tx): Fragment {
   return sql`
     p.created_at >= (select min(coalesce(retained.from_time, '-infinity')) from partitions retained

@@ -1,14 +1,14 @@
-// The check of the feed: the sequences of a tenant have no gap and none is given twice.
+// The check of the feed: the sequences of a tenant have no gaps and no duplicates.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { arrivedWithin, noResource, type AuditScope, type Limits } from './checks.ts'
 
 /**
- * Each event has the sequence after that of the one before it, and the highest is the last that was given. For a limited time
- * it covers events of that time and the tenants that have some: two events of different times with one sequence are
- * found only where one of them also has a wrong neighbour, or by an audit of everything.
+ * Each event follows the previous sequence, and the last assigned sequence is the highest. Within a period the
+ * check covers its events and tenants: two events of different periods with the same sequence are found only if
+ * one of them also has a wrong neighbor, or by a full audit.
  *
- * Partitions are dropped by time, and events of nearly one moment can have got their sequences in another order: what is
- * missing below an event of the first kept hour is no gap.
+ * Partitions are dropped by time, and events of nearly the same moment can have sequences in another order: a
+ * missing sequence below an event of the first retained hour is no gap.
  */
 export function feed(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
   const unbounded = limits.since === null || limits.until === null

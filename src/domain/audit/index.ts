@@ -1,4 +1,4 @@
-// The registry of checks, grouped by what each can be limited to.
+// The registry of checks, grouped by how an audit can limit them.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { worksOn } from '../resource.ts'
 import {
@@ -17,10 +17,10 @@ import { calls, jobs } from './jobs.ts'
 import { notifications } from './notifications.ts'
 import { people } from './people.ts'
 
-/** Checks of what any row has; they can be limited to some rows. */
+/** Checks that apply to any row; an audit can limit them to some rows. */
 const ROW_CHECKS: Checks = { transfers, calls }
 
-/** Checks of a noun that is no part of another, and of its parts; they can be limited to some of its rows. */
+/** The checks of a root resource and its parts; an audit can limit them to some rows. */
 export function checksOfRows(root: ResourceName): Checks {
   return {
     ...ROW_CHECKS,
@@ -28,7 +28,7 @@ export function checksOfRows(root: ResourceName): Checks {
   }
 }
 
-/** The nouns, no parts of others, whose rows are audited when they change: they have checks or provider calls. */
+/** The root resources whose rows are audited when they change: they have checks or provider calls. */
 export const AUDITED_RESOURCES = RESOURCE_NAMES.filter(
   (root) =>
     rootOf(root) === root &&
@@ -38,13 +38,13 @@ export const AUDITED_RESOURCES = RESOURCE_NAMES.filter(
     }),
 )
 
-/** Checks of rows by the time when they arrived; they can be limited to a time. */
+/** Checks of rows by creation time; an audit can limit them to a period. */
 export const PERIOD_CHECKS: Checks = { keys, tenants, feed, people, corrections, ...checksOfDeliveries }
 
-/** Checks of open jobs and notifications, of which there are never many. */
+/** Checks of open jobs and notifications, which are always few. */
 export const OPEN_CHECKS: Checks = { jobs, notifications }
 
-/** Checks that are made tenant by tenant. */
+/** Checks that run tenant by tenant. */
 export const TENANT_CHECKS: Checks = {
   balances,
   ...checksOfBacklogs,
@@ -53,7 +53,7 @@ export const TENANT_CHECKS: Checks = {
   ),
 }
 
-/** Checks of rows that are under way, made a part of them at a time. */
+/** Checks of rows in progress, which run in stages. */
 export const IN_FLIGHT_CHECKS: Checks = { in_flight }
 
 export const CHECKS: Checks = {
@@ -71,7 +71,7 @@ function checksOf(resources: readonly ResourceName[]): Checks {
   )
 }
 
-/** A job works on every row whose provider call is under way, unless the row is left to the provider. */
+/** Every row with a provider call in progress has an open job, unless the row is left to the provider. */
 function in_flight(sql: Sql | Tx, { under_way }: AuditScope): Fragment {
   const checks = RESOURCE_NAMES.flatMap((resource) => {
     const rows = under_way.get(resource)

@@ -1,9 +1,9 @@
-// Checks of jobs: what ended has been done, and what is open is taken.
+// Checks of jobs: a finished job sent its call, and a due job is claimed.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { CALLS } from '#jobs/index.ts'
 import { rootResourceOf, noFigures, noResource, type AuditScope, type Limits } from './checks.ts'
 
-/** The jobs that succeed without their call where it was not needed any more. */
+/** Jobs that may succeed without their call. */
 const DISPENSABLE_JOBS = CALLS.filter(({ dispensable }) => dispensable === true).map(({ job }) => job)
 
 /** Every job that succeeded has sent its provider call. */
@@ -17,7 +17,7 @@ export function calls(sql: Sql | Tx, { jobs, resources }: AuditScope): Fragment 
       and j.name <> all(${DISPENSABLE_JOBS}::text[])`
 }
 
-/** Every open job is claimed soon after it is due, or paused. */
+/** Every open job is claimed soon after it is due, unless it is paused. */
 export function jobs(sql: Sql | Tx, _scope: AuditScope, { stuck_after_s }: Limits): Fragment {
   const long_ago = sql`now() - ${stuck_after_s} * interval '1 second'`
   return sql`

@@ -1,5 +1,5 @@
-// The invariants of messages: what was sent is known by a reference, each recipient has come as far as the message, and
-// what happened was announced.
+// The invariants of messages: a sent message has a reference, its recipients agree with its status, and its
+// steps have their events.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { noFigures, noResource, type AuditScope, type Checks } from './checks.ts'
 import { announcedTimes } from './events.ts'
@@ -19,7 +19,7 @@ function messages(sql: Sql | Tx, scope: AuditScope): Fragment {
     cross join lateral (values
       ('a message was sent and its provider does not know it', p.status in ('sent', 'delivered', 'undelivered')
         and p.provider_reference is null
-        -- The id that its provider answered with was that of another message.
+        -- The provider answered with the id of another message.
         and not (p.channel = 'sms' and p.provider_status is not null)),
       ('a message is not sent and somebody has it', p.status in ('scheduled', 'queued', 'canceled', 'suppressed')
         and (p.provider_reference is not null or r.any_accepted is true)),
@@ -43,7 +43,7 @@ function messages(sql: Sql | Tx, scope: AuditScope): Fragment {
   return unionAll(sql, [stands, kept])
 }
 
-/** Each state that a message is in was announced; those that it may have passed, once at most. */
+/** The present status was announced once; a status that the message may have passed, at most once. */
 function messageEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   const present = (status: string) => sql`(p.status = ${status})::integer::bigint`
   const reached = sql`
@@ -55,12 +55,12 @@ function messageEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
     ('message.delivered', ${present('delivered')}, 1::bigint),
     ('message.undelivered', ${present('undelivered')}, 1::bigint),
     ('message.unknown', ${present('unknown')}, 1::bigint),
-    -- What we took for failed may have been taken all the same, and have failed later.
+    -- A message that counts as failed may have been accepted after all, and have failed later.
     ('message.failed', ${present('failed')}, 2::bigint)`
   return announcedTimes(sql, scope, 'message', reached)
 }
 
-/** What a suppression says that brought it about is a message of its tenant. */
+/** The message that caused a suppression exists in its tenant. */
 function suppressions(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
   return sql`
     select 'a suppression names a message that is not there' as problem, s.tenant_id, ${noResource(sql)},

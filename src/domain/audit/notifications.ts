@@ -1,4 +1,4 @@
-// The invariants of notifications: none is forgotten.
+// The invariants of notifications: none is lost.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { noFigures, type AuditScope, type Limits } from './checks.ts'
 
@@ -7,7 +7,7 @@ const DUPLICATE = 'the processor has a second one of what was asked for once'
 const NOW_KNOWN = 'a parked notification sleeps and what it waits for is known'
 const NOW_FITS = 'a parked notification sleeps and what it tells fits by now'
 const OVERDUE = 'a notification waits although it is due'
-/** Problems of parked and waiting notifications: they are found again by every audit, whatever time it covers. */
+/** Problems of parked and waiting notifications: every audit reports them, whatever period it covers. */
 export const REPORTED_BY_EVERY_AUDIT: ReadonlySet<string> = new Set([
   GIVEN_UP,
   DUPLICATE,
@@ -17,9 +17,8 @@ export const REPORTED_BY_EVERY_AUDIT: ReadonlySet<string> = new Set([
 ])
 
 /**
- * A notification that is not finished has an open job or waits for its turn, and one whose job has ended was applied or ignored. None was
- * given up, and none stays parked although the object that it waits for is known here, or although what it
- * tells fits.
+ * An unfinished notification has an open job or waits, and a notification whose job has finished was applied or
+ * ignored. None was given up, and none stays parked although its object exists here or its change fits now.
  */
 export function notifications(
   sql: Sql | Tx,
@@ -57,13 +56,13 @@ export function notifications(
       (${NOW_FITS}, n.state = 'parked' and n.reason = 'does_not_fit'
         and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second' and exists (
           select from payments p where p.tenant_id = n.tenant_id and p.id = n.subject_id and p.status = 'captured'
-            -- A dispute asks for no room.
+            -- A dispute needs no remaining amount.
             and case when n.payload #>> '{data,object,object}' = 'dispute'
                 then p.currency = upper(n.payload #>> '{data,object,currency}')
               when jsonb_typeof(${amount}) = 'number'
                 then p.amount_refund_reserved_minor + (${amount})::numeric <= p.amount_captured_minor end))
     ) as finding(problem, violated)
     where finding.violated
-      -- Each state by itself: an index of one state serves no list of states.
+      -- One condition for each state: a partial index of one state does not serve a list of states.
       and (${since}::timestamptz is null or n.received_at >= ${since} or n.state = 'parked' or n.state = 'waiting')`
 }

@@ -2,7 +2,10 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
 
-/** No more is captured than authorized, no more refunded than captured; the totals match the refunds and the ledger; its merchant and dispute are there. */
+/**
+ * The captured amount is at most the authorized one, the refunded at most the captured; the totals match the
+ * refunds and the ledger; the merchant and the dispute exist.
+ */
 function payments(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
     select finding.problem, p.tenant_id, 'payment' as subject, p.id as subject_id, p.id::text as id, p.status as what,
@@ -32,7 +35,7 @@ function payments(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
     where finding.violated`
 }
 
-/** There is exactly one event for each change of state. */
+/** Each change of state has exactly one event. */
 function events(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
     select case when e.type is not null then 'an event is missing or was written twice'
@@ -48,7 +51,7 @@ function events(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
         select e.type, case when e.type like 'refund.%' then e.data ->> 'id' else p.id::text end as id,
           count(*) as times
         from events e where e.tenant_id = p.tenant_id and e.subject_id = p.id
-          -- So that earlier partitions are not read.
+          -- Skips earlier partitions.
           and e.created_at >= p.created_at - interval '1 hour'
         group by 1, 2
       ) t full join (
@@ -63,7 +66,7 @@ function events(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
     ) as compared(t_type, t_id, times, e_type, e_id)
     cross join lateral (select t_type as type, t_id as id, times) t
     cross join lateral (select e_type as type, e_id as id) e
-    -- Some events of payments that are older than the retention are gone.
+    -- Events beyond the retention period are deleted.
     where p.created_at >= (select min(coalesce(retained.from_time, '-infinity')) from partitions retained
       where retained.parent = 'sequenced_events' and not retained.is_default)
       and case when e.type is not null then coalesce(t.times, 0) <> 1

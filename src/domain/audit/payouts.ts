@@ -1,9 +1,10 @@
-// The invariants of payouts: what was paid and came back is what was posted, and each change of state has one event.
+// The invariants of payouts: paid and returned amounts match the postings, and each change of state has one
+// event.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
 import { announcedTimes } from './events.ts'
 
-/** What a payout says of its money is what was posted for it. */
+/** The amounts of a payout match its postings. */
 function payouts(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
     select finding.problem, p.tenant_id, 'payout' as subject, p.id as subject_id, p.id::text as id, p.status as what,
@@ -25,7 +26,7 @@ function payouts(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
         p.amount_minor, p.paid_minor),
       ('a payout is paid and the processor is not known to have paid it', p.status = 'paid'
         and (p.processor_reference is null or p.processor_status is distinct from 'paid'), null, null),
-      -- The drift is opened soon after.
+      -- The drift follows shortly.
       ('a payout has ended here, the processor pays or has paid it, and no drift says so',
         p.status in ('failed', 'canceled')
         and (p.processor_status = 'processing' or (p.processor_status = 'paid' and p.out_minor > 0))
@@ -36,12 +37,12 @@ function payouts(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
     where finding.violated`
 }
 
-/** There is one event of each state that a payout has reached, and none of any other. */
+/** Each state that a payout has reached has one event, and no other event exists. */
 function payoutEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   const reached = sql`
     values
     ('payout.created', 1::bigint, 1::bigint),
-    -- What is paid or ends at once is not announced as under way.
+    -- A payout that is paid or final at once skips this event.
     ('payout.processing', (p.status = 'processing')::integer::bigint, (p.processing_at is not null)::integer::bigint),
     ('payout.paid', (p.paid_at is not null)::integer::bigint, (p.paid_at is not null)::integer::bigint),
     ('payout.fail_overtaken', (p.fail_requested_at is not null and p.paid_at is not null)::integer::bigint,

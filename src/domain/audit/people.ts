@@ -1,10 +1,11 @@
-// The check of the record of what people did: a chain in which each entry has the hash of the one before.
+// The check of the audit log: a chain in which each entry has the hash of the previous one.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { arrivedWithin, noFigures, noResource, type AuditScope, type Limits } from './checks.ts'
 
 /**
- * No entry was changed, left out or cut off. Whoever may change the head too can still write the end anew: against that
- * the head is kept elsewhere. For a limited time it covers the entries of that time and the one before each.
+ * No entry was changed, left out or cut off. A writer who can change the head as well can rewrite the end:
+ * therefore a copy of the head is stored elsewhere. Within a period the check covers its entries and the one
+ * before each.
  */
 export function people(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
   return sql`
@@ -21,7 +22,7 @@ export function people(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragm
       head.seq, coalesce(last.seq, 0), coalesce(last.seq, 0) - head.seq, null
     from audit_head head
     left join lateral (select e.seq, e.hash from audit_entries e order by e.seq desc limit 1) last on true
-    -- Once in an audit that goes step by step.
+    -- Runs once in an audit with steps.
     where ${arrivedWithin(sql, sql`now()`, limits)}
       and (coalesce(last.seq, 0) <> head.seq or coalesce(last.hash, sha256('sluice')) <> head.hash)
     union all

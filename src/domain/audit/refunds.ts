@@ -2,7 +2,7 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
 
-/** A refund that the processor made is posted, and posted back when it failed later. */
+/** A refund that succeeded at the processor is posted, and posted back if it failed later. */
 function refunds(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
     select 'what was refunded is not what was posted' as problem, r.tenant_id, 'payment' as subject,

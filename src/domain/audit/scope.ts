@@ -1,4 +1,4 @@
-// The scopes of an audit: every row, or only some.
+// The scopes of an audit: all rows, or some.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import {
   rootIdColumn,
@@ -10,10 +10,10 @@ import {
 } from '../resources.ts'
 import type { AuditScope } from './checks.ts'
 
-/** A row that is filed under no other. */
+/** The key of a root row. */
 export type RowKey = { tenant_id: string; subject_id: string }
 
-/** Every row. */
+/** All rows. */
 export function fullScope(sql: Sql | Tx): AuditScope {
   const tables = new Map<string, string>(
     RESOURCE_NAMES.map((resource) => [resource, resourceOf(resource).table]),
@@ -39,20 +39,20 @@ export function fullScope(sql: Sql | Tx): AuditScope {
   }
 }
 
-/** Everything, but of what is checked by tenant only what is of this one. */
+/** All rows, but checks by tenant cover only this tenant. */
 export function tenantScope(sql: Sql | Tx, tenant_id: string): AuditScope {
   return { ...fullScope(sql), tenant_condition: sql`tenant_id = ${tenant_id}` }
 }
 
-/** Everything, but of the rows under way only these, of one noun. */
+/** All rows, but of the rows in progress only these, of one resource. */
 export function inFlightScope(sql: Sql | Tx, resource: ResourceName, rows: Fragment): AuditScope {
   return { ...fullScope(sql), under_way: new Map([[resource, rows]]) }
 }
 
 /**
- * Only these rows of a noun that is no part of another. The planner does not know how many there are and would plan a
- * join for a handful, so everything that belongs to them is looked up row by row (`lateral`, `offset 0`), here and in
- * the checks.
+ * Only these rows of a root resource. The planner does not know how many there are and would plan joins for a
+ * handful, so everything that belongs to them is looked up row by row (`lateral`, `offset 0`), here and in the
+ * checks.
  */
 export function rowsScope(sql: Sql | Tx, root: ResourceName, keys: RowKey[]): AuditScope {
   const tenants = keys.map(({ tenant_id }) => tenant_id)

@@ -1,4 +1,4 @@
-// The invariants of top-ups: what came and what was taken back is posted, and each step was announced once.
+// The invariants of top-ups: received and reversed amounts match the postings, and each step has one event.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
 import { announcedOnce } from './events.ts'
@@ -21,7 +21,7 @@ function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
         p.processor_status in ('succeeded', 'reversed') and p.received_minor = 0, p.amount_minor, p.received_minor),
       ('a top-up is posted and did not succeed at the processor',
         coalesce(p.processor_status, 'pending') not in ('succeeded', 'reversed') and p.received_minor > 0, 0, p.received_minor),
-      -- The drift is opened soon after.
+      -- The drift follows shortly.
       ('a top-up has ended here, its money has come, and no drift says so',
         p.status in ('failed', 'canceled') and p.received_minor > p.reversed_minor
         and p.updated_at < now() - interval '1 minute' and not exists (

@@ -1,11 +1,11 @@
-// The invariants of verifications: who is verified exists and shows the status of the latest one, nobody shows another
-// status, and what happened was announced.
+// The invariants of verifications: the verified party exists and shows the status of its latest verification,
+// no other party shows a status, and each step has its event.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { verificationSubjectType } from '../verifications/verification.ts'
 import { noFigures, noResource, type AuditScope, type Checks } from './checks.ts'
 import { announcedTimes } from './events.ts'
 
-/** Who is verified is there, and knows the latest verification. */
+/** The verified party exists and references its latest verification. */
 function verifications(sql: Sql | Tx, { rowsOf, resources }: AuditScope): Fragment {
   const parts = verificationSubjectType.options.map((type) => {
     const { table } = resources.find(({ resource }) => resource === type)!
@@ -27,7 +27,7 @@ function verifications(sql: Sql | Tx, { rowsOf, resources }: AuditScope): Fragme
   return unionAll(sql, parts)
 }
 
-/** Whoever shows the status of a verification has one of that status, whichever process wrote it. */
+/** A party that shows a status has a verification with that status, whichever process wrote it. */
 function verified(sql: Sql | Tx, { tenant_condition, resources }: AuditScope): Fragment {
   const parts = verificationSubjectType.options.map((type) => {
     const { table } = resources.find(({ resource }) => resource === type)!
@@ -42,7 +42,7 @@ function verified(sql: Sql | Tx, { tenant_condition, resources }: AuditScope): F
   return unionAll(sql, parts)
 }
 
-/** A decision by hand may follow one of the provider, and each has its event. */
+/** A manual decision may follow a decision of the provider; each has its event. */
 function verificationEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   const reached = sql`
     values
