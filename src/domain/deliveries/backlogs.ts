@@ -1,37 +1,43 @@
-// The lines of endpoints: which are visited, and which of these somebody else is not busy with.
+// The backlogs of endpoints: finds those with due deliveries and locks them.
 import type { Fragment, Json, Tx } from '#core/db.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import { droppedAs } from './dropped.ts'
 
-/** The most lines that one walk visits, whether anything in them is due or not. */
+/** The maximum number of backlogs in one scan, due or not. */
 const BACKLOGS_PER_SCAN = 250
-/** An endpoint that has only failed for so long gets one request at a time. */
+/** An endpoint whose attempts have all failed for this long gets one request at a time. */
 const FAILING_AFTER_S = 60
 
 export type BacklogPosition = { tenant_id: string; endpoint_id: string }
 
-/** Which lines are visited: the next of a walk through all, or these, and those of all endpoints of these tenants. */
+/**
+ * The backlogs to scan: the next ones in the order of their endpoints, or these backlogs and those of all
+ * endpoints of these tenants.
+ */
 export type ScannedBacklogs = { after: BacklogPosition } | { backlogs: BacklogPosition[]; tenants: string[] }
 
-/** A line in which something is due or unwanted, with its lock held. */
+/** A locked backlog with due or unwanted deliveries. */
 export type DueBacklog = BacklogPosition & {
   ordered: boolean
   enabled: boolean
   deleted: boolean
-  /** There may be deliveries in it from before it was turned on or off. */
+  /** It may contain deliveries queued before the endpoint was enabled or disabled. */
   stale: boolean
   enabled_at: string
   disabled_at: string | null
-  /** What becomes of deliveries that are not sent. */
+  /** The status of its unsent deliveries. */
   dropped_as: 'failed' | 'skipped'
-  /** How many jobs it may have at once. */
+  /** The maximum number of open jobs. */
   window: number
   rate_per_s: number | null
-  /** Until its rate allows the next. */
+  /** The time until the rate limit allows the next request. */
   wait_ms: number
 }
 
-/** Locks the lines in which there is something to do. `busy`: those that somebody else has locked; `after`: where the next walk continues. */
+/**
+ * Locks the backlogs with work to do. `busy`: backlogs locked by another process. `after`: where the next scan
+ * continues; null at the end.
+ */
 export async function lockBacklogs(
   tx: Tx,
   scanned: ScannedBacklogs,
@@ -84,7 +90,7 @@ export async function lockBacklogs(
   }
 }
 
-/** The lines as rows `l`, to be read by the next statement. */
+/** The backlogs as rows `l` of the next statement. */
 export function backlogsOf(tx: Tx, backlogs: Json[]): Fragment {
   return tx`
     jsonb_to_recordset(${tx.json(backlogs)}) as l(tenant_id uuid, endpoint_id uuid, ordered boolean, enabled boolean,
@@ -92,7 +98,7 @@ export function backlogsOf(tx: Tx, backlogs: Json[]): Fragment {
       "window" integer, allowed integer, is_proven boolean, last_at float8)`
 }
 
-/** The part `scan`: the next lines of a walk through all of them. */
+/** The part `scan`: the next backlogs in the order of their endpoints. */
 function nextBacklogs(tx: Tx, after: BacklogPosition): Fragment {
   return tx`
     scan as (
@@ -108,7 +114,7 @@ function nextBacklogs(tx: Tx, after: BacklogPosition): Fragment {
     )`
 }
 
-/** The same of lines that are known. */
+/** The part `scan`: the given backlogs. */
 function namedBacklogs(
   tx: Tx,
   { backlogs, tenants }: Extract<ScannedBacklogs, { backlogs: unknown }>,

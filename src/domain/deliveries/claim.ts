@@ -1,4 +1,5 @@
-// Takes due deliveries out of the lines of their endpoints, by turns, and makes jobs that this worker already holds.
+// Claims due deliveries from the backlogs of their endpoints, round robin, and inserts their jobs as claimed by
+// this worker.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
@@ -13,30 +14,33 @@ import {
   type ScannedBacklogs,
 } from './backlogs.ts'
 
-/** A rate is kept by sending each in time, so far ahead. */
+/** A rate limit is met by scheduling sends up to this far ahead. */
 const SEND_AHEAD_MS = 200
-/** Up to this rate each begins by itself. Above, those of a step begin together, and so are read and settled together. */
+/**
+ * Up to this rate each send is scheduled separately. Above it the sends of a step begin together, so they are
+ * read and settled in batches.
+ */
 const MAX_SINGLE_RATE_PER_S = 100
 const RATE_STEP_MS = 50
-/** A line that somebody else is busy with is looked at again after so long. */
+/** The delay before the next scan of a backlog that another process has locked. */
 const BUSY_RETRY_DELAY_MS = 10
 
-/** A job that was made for this worker; it begins in `begins_in_ms`, because the rate of its endpoint is limited. */
+/** A claimed job; it begins in `begins_in_ms`, which spreads the requests of a rate-limited endpoint. */
 type ClaimedDelivery = { job: ClaimedJob; backlog: BacklogPosition; begins_in_ms: number }
 
 export type ClaimedDeliveries = {
   jobs: ClaimedDelivery[]
-  /** Where the next walk continues; null: from the first line. */
+  /** Where the next scan continues; null: from the first backlog. */
   after: BacklogPosition | null
-  /** How many left their lines because nobody wants them any more: there may be others. */
+  /** The number of unwanted deliveries removed from their backlogs. There may be more. */
   dropped: number
-  /** The lines in which there was something to do. */
+  /** The backlogs that had work to do. */
   scanned: { backlog: BacklogPosition; next_scan: NextScan }[]
 }
 
 /**
- * When a line is looked at again, sooner than a walk comes by: when an attempt there ends, because its window or the room
- * holds up more; in so many milliseconds, because its rate does, or somebody else; or not.
+ * When a backlog is scanned again before the regular scan reaches it: after an attempt there ends, if its
+ * window or the free slots are the limit; after a delay, if its rate or a lock is the limit; or not at all.
  */
 export type NextScan = 'after_attempt' | { in_ms: number } | null
 
@@ -44,17 +48,18 @@ type ClaimsByBacklog = Pick<ClaimedDeliveries, 'jobs' | 'scanned'>
 
 export type ClaimOptions = {
   worker: string
-  /** How many are wanted. */
+  /** The maximum number of deliveries to claim. */
   room: number
-  /** Of each tenant no more than this has left. */
+  /** The limit for each tenant. */
   share: TenantShare | undefined
-  /** Endpoints that are known to answer soon. */
+  /** Whether an endpoint is known to respond quickly. */
   proven: (endpoint_id: string) => boolean
-  /** When this worker last sent something to an endpoint, on a clock of its own; null: not that it knew. */
+  /** When this worker last sent a request to an endpoint, by a monotonic clock; null if never. */
   last_at: (endpoint_id: string) => number | null
   /**
-   * The others get at most `window` each, and `room` together: first those that have none under way, of these the one that
-   * has waited longest for its turn. For a second attempt and more of each there is `room_for_more`.
+   * The other endpoints get at most `window` deliveries each and `room` in total: first endpoints without open
+   * attempts, of these the one that has waited longest. Further attempts to the same endpoint are limited by
+   * `room_for_more`.
    */
   unproven: { window: number; room: number; room_for_more: number }
 }
@@ -62,9 +67,9 @@ export type ClaimOptions = {
 export const FIRST_BACKLOG: BacklogPosition = { tenant_id: LOWEST_ID, endpoint_id: LOWEST_ID }
 
 /**
- * Takes due deliveries, of each endpoint no more than it may have under way. An endpoint that is failing gets one at a
- * time, an ordered one its next in sequence. The locks come first and the count of what is under way after them, in a
- * statement of its own: so two workers never count the same.
+ * Claims due deliveries, for each endpoint up to its limit of open attempts. A failing endpoint gets one at a
+ * time, an ordered endpoint its next in sequence. The backlogs are locked before a second statement counts the
+ * open attempts, so two workers never count the same ones.
  */
 export async function claimDeliveries(
   sql: Sql,
@@ -75,12 +80,12 @@ export async function claimDeliveries(
     const { backlogs, busy, after } = await lockBacklogs(tx, scanned_backlogs)
     const unwanted = backlogs.filter(({ enabled, deleted, stale }) => !enabled || deleted || stale)
     const dropped = unwanted.length === 0 ? 0 : await dropUnwanted(tx, unwanted)
-    // Before all that nobody wants has left it, looking for the rest would mean to look through all of it.
+    // Until all unwanted deliveries are removed, a search for wanted ones would read all of them.
     const open = backlogs.filter(({ deleted, stale }) => !deleted && !stale)
     const { jobs, scanned } =
       open.length === 0 ? { jobs: [], scanned: [] } : await claimFrom(tx, open, options)
     for (const backlog of busy) scanned.push({ backlog, next_scan: { in_ms: BUSY_RETRY_DELAY_MS } })
-    // Something is due, and nothing holds it up: nobody wants it. It came after the line was looked through.
+    // A due delivery that no limit holds back is unwanted: it was queued after the backlog was cleaned.
     const useful = new Set(jobs.map(({ backlog }) => backlog.endpoint_id))
     for (const { backlog, next_scan } of scanned) if (next_scan !== null) useful.add(backlog.endpoint_id)
     const useless = open.filter(({ endpoint_id }) => !useful.has(endpoint_id))
@@ -89,7 +94,7 @@ export async function claimDeliveries(
   })
 }
 
-/** Whether there is any line: without one a walk would ask three times for nothing. */
+/** Whether any backlog exists. If none does, a scan would run three statements for nothing. */
 export async function hasBacklog(sql: Sql): Promise<boolean> {
   const rows = await sql`select from webhook_due limit 1`
   return rows.length > 0
@@ -127,7 +132,7 @@ async function claimFrom(tx: Tx, backlogs: DueBacklog[], options: ClaimOptions):
   return await schedule(tx, backlogs, rows)
 }
 
-/** The part `backlog`: the lines with how many jobs they have, and how many more they may have now (`free`). */
+/** The part `backlog`: each backlog with its number of open jobs and of free slots (`free`). */
 function freeSlots(tx: Tx, backlogs: DueBacklog[], { proven, last_at, unproven }: ClaimOptions): Fragment {
   const l = backlogsOf(
     tx,
@@ -158,7 +163,7 @@ function freeSlots(tx: Tx, backlogs: DueBacklog[], { proven, last_at, unproven }
     )`
 }
 
-/** The part `waiting`: what is due in each line, as much as it has room for; `nth` within its line. */
+/** The part `waiting`: the due deliveries of each backlog, up to its free slots; `nth` is the rank in its backlog. */
 function dueDeliveries(tx: Tx): Fragment {
   return tx`
     waiting as (
@@ -179,7 +184,7 @@ function dueDeliveries(tx: Tx): Fragment {
     )`
 }
 
-/** The part `chosen`: what of it is claimed now, by the shares of tenants and of slow endpoints. */
+/** The part `chosen`: the deliveries to claim, limited by the shares of tenants and of slow endpoints. */
 function chosenDeliveries(tx: Tx, { room, share, unproven }: ClaimOptions): Fragment {
   return tx`
     shared as (
@@ -196,13 +201,16 @@ function chosenDeliveries(tx: Tx, { room, share, unproven }: ClaimOptions): Frag
     )`
 }
 
-/** A line and what is due in it, at most `free`, and a job that was made of that, or null. */
+/** A backlog with its number of due deliveries, at most `free`, and one claimed job or null. */
 type ClaimedRow = BacklogPosition & { free: number; due: number } & (
     | (ClaimedJob & { nth: number })
     | { [key in 'nth' | Exclude<keyof ClaimedJob, 'tenant_id'>]: null }
   )
 
-/** Says when each begins, writes when lines with a limited rate may send again, and says when each is looked at again. */
+/**
+ * Schedules each send, stores when rate-limited endpoints may send again, and decides when each backlog is
+ * scanned again.
+ */
 async function schedule(tx: Tx, backlogs: DueBacklog[], rows: ClaimedRow[]): Promise<ClaimsByBacklog> {
   const limits = new Map(backlogs.map(({ endpoint_id, ...backlog }) => [endpoint_id, backlog]))
   const sent: (BacklogPosition & { reserved_ms: number })[] = []
@@ -239,7 +247,7 @@ async function schedule(tx: Tx, backlogs: DueBacklog[], rows: ClaimedRow[]): Pro
   return claimed
 }
 
-/** How long after the first: later, never sooner than the rate allows. */
+/** The delay after the first send, rounded up so that the rate is never exceeded. */
 function alignedToStep(after_ms: number, rate_per_s: number | null): number {
   return (rate_per_s ?? 0) > MAX_SINGLE_RATE_PER_S
     ? Math.ceil(after_ms / RATE_STEP_MS) * RATE_STEP_MS

@@ -1,22 +1,23 @@
-// Recoveries: what failed within a time goes back into the line of its endpoint, in steps.
+// Recoveries: put failed deliveries of a period back into the backlog of their endpoint, in batches.
 import type { Sql, Tx } from '#core/db.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 
-/** Deliveries that one step looks at, whether it puts them back or not: so each step ends soon. */
+/** The number of deliveries that one batch scans, so that each batch ends soon. */
 const BATCH_SIZE = 500
 
 type RecoveryPosition = { tenant_id: string; id: string }
 
 /**
- * Makes the next step of the recovery that waited longest: finds deliveries that failed, were skipped, or wait after a
- * failure, and begins their schedules anew. What is under way at this moment is being sent again already. Answers whether
- * there was one. Throws when the step fails: the recovery is tried again when the others have had their turns.
+ * Processes the next batch of the recovery that has waited longest: finds deliveries that failed, were skipped
+ * or wait after a failure, and restarts their schedules. Deliveries with an open attempt are being sent
+ * already. Returns whether there was a recovery. Throws if the batch fails: the recovery is retried after the
+ * others.
  */
 export async function continueRecovery(sql: Sql): Promise<boolean> {
   let recovery: RecoveryPosition | undefined
   try {
     return await sql.begin(async (tx) => {
-      // Its lock comes first: whoever makes the next step sees what this one did.
+      // Its lock comes first: the process that handles the next batch sees the results of this one.
       const found = await tx<RecoveryPosition[]>`
         select tenant_id, id from webhook_recoveries where status <> 'completed' and after_at is not null
         order by updated_at limit 1 for update skip locked`
@@ -26,7 +27,8 @@ export async function continueRecovery(sql: Sql): Promise<boolean> {
       return true
     })
   } catch (error) {
-    // What the step wrote is gone, and with it its new place behind the others. Of two failures the first one says why.
+    // The rollback also undid the new position behind the other recoveries. The first error is the one to
+    // report.
     if (recovery !== undefined) await moveToEnd(sql, recovery).catch(() => undefined)
     throw error
   }
@@ -78,7 +80,7 @@ async function recoverBatch(tx: Tx, recovery: RecoveryPosition): Promise<void> {
     where r.tenant_id = ${recovery.tenant_id} and r.id = ${recovery.id}`
 }
 
-/** Completes the recoveries of which nothing waits any more and nothing is under way. */
+/** Completes the recoveries that have nothing queued and no open attempt. */
 export async function completeRecoveries(sql: Sql): Promise<void> {
   await sql`
     update webhook_recoveries r set status = 'completed', updated_at = clock_timestamp()

@@ -53,7 +53,7 @@ export const deliverySchema = z
   .meta({ id: 'WebhookDelivery', description: 'The delivery of an event to an endpoint.' })
 export type Delivery = z.output<typeof deliverySchema>
 
-/** One attempt, as it is logged and answered. */
+/** One attempt, as logged and presented. */
 const deliveryAttempt = z
   .object({
     at: timestamp.meta({ description: 'When the attempt began.' }),
@@ -72,7 +72,7 @@ const deliveryAttempt = z
   })
   .meta({ id: 'WebhookDeliveryAttempt', description: 'An attempt to deliver an event.' })
 
-/** A delivery by itself. */
+/** A delivery with its attempts and payload. */
 export const deliveryDetailSchema = deliverySchema
   .extend({
     attempts_log: z
@@ -94,7 +94,7 @@ export const deliveryDetailSchema = deliverySchema
   .meta({ id: 'WebhookDeliveryDetail', description: 'A delivery with its attempts and its payload.' })
 export type DeliveryDetail = z.output<typeof deliveryDetailSchema>
 
-/** It is no subject of events: each would be delivered, too. */
+/** A delivery has no events: each of them would be delivered, too. */
 export const deliveryResource = {
   table: 'webhook_deliveries',
   parent: { resource: 'webhook_endpoint', id_column: 'endpoint_id' },

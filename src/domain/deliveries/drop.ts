@@ -1,16 +1,17 @@
-// Deliveries that are not sent any more leave their lines, in steps.
+// Removes unwanted deliveries from backlogs, in batches.
 import type { Fragment, Tx } from '#core/db.ts'
 import { addStats, BUCKETS } from '../webhook-endpoints/numbers.ts'
 import { backlogsOf, type DueBacklog } from './backlogs.ts'
 
-/** How many leave their lines at once, of all lines together. */
+/** The number of deliveries removed at once, from all backlogs together. */
 const DROP_BATCH_SIZE = 1_000
-/** How many of a line are looked at that was looked through before. */
+/** The number of deliveries scanned in a backlog that was cleaned before. */
 const MAX_SCANNED = 1_000
 
 /**
- * Whether what waits as `w` in the line `l` is not sent: its endpoint was deleted, or is disabled, or was disabled since.
- * A recovery also sends while the endpoint is disabled, unless that was done after it was asked for.
+ * Whether the queued delivery `w` of the backlog `l` is not sent: its endpoint is deleted or disabled, or was
+ * disabled after the delivery was queued. A recovery also sends to a disabled endpoint, unless the endpoint was
+ * disabled after the recovery was requested.
  */
 export function isUnwanted(tx: Tx): Fragment {
   return tx`
@@ -19,9 +20,10 @@ export function isUnwanted(tx: Tx): Fragment {
 }
 
 /**
- * Takes from the lines what is not sent, whenever it would be due, and says so of the deliveries, their recoveries and the numbers of the endpoints.
- * Returns how many these were. A line of which nothing is left to be dropped is not stale any more; what comes into it
- * later, from an attempt that was under way, is found when it is due.
+ * Removes unwanted deliveries from the backlogs, due or not, and updates the deliveries, their recoveries and
+ * the endpoint statistics. Returns the number of removed deliveries. A backlog without further unwanted
+ * deliveries is no longer stale; unwanted deliveries that an open attempt puts back later are found when they
+ * are due.
  */
 export async function dropUnwanted(tx: Tx, backlogs: DueBacklog[]): Promise<number> {
   const l = backlogsOf(tx, backlogs)

@@ -1,15 +1,15 @@
-// What receivers repeated of an event goes with what it repeats.
+// Erases response excerpts with the personal data that they may repeat.
 import type { Fragment, Sql } from '#core/db.ts'
 import type { EventType } from '../events.ts'
 
-/** A statement that erases excerpts of answers to the events of this type of `rows`, a part with `tenant_id, id`. */
+/** A statement that erases the response excerpts for events of this type of `rows`, a part with `tenant_id, id`. */
 export function erasingExcerpts(sql: Sql, type: EventType, rows: Fragment): Fragment {
   return sql`
     update webhook_deliveries d set excerpts_erased = true, attempts_log = (
       select coalesce(jsonb_agg(attempt || '{"response_excerpt": null}' order by nth), '[]')
       from jsonb_array_elements(d.attempts_log) with ordinality as logged(attempt, nth))
     from (
-      -- By their indexes, so that no rows cost no time.
+      -- Uses the indexes, so that an empty set costs nothing.
       select d.tenant_id, d.id, d.created_at from ${rows} r
       cross join lateral (
         select e.id from events e

@@ -1,4 +1,4 @@
-// Reads deliveries: those to endpoints that were not deleted.
+// Reads the deliveries to endpoints that are not deleted.
 import { columnList, type Fragment, type Json, type Sql } from '#core/db.ts'
 import { findCompletionRows, MAX_LISTED_VALUE_BYTES, type EventCompleter } from '../event-data.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
@@ -17,7 +17,7 @@ export async function listDeliveries(
   const prefix = type.endsWith('*') ? type.slice(0, -1) : ''
   const exact = type.endsWith('*') ? null : type
   const has_failed = status === 'failed' || status === 'exhausted' || status === 'skipped'
-  // Only filters with an index of their own change the text of the statement: each text costs every connection a plan.
+  // Only filters with their own index change the statement text: each text costs every connection a plan.
   return await sql<Delivery[]>`
     select ${deliveryColumns(sql)} from webhook_deliveries
     where tenant_id = ${tenant_id} and endpoint_id = ${endpoint_id} and ${createdWithin(sql, page)}
@@ -27,7 +27,7 @@ export async function listDeliveries(
     order by created_at desc limit ${page.limit}`
 }
 
-/** The deliveries of an event: one to each endpoint that it was for. */
+/** The deliveries of an event: one for each subscribed endpoint. */
 export async function listDeliveriesOfEvent(
   sql: Sql,
   tenant_id: string,
@@ -39,7 +39,7 @@ export async function listDeliveriesOfEvent(
     order by d.created_at limit 100`
 }
 
-/** One delivery; undefined when there is none. */
+/** One delivery, or undefined. */
 export async function findDelivery(sql: Sql, tenant_id: string, id: string): Promise<Delivery | undefined> {
   const [row] = await sql<Delivery[]>`
     select ${deliveryColumns(sql)} from webhook_deliveries d
@@ -54,7 +54,7 @@ type DetailRow = Delivery &
     stored: Json | null
   }
 
-/** One delivery with its attempts and its payload, null where the event is not kept any more; undefined when there is none. */
+/** One delivery with its attempts and its payload, or undefined. The payload is null once the event is deleted. */
 export async function findDeliveryDetail(
   sql: Sql,
   complete: EventCompleter,
@@ -78,13 +78,13 @@ export async function findDeliveryDetail(
   return { ...delivery, payload: JSON.parse(payloadOf(about)) as Json }
 }
 
-/** Whether the endpoint of the delivery `d` was not deleted. */
+/** Whether the endpoint of the delivery `d` is not deleted. */
 export function isEndpointNotDeleted(sql: Sql): Fragment {
   return sql`exists (
     select from webhook_endpoints p where p.tenant_id = d.tenant_id and p.id = d.endpoint_id and p.deleted_at is null)`
 }
 
-/** The columns of an answer. */
+/** The columns of a delivery in responses. */
 export function deliveryColumns(sql: Sql): Fragment {
   return columnList(sql, Object.keys(deliverySchema.shape))
 }

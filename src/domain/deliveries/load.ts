@@ -1,44 +1,44 @@
-// Reads what an attempt needs: the delivery, what it says and where it goes.
+// Loads the data of an attempt: the delivery, its event and its endpoint.
 import { createBatcherPerPool } from '#core/batch.ts'
 import type { Json, Sql } from '#core/db.ts'
 import { findCompletionRows, MAX_LISTED_VALUE_BYTES } from '../event-data.ts'
 import type { CompletionRow } from '../resource.ts'
 import { droppedAs } from './dropped.ts'
 
-/** Which delivery, and when it was made: its partition. */
+/** The key of a delivery; its creation time selects the partition. */
 export type DeliveryKey = { tenant_id: string; delivery_id: string; created_at: string }
 
-/** A delivery as its attempt needs it. */
+/** A delivery with the data of its attempt. */
 export type LoadedDelivery = {
   id: string
   tenant_id: string
   created_at: string
   status: string
-  /** How many attempts of its schedule are over. */
+  /** The number of finished attempts of its schedule. */
   step: number
   event_id: string
   type: string
   sequence: number | null
   event_created_at: string
-  /** What the event stores; null when it is kept no longer, and in a test. */
+  /** The stored data of the event; null for a test, and once the event is deleted. */
   stored: Json | null
   /** The data of a test. */
   sample: Json | null
-  /** What completes the event, sealed. */
+  /** The row that completes the event, sealed. */
   completing: CompletionRow | null
   endpoint_id: string
   url: string
-  /** Sealed; null: none. */
+  /** Sealed; null without headers. */
   headers: string | null
-  /** The secrets that sign at this moment, sealed, newest first. */
+  /** The secrets that currently sign, sealed, newest first. */
   secrets: string[]
-  /** Whether its endpoint was deleted. */
+  /** Whether the endpoint is deleted. */
   deleted: boolean
-  /** What becomes of a delivery to an endpoint that is disabled or deleted; null while it is neither. */
+  /** The status of a delivery to a disabled or deleted endpoint; null while the endpoint is enabled. */
   dropped_as: 'failed' | 'skipped' | null
 }
 
-/** Undefined when there is no such delivery any more. */
+/** Undefined if the delivery no longer exists. */
 export const loadDelivery: (sql: Sql, key: DeliveryKey) => Promise<LoadedDelivery | undefined> =
   createBatcherPerPool('load_delivery', loadDeliveries)
 

@@ -1,13 +1,13 @@
-// What is sent of an event: the same bytes at every attempt, until what is personal in it is erased.
+// The payload of a delivery: the same bytes in every attempt, until the personal data of the event is erased.
 import type { Json } from '#core/db.ts'
 import { eventDataView } from '../events.ts'
 
-/** From this size on only the id of the data is sent. */
+/** A larger payload carries only the id of its data. */
 const MAX_PAYLOAD_BYTES = 20_000
 
 /**
- * An event as it is sent. `sequence`: null in a test. `created_at`: as answers carry it. `omits`: its data lacks a value that is
- * too long to be sent.
+ * The fields of a payload. `sequence`: null in a test. `created_at`: as in responses. `omits`: the data lacks a
+ * value that is too long to be sent.
  */
 export type SentEvent = {
   id: string
@@ -19,7 +19,7 @@ export type SentEvent = {
   omits?: boolean | undefined
 }
 
-/** The body of a request, as JSON of at most 20,000 bytes. */
+/** The request body, as JSON of at most 20,000 bytes. */
 export function payloadOf({
   id,
   type,

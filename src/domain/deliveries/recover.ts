@@ -1,4 +1,4 @@
-// Asks for recoveries, and reads how far they are.
+// Requests recoveries and reads their progress.
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
@@ -6,9 +6,9 @@ import { isKeyUsed, keyColumns, storeKeys, type IdempotentRequest } from '../ide
 import { recoverySchema, type Recovery } from './recovery.ts'
 
 /**
- * Records a request to recover what was created from `since` on and before `until`, by default now. Undefined when there is
- * no such endpoint, or when the key was used before. Throws `invalid_request` when no time lies between, and
- * `recovery_in_progress` while the endpoint has one that is not completed.
+ * Records a request to recover the deliveries created from `since` up to `until` (default: now). Undefined if
+ * the endpoint does not exist or the key was used before. Throws `invalid_request` if the period is empty, and
+ * `recovery_in_progress` while another recovery of the endpoint is not completed.
  */
 export async function requestRecovery(
   sql: Sql,
@@ -22,7 +22,7 @@ export async function requestRecovery(
 ): Promise<Recovery | undefined> {
   const { tenant_id, endpoint_id, since, until } = request
   return await sql.begin(async (tx) => {
-    // Two requests at one moment come one after the other, and the statement below sees what the first one wrote.
+    // Serializes concurrent requests: the statement below sees the row that the first one inserted.
     const [endpoint] = await tx<{ in_order: boolean }[]>`
       select ${since}::timestamptz < least(coalesce(${until}::timestamptz, now()), now()) as in_order
       from webhook_endpoints
@@ -63,7 +63,7 @@ export async function requestRecovery(
   })
 }
 
-/** One recovery of an endpoint that was not deleted; undefined when there is none. */
+/** One recovery of an endpoint that is not deleted, or undefined. */
 export async function findRecovery(sql: Sql, tenant_id: string, id: string): Promise<Recovery | undefined> {
   const [row] = await sql<Recovery[]>`
     select ${recoveryColumns(sql)} from webhook_recoveries r
@@ -73,7 +73,10 @@ export async function findRecovery(sql: Sql, tenant_id: string, id: string): Pro
   return row
 }
 
-/** The columns of an answer. What was found and is neither waiting, nor under way, nor dropped was sent. */
+/**
+ * The columns of a recovery in responses. Sent deliveries are those found that are not queued, in progress or
+ * dropped.
+ */
 function recoveryColumns(sql: Sql | Tx): Fragment {
   const { sent: _computed, ...columns } = recoverySchema.shape
   return sql`

@@ -1,4 +1,4 @@
-// The recovery: sends again what an endpoint missed within a time.
+// The recovery: sends again the deliveries that an endpoint missed in a period.
 import { z } from 'zod'
 import { timestamp } from '#core/time.ts'
 import { idFields } from '../fields.ts'
@@ -35,7 +35,7 @@ export const recoverySchema = z
   })
 export type Recovery = z.output<typeof recoverySchema>
 
-/** Its progress is looked at; no events tell of it. */
+/** A recovery has no events: clients poll its progress. */
 export const recoveryResource = {
   table: 'webhook_recoveries',
   parent: { resource: 'webhook_endpoint', id_column: 'endpoint_id' },

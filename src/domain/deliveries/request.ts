@@ -1,4 +1,4 @@
-// Asks for deliveries by hand: tests and replays.
+// Requests manual deliveries: tests and replays.
 import { isoText, type Fragment, type Json, type Sql } from '#core/db.ts'
 import { replayDelivery, testDelivery } from '#jobs/deliveries.ts'
 import { enqueue } from '#jobs/job.ts'
@@ -8,12 +8,12 @@ import { deliveryColumns, isEndpointNotDeleted } from './find.ts'
 
 type AttemptRequest = Omit<JobRequest, 'event_id'>
 
-/** So many tests and replays may wait or be under way: receivers that never answer hold each for long. */
+/** The maximum number of open tests and replays: a receiver that never responds occupies each for long. */
 const MAX_MANUAL_ATTEMPTS = { of_endpoint: 10, of_tenant: 20 }
 
 /**
- * Makes a delivery of an event that is none, with the data `sample`, and asks for its attempt. Undefined when the key was
- * used before, when there is no such endpoint, and when it, or its tenant, has too many by hand already.
+ * Creates a test delivery with the data `sample` and enqueues its attempt. Undefined if the key was used
+ * before, if the endpoint does not exist, or if the endpoint or its tenant has too many manual attempts.
  */
 export async function requestTest(
   sql: Sql,
@@ -45,9 +45,9 @@ export async function requestTest(
 }
 
 /**
- * Asks for one more attempt of a delivery, by the API key `key_id`, also where its endpoint is disabled. Undefined when
- * there is no such delivery, when its event is not kept any more, when the idempotency key was used before, and when its
- * endpoint or tenant has too many by hand already.
+ * Enqueues one more attempt of a delivery, requested with the API key `key_id`, even if the endpoint is
+ * disabled. Undefined if the delivery does not exist, if its event is deleted, if the idempotency key was used
+ * before, or if the endpoint or its tenant has too many manual attempts.
  */
 export async function requestReplay(
   sql: Sql,
@@ -70,7 +70,7 @@ export async function requestReplay(
   return row
 }
 
-/** Whether there are fewer attempts by hand than may be at once; some more, where they are asked for at one moment. */
+/** Whether the endpoint and its tenant are below their limits. Concurrent requests may exceed them slightly. */
 function isBelowManualLimit(sql: Sql, endpoint_id: Fragment): Fragment {
   return sql`(
     select count(*) < ${MAX_MANUAL_ATTEMPTS.of_tenant}
@@ -80,7 +80,7 @@ function isBelowManualLimit(sql: Sql, endpoint_id: Fragment): Fragment {
       and j.name in (${replayDelivery.name}, ${testDelivery.name}))`
 }
 
-/** The job of the delivery `d`, which `a` asked for. */
+/** The job for the delivery `d` that the request `a` asks for. */
 function manualJob(sql: Sql, more: Fragment): Fragment {
   return sql`
     select a.job_id, d.tenant_id, d.endpoint_id as subject_id, a.will_wake, null::text as dedupe_key, a.request_id,

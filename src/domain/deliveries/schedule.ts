@@ -1,12 +1,11 @@
-// When a delivery is tried again after a failure.
+// The retry schedule of deliveries.
 
-/** Up to this part of a delay is added to it or taken from it. */
+/** The maximum deviation from a delay, as a fraction. */
 const JITTER = 0.2
 
 /**
- * How long after its `step`th failure (from 1) a delivery is tried again; null when its schedule, the seconds before each
- * attempt, is used up. What the receiver asks for with `Retry-After` holds as it is, from the delay of the schedule up to
- * twice that.
+ * The delay after the `step`th failure (from 1); null at the end of the schedule, the seconds before each
+ * attempt. A receiver's `Retry-After` is honored without jitter, from the scheduled delay up to twice that.
  */
 export function retryDelayMs(
   schedule_s: number[],

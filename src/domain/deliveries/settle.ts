@@ -1,32 +1,32 @@
-// Settles attempts: what came of one is written with its job, its endpoint and the numbers of that, in one statement.
+// Settles attempts: one statement writes the outcome with the job, the endpoint and the endpoint's statistics.
 import { isoText, type Fragment, type Sql } from '#core/db.ts'
 import { insertEvents, type EventType } from '../events.ts'
 import { finishing, fencing, type Settlement } from '../jobs/settle.ts'
 import { addStats, BUCKET_BASE, BUCKETS } from '../webhook-endpoints/numbers.ts'
 
-/** After this long of nothing but failures an endpoint is disabled. */
+/** An endpoint whose attempts have all failed for this long is disabled. */
 const DISABLE_AFTER_DAYS = 5
-/** The log of a delivery keeps so many of its latest attempts. */
+/** The number of attempts that the log of a delivery retains. */
 const MAX_LOGGED_ATTEMPTS = 50
-/** The excerpt that goes when an attempt is added: those of the last five stay. */
+/** The excerpt to erase when an attempt is added: the last five attempts retain theirs. */
 const EXCERPT_TO_ERASE = ['-5', 'response_excerpt']
 
 /** How an attempt at a delivery ended. */
 export type DeliverySettlement = Settlement & { change: DeliveryChange }
 
-/** What came of it, as the statement reads it. */
+/** The outcome of an attempt, as the statement reads it. */
 export type DeliveryChange = {
   delivery_id: string
   delivery_created_at: string
   endpoint_id: string
-  /** `manual`: it leaves the schedule alone. `test`: it tells nothing about the endpoint. */
+  /** `manual`: it does not affect the schedule. `test`: it does not affect the endpoint. */
   how: 'scheduled' | 'manual' | 'test'
-  /** `retry`: it is tried again after `next_ms`. Of a failed manual one nothing follows. */
+  /** `retry`: the next attempt follows after `next_ms`. A failed manual attempt changes nothing. */
   result: 'delivered' | 'retry' | 'failed' | 'exhausted' | 'skipped'
   next_ms: number | null
-  /** The receiver wants nothing any more. */
+  /** The receiver answered 410 Gone. */
   gone: boolean
-  /** Null when nothing was sent. */
+  /** Null if no request was sent. */
   attempt: {
     status_code: number | null
     duration_ms: number
@@ -36,9 +36,9 @@ export type DeliveryChange = {
 }
 
 /**
- * Writes how attempts ended. What is delivered stays so, whatever an attempt at the same moment says. An endpoint
- * that answered 410, or that has only failed for days, is disabled and its event is written. Returns the ids of the
- * jobs whose lease was still ours.
+ * Writes the outcomes of attempts. A delivered delivery stays delivered, whatever a concurrent attempt reports.
+ * An endpoint that answered 410, or whose attempts have all failed for five days, is disabled with an event.
+ * Returns the ids of the jobs whose lease was still held.
  */
 export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement[]): Promise<Set<string>> {
   const disabled = 'webhook_endpoint.disabled' satisfies EventType
@@ -82,7 +82,7 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
   return new Set(rows.map(({ id }) => id))
 }
 
-/** The part `delivery`: each delivery by what `told` says of its attempt. */
+/** The part `delivery`: updates each delivery with the outcome of its attempt. */
 function deliveryUpdates(sql: Sql): Fragment {
   return sql`
     delivery as (
@@ -114,7 +114,7 @@ function deliveryUpdates(sql: Sql): Fragment {
     )`
 }
 
-/** The parts up to `endpoint`: whether an endpoint fails now, and whether it is disabled for that. */
+/** The parts up to `endpoint`: whether an endpoint is failing now, and whether that disables it. */
 function endpointUpdates(sql: Sql): Fragment {
   return sql`
     attempted as (
