@@ -1,4 +1,5 @@
-// What operators do about jobs. Each act depends on the job's state and is recorded, with who did it and why.
+// The acts of operators on jobs. Each depends on the job's state and is recorded with the operator and the
+// reason.
 import { newId } from '#core/ids.ts'
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { sendDelivery, testDelivery } from '#jobs/deliveries.ts'
@@ -12,15 +13,18 @@ import { resourceNameOf, rootOf, rowIdOf, resourceOf } from '../resources.ts'
 import { settleAsFailedOf } from './index.ts'
 import { matchesConditions, type JobConditions } from './matching.ts'
 
-/** What an operator does about a job, and why. `only`: what the job must be at that moment, for an act by filter. */
+/** An operator's act on a job. `only`: the conditions that the job must still meet, for an act by filter. */
 export type Act = { job_id: string; who: string; reason: string; only?: JobConditions | undefined }
-/** The job's state before and after the act; undefined when its state did not allow the act, and nothing was written. */
+/**
+ * The job's state before and after the act; undefined if the state did not allow the act, and nothing was
+ * written.
+ */
 export type ActResult = { before: string; after: string; lookup_only: boolean } | undefined
 
 /**
- * Makes an open job due, with all its attempts again; also a discarded job, if it has no provider call. The call is
- * sent again with the same key; when the key is too old, it is only looked up. Refused before the first attempt of a job
- * that waits for its own time, and for a discarded attempt of a delivery, which its delivery no longer waits for.
+ * Makes an open job due, with its full number of attempts; also a discarded job without a provider call. The
+ * call is sent again with the same key, or only looked up if the key is too old. Refused for a scheduled job
+ * before its first attempt, and for a discarded attempt of a delivery, which is already final.
  */
 export async function retryJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
@@ -31,7 +35,7 @@ export async function retryJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
         and not ${isScheduled(sql)} and not ${isDiscardedDelivery(sql)} ${filterCondition(sql, act)}
       for update
     ), attempt as (
-      -- The last attempt did not end the job after all.
+      -- The last attempt does not end the job after all.
       insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error)
       select tenant_id, id, attempt, worker, started_at, finished_at, outcome, last_error
       from before where worker is not null
@@ -48,8 +52,9 @@ export async function retryJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
 }
 
 /**
- * Ends an open job without doing it. Refused while its call's row is under way: then the operator must say what became
- * of that. Refused too for a provider call that is not known here, whose row could wait for it.
+ * Ends an open job without running it. Refused while the row of its call is in progress: the operator must
+ * resolve the call instead. Also refused for a provider call that this version does not know, because its row
+ * may wait for it.
  */
 export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
@@ -59,11 +64,11 @@ export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
         and (j.operation is null or exists (select from (${callRow(sql)}) r where not r.under_way)) ${filterCondition(sql, act)}
       for update
     ), notification as (
-      -- A notification and its job have one id.
+      -- A notification and its job have the same id.
       update notifications n set state = 'ignored', applied_at = clock_timestamp(), waits_for = null, parked_at = null
       from before where n.id = before.id and n.state in ('received', 'parked')
     ), delivery as (
-      -- Nothing else would send it: a recovery can.
+      -- No other job sends it; a recovery can.
       update webhook_deliveries d set status = 'failed', next_attempt_at = null,
         failed_at = coalesce(d.failed_at, clock_timestamp()), updated_at = clock_timestamp()
       from before
@@ -80,7 +85,7 @@ export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
   return done
 }
 
-/** Makes a job due that waits for its time. Its attempts stay counted, and what is parked or unknown is not moved. */
+/** Makes a scheduled job due. Its attempts still count. Parked and unknown jobs do not change. */
 async function runJobNow(sql: Sql | Tx, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
@@ -96,12 +101,12 @@ async function runJobNow(sql: Sql | Tx, act: Act): Promise<ActResult> {
   return done
 }
 
-/** What operators do about any job, by its name; the others say what became of a call. */
+/** The acts that apply to any job, by name. The other acts resolve a call. */
 export const JOB_ACTIONS = { retry: retryJob, discard: discardJob, run_now: runJobNow }
 
 /**
- * Records that the call of a job took effect: a worker looks it up and settles what it finds. `reference` is the
- * provider's id of what the call made; null for a call that changes what the provider knows.
+ * Records that the call of a job took effect: a worker looks it up and settles the result. `reference`: the
+ * provider's id of the object that the call created; null for a call that changes an existing object.
  */
 export async function resolveAsDone(sql: Sql | Tx, act: Act, reference: string | null): Promise<ActResult> {
   const names = CALLS.flatMap(({ job, makes }) => ((makes === null) === (reference === null) ? [job] : []))
@@ -121,15 +126,16 @@ export async function resolveAsDone(sql: Sql | Tx, act: Act, reference: string |
   return done
 }
 
-/** A delivery that is pending waits for one of these. */
+/** The jobs of attempts that a pending delivery waits for. */
 const DELIVERY_JOBS = [sendDelivery.name, testDelivery.name]
 
 const NO_EFFECT = { code: 'processor_error', message: 'It did not take effect at the provider.' }
 
 /**
- * Records that the call of a job never took effect and will not: its row is settled as after a definitive failure, by
- * the same statement that workers use. When a notification has settled it meanwhile, nothing is written and `settled`
- * says how it stands. Afterwards the provider is asked, so that a wrong decision shows as a drift.
+ * Records that the call of a job did not and will not take effect: its row is settled as after a definitive
+ * failure, by the statement that workers use. If a notification has settled the row in the meantime, nothing is
+ * written and `settled` describes its state. Afterwards the provider is looked up, so that a wrong decision
+ * shows as a drift.
  */
 export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { settled: string }> {
   const [requested] = await tx<{ name: string }[]>`select name from jobs where id = ${act.job_id}`
@@ -137,7 +143,7 @@ export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { s
   const settleAsFailed = resource && settleAsFailedOf(resource)
   if (resource === undefined || settleAsFailed === undefined) return undefined
   const root = rootOf(resource)
-  // From here on no notification can change the row.
+  // This lock keeps notifications from changing the row.
   await tx`
     select from jobs j join ${tx(resourceOf(root).table)} p on p.tenant_id = j.tenant_id and p.id = j.subject_id
     where j.id = ${act.job_id} for update of j, p`
@@ -177,7 +183,8 @@ export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { s
     select ${tx(at_provider.provider)} as provider, ${tx(at_provider.reference)} as reference from ${tx(table)}
     where tenant_id = ${tenant_id} and id = ${filed_under}`
   const reference = row?.reference ?? (root === resource ? provider_reference : null)
-  // Without a reference the provider cannot be asked. If the object exists there, its notifications carry our ids.
+  // Without a reference there is nothing to look up. If the object exists at the provider, its notifications
+  // carry our ids.
   if (row !== undefined && reference !== null) {
     const lookup = requestLookup(row.provider, { subject: root, reference }, `resolved:${job.id}`)
     await storeNotifications(tx, [lookup])
@@ -198,16 +205,16 @@ type FencedJob = {
   under_way: boolean
 }
 
-// The row that the call of the open job `j` is about, and whether it is still under way; no row when the call is not
-// known here.
+// The row that the call of the open job `j` works on, and whether it is in progress; no row if this version
+// does not know the call.
 function callRow(sql: Sql | Tx): Fragment {
   const rows = CALLS.flatMap(({ job, status, makes }) => {
     const resource = resourceNameOf(job)
-    // A call that no status shows is under way for as long as its job is open.
+    // A call without a status is in progress for as long as its job is open.
     const shown = status === null ? sql`true` : sql`p.status = any(${[status].flat()}::text[])`
     if (resource === undefined) return []
     const { table, reserves } = resourceOf(resource)
-    // What is reserved waits for the call that makes it, also where its row has ended.
+    // A reserved amount waits for the call that moves it, even if its row is final.
     const waits = makes !== null && reserves !== undefined ? reserves(sql) : sql`false`
     return [
       sql`
@@ -219,12 +226,12 @@ function callRow(sql: Sql | Tx): Fragment {
   return unionAll(sql, rows)
 }
 
-/** Whether the job `j` has not been tried yet and waits for its own time, as a message for later does. */
+/** Whether the job `j` is scheduled for later and has had no attempt, such as a scheduled message. */
 export function isScheduled(sql: Sql | Tx): Fragment {
   return sql`(j.state = 'ready' and j.attempt = 0 and j.run_at > now() and j.run_at < 'infinity')`
 }
 
-/** Whether the job `j` is a discarded attempt of a delivery: discarding it ended the delivery too. */
+/** Whether the job `j` is a discarded attempt of a delivery: discarding it made the delivery final. */
 export function isDiscardedDelivery(sql: Sql | Tx): Fragment {
   return sql`(j.state = 'discarded' and j.name = any(${DELIVERY_JOBS}::text[]))`
 }
@@ -233,7 +240,7 @@ function filterCondition(sql: Sql | Tx, { only }: Act): Fragment {
   return only === undefined ? sql`` : matchesConditions(sql, only)
 }
 
-// A part of the statement that acts: records the act. It reads the parts `before` and `after` of that statement.
+// The part of an act's statement that records it. It reads the parts `before` and `after`.
 function recordIntervention(
   sql: Sql | Tx,
   act: string,

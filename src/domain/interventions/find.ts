@@ -17,10 +17,11 @@ import {
 const resource_name = z.enum(RESOURCE_NAMES)
 
 /**
- * A job in lists. `parked`: it waits for an operator, and has no `run_at`. `paused`: a pause keeps it from beginning. `acting`: what an
- * operator has asked for and is not done yet. `subject` and `subject_id`: the row that it is filed under, if any; `subject`
- * is null too where the resource is not known. `started_at`: when its last attempt began. `failing_since`: since when each attempt
- * at it has failed; null unless the last one did.
+ * A job in lists. `parked`: it waits for an operator and has no `run_at`. `paused`: a pause keeps it from
+ * starting. `acting`: the requested act of an operator that is not done yet. `subject` and `subject_id`: the
+ * root row that it belongs to, if any; `subject` is also null for an unknown resource. `started_at`: the start
+ * of its last attempt. `failing_since`: the start of its latest series of failed attempts; null if the last
+ * attempt did not fail.
  */
 export const listedJobSchema = z.object({
   id: z.uuid(),
@@ -72,7 +73,7 @@ const intervention = z.object({
   before: z.string(),
   after: z.string(),
 })
-/** The row that a job works on. Without an amount where no money is beside it. */
+/** The row that a job works on. The amount is null for a resource without money. */
 const workedRowSchema = z.object({
   resource: resource_name,
   id: z.uuid(),
@@ -80,11 +81,11 @@ const workedRowSchema = z.object({
   amount_minor: z.int().nullable(),
   currency: z.string().nullable(),
   provider_reference: z.string().nullable(),
-  /** The key under which this job was asked for, where that made the row. */
+  /** The idempotency key of the request that created the row and this job. */
   idempotency_key: z.string().nullable(),
 })
 
-/** What was posted of the row that a job works on; `added`: to what is available, else taken from it. */
+/** A posting for the row that a job works on. `added`: to the available balance; false: taken from it. */
 const posting = z.object({
   at: timestamp,
   kind: z.string(),
@@ -93,7 +94,7 @@ const posting = z.object({
   currency: z.string(),
 })
 
-/** The delivery that a job is an attempt of: what becomes of it is its own, not the job's. */
+/** The delivery that a job attempts. Its status is independent of the job's state. */
 const deliveryOfJob = z.object({
   id: z.uuid(),
   status: z.string(),
@@ -102,12 +103,15 @@ const deliveryOfJob = z.object({
 })
 
 /**
- * The kind of a job's call. `makes`: an example of the provider's id of what it makes; null when it changes something
- * that exists. `under_way`: what it is about still waits for it.
+ * The call of a job. `makes`: an example of the provider's id of the object that it creates; null if it changes
+ * an existing one. `under_way`: its row still waits for it.
  */
 const callOfJob = z.object({ makes: z.string().nullable(), under_way: z.boolean() })
 
-/** All of a job that an operator sees. The attempt under way has no end yet. What a call sends is not among it. */
+/**
+ * The details of a job that an operator sees. An attempt in progress has no end. The request of a call is not
+ * included.
+ */
 export const jobDetailSchema = listedJobSchema.extend({
   payload: z.unknown(),
   max_attempts: z.int(),
@@ -116,7 +120,7 @@ export const jobDetailSchema = listedJobSchema.extend({
   lease_until: timestamp.nullable(),
   works_on: workedRowSchema.nullable(),
   delivery: deliveryOfJob.nullable(),
-  /** Null when it has none, or none that this version knows. */
+  /** Null without a call, or if this version does not know the call. */
   call: callOfJob.nullable(),
   attempts: z.array(attemptView),
   calls: z.array(callView),
@@ -167,7 +171,7 @@ export async function findJob(sql: Sql, id: string): Promise<JobDetail | undefin
   }
 }
 
-/** `created_at` tells in which partition it is. */
+/** `created_at` selects the partition. */
 const deliveryInPayload = z.object({ delivery_id: z.uuid(), created_at: z.string() })
 
 type JobReference = Pick<JobDetail, 'id' | 'tenant_id' | 'name' | 'subject_id' | 'payload'>
@@ -210,7 +214,7 @@ function callOf({ name }: JobReference, works_on: JobDetail['works_on']): JobDet
   return { makes: makes?.example ?? null, under_way }
 }
 
-/** Whose job it is, also one of the history; null where there is none, or no longer. */
+/** The tenant of a job, also of one in the history; null if the job or the tenant does not exist. */
 export async function findTenantOfJob(sql: Sql | Tx, id: string): Promise<string | null> {
   const [job] = await sql<{ tenant_id: string }[]>`
     select j.tenant_id from (
@@ -221,7 +225,7 @@ export async function findTenantOfJob(sql: Sql | Tx, id: string): Promise<string
   return job?.tenant_id ?? null
 }
 
-/** The one tenant whose jobs a filter can find: that of its own, or of what the jobs are filed under. Null: any tenant. */
+/** The only tenant whose jobs a filter can match: its own, or the owner of its row. Null: any tenant. */
 export async function findTenantOfFilter(
   sql: Sql | Tx,
   { tenant_id, subject_id }: { tenant_id?: string | undefined; subject_id?: string | undefined },
@@ -238,13 +242,13 @@ export async function findTenantOfFilter(
   return tenant?.id ?? null
 }
 
-/** What there is to know of a job's provider call before it is resolved. */
+/** The properties of a job's provider call that resolving it depends on. */
 export type ResolvableCall = Pick<CallDefinition, 'makes'> & {
-  /** Whether its stored request can be read, here or by a newer version; if not, no worker can look it up. */
+  /** Whether this or a newer version can read its stored request. If not, no worker can look the call up. */
   readable: boolean
 }
 
-/** The provider call of a job that is not in the history; undefined when this version knows none. */
+/** The provider call of a job that is not in the history; undefined if this version does not know it. */
 export async function findCall(sql: Sql | Tx, id: string): Promise<ResolvableCall | undefined> {
   const [job] = await sql<
     { name: string; request: unknown }[]
@@ -255,13 +259,16 @@ export async function findCall(sql: Sql | Tx, id: string): Promise<ResolvableCal
   return { makes: call.makes, readable: success || isFromNewerVersion(error) }
 }
 
-/** The resource of a job; null for a job name that this version does not know. */
+/** The root resource of a job; null for a job name that this version does not know. */
 export function resourceOfJob(name: string): ResourceName | null {
   const found = resourceNameOf(name)
   return found === undefined ? null : rootOf(found)
 }
 
-/** The columns of the job `j` that `listedColumns`, filters and the page of a job read; those of jobs and their history. */
+/**
+ * The columns of the job `j`, or of its row in the history, that `listedColumns`, the filters and the page of a
+ * job read.
+ */
 export function jobColumns(sql: Sql | Tx): Fragment {
   return sql`
     j.id, j.tenant_id, j.queue, j.name, j.state, j.run_at, j.subject_id, j.payload, j.attempt, j.max_attempts,
@@ -269,13 +276,13 @@ export function jobColumns(sql: Sql | Tx): Fragment {
     j.request_id, j.provider_reference`
 }
 
-/** What an error says; of a message, whose tenant reads what its provider said by itself, with that. */
+/** The message of an error; for messages also the provider's own code and text, which the tenant reads separately. */
 export function jobErrorMessage(sql: Sql | Tx, error: 'error' | 'j.last_error'): Fragment {
   return sql`(${sql(error)} ->> 'message') || coalesce(' (' || nullif(concat_ws(' ',
     ${sql(error)} ->> 'provider_code', ${sql(error)} ->> 'provider_message'), '') || ')', '')`
 }
 
-/** What lists show of the job `j` of the tenant `t`. */
+/** The columns in lists of the job `j` of the tenant `t`. */
 export function listedColumns(sql: Sql | Tx): Fragment {
   return sql`
     j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked,

@@ -1,4 +1,5 @@
-// The registry of what settles a row as failed, for operators. A noun with provider calls does not compile without.
+// The registry of the functions that settle a row as failed, for operators. A resource with provider calls does
+// not compile without one.
 import type { Tx } from '#core/db.ts'
 import type { CallingResource } from '#jobs/index.ts'
 import type { FailedRow, Settlement } from '../jobs/settle.ts'
@@ -11,7 +12,7 @@ import type { ResourceName } from '../resources.ts'
 import { settleTopUpAsFailed } from '../top-ups/settle.ts'
 import { settleVerificationAsFailed } from '../verifications/settle.ts'
 
-/** Settles a row whose call never took effect, and its job, as after a definitive failure. */
+/** Settles a row whose call did not take effect, and its job, as after a definitive failure. */
 type SettleAsFailed = (tx: Tx, settlement: Settlement, of: FailedRow) => Promise<unknown>
 
 const SETTLERS: Record<CallingResource, SettleAsFailed> = {
@@ -25,7 +26,7 @@ const SETTLERS: Record<CallingResource, SettleAsFailed> = {
 }
 const byResource = new Map<string, SettleAsFailed>(Object.entries(SETTLERS))
 
-/** Undefined for a noun without provider calls. */
+/** Undefined for a resource without provider calls. */
 export function settleAsFailedOf(resource: ResourceName): SettleAsFailed | undefined {
   return byResource.get(resource)
 }

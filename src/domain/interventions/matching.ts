@@ -1,9 +1,9 @@
-// Which jobs match what operators filter by, and where these are read in order: all searches are made of these parts.
+// The conditions of job filters and the sources of their results. All job searches are built from these parts.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /**
- * The states, and `all`, `open` (not finished), `parked` (waits for an operator) and `retrying` (its last attempt failed). A job that is being looked up is
- * `running`, and `unknown` too.
+ * The states, and `all`, `open` (not finished), `parked` (waits for an operator) and `retrying` (its last
+ * attempt failed). A job that is being looked up is `running` and also `unknown`.
  */
 export const JOB_FILTERS = [
   'all',
@@ -19,7 +19,7 @@ export const JOB_FILTERS = [
 ] as const
 type JobFilter = (typeof JOB_FILTERS)[number]
 
-/** What a job must be. The times are inclusive from, exclusive to. */
+/** The conditions of a job filter. Times are inclusive from, exclusive to. */
 export type JobConditions = {
   state: JobFilter
   queue?: string | undefined
@@ -33,25 +33,25 @@ export type JobConditions = {
 }
 
 const OPEN_FILTERS = new Set<JobFilter>(['open', 'parked', 'retrying', 'ready', 'running', 'unknown'])
-/** Those that are no state. */
+/** Filters that are not exactly one state. */
 const FILTERS_WITHOUT_STATE = new Set<JobFilter>(['all', 'open', 'parked', 'retrying', 'unknown'])
 const FINISHED_STATES = new Set<JobFilter>(['succeeded', 'failed', 'discarded'])
 
-/** The parts of the list: open jobs, newest first; then what is over, last first. */
+/** The sections of a list: open jobs, newest first; then finished ones, last finished first. */
 export type JobSection = 'open' | 'over'
 
-/** The sections in which such jobs can be. */
+/** The sections that can contain matching jobs. */
 export function sectionsOf({ state, finished_from, finished_to }: JobConditions): JobSection[] {
   const only_finished = FINISHED_STATES.has(state) || finished_from !== undefined || finished_to !== undefined
   return [...(only_finished ? [] : ['open' as const]), ...(OPEN_FILTERS.has(state) ? [] : ['over' as const])]
 }
 
-/** The jobs of the table `jobs` that match, in brackets. What is in the history is not among them. */
+/** The matching jobs of the table `jobs`, in parentheses, without those in the history. */
 export function matchingJobs(sql: Sql | Tx, conditions: JobConditions): Fragment {
   return sql`(select j.id from jobs j where true ${matchesConditions(sql, conditions)})`
 }
 
-/** The conditions for the job `j`, each after an `and`. */
+/** The conditions on the job `j`, each preceded by `and`. */
 export function matchesConditions(sql: Sql | Tx, conditions: JobConditions): Fragment {
   const { state, queue, name, tenant_id, subject_id, ...times } = conditions
   const parts: Fragment[] = [
@@ -69,21 +69,21 @@ export function matchesConditions(sql: Sql | Tx, conditions: JobConditions): Fra
   return parts.reduce((all, each) => sql`${all} ${each}`)
 }
 
-/** The condition of a state that few jobs have as a rule, which an index of its own serves. */
+/** The condition of a rare state, which has its own index. */
 export function rareState(sql: Sql | Tx, state: JobFilter): Fragment | undefined {
   if (state === 'unknown') return sql`and j.unknown_since is not null`
   return state === 'retrying' ? sql`and j.failing_since is not null` : undefined
 }
 
-/** A table in which a section is read, in the order of an index. */
+/** A table of a section, read in the order of an index. */
 export type JobSource = {
   table: 'jobs' | 'job_history'
   key: 'created_at' | 'finished_at'
-  /** What the index serves; all else is a filter on what is read in its order. */
+  /** The condition that the index serves; the other conditions filter the rows that it returns. */
   base: Fragment
 }
 
-/** Where the jobs of a section are. `few`: so few jobs have its rare state that they can be sorted. */
+/** The sources of a section. `few`: so few jobs have the rare state that they can be sorted. */
 export function sourcesOf(
   sql: Sql | Tx,
   section: JobSection,
@@ -96,10 +96,10 @@ export function sourcesOf(
     const part = state === 'parked' ? sql`and j.run_at = 'infinity'` : (few && rareState(sql, state)) || sql``
     return [{ table: 'jobs', key: 'created_at', base: sql`j.finished_at is null ${part} ${range}` }]
   }
-  // Nothing is over before it was created.
+  // No job finishes before it is created.
   const range = sql`
     ${within(sql, 'finished_at', finished_from, finished_to)} ${within(sql, 'finished_at', created_from, undefined)}`
-  // Words of the index, not a parameter: else no plan would use it.
+  // The literal text of the index condition: with a parameter no plan would use the index.
   const failed =
     state === 'failed' || state === 'discarded' ? sql`and j.state in ('failed', 'discarded')` : undefined
   const served = failed ?? (tenant_id === undefined ? sql`` : sql`and j.tenant_id = ${tenant_id}`)

@@ -1,19 +1,19 @@
-// The jobs that a text names: by an id, or by what a provider or a client calls something.
+// Finds the jobs that a search text names: by an id, or by a reference of a provider or client.
 import { z } from 'zod'
 import { unionAll, type Fragment, type Tx } from '#core/db.ts'
 import { rootIdColumn, PROVIDER_RESOURCE_NAMES, providerResourceOf } from '../resources.ts'
 
-/** The condition for the jobs `j` that are named. */
+/** A condition on the named jobs `j`. */
 export type NamedJobs = (sql: Tx) => Fragment
 
-/** More rows under one text are not told apart: an idempotency key may be used by many tenants. */
+/** Further rows with the same text are ignored: many tenants may use the same idempotency key. */
 const MAX_NAMED_ROWS = 50
 const PROVIDER_KEY = /^([0-9a-f-]{36}):\d+$/
 
 /**
- * The jobs that `text` names: by their id, by the key of their call at the provider, by the id of the row that they are
- * filed under, by the provider's reference of that row or a part of it, or by an idempotency key. Those of `subject_id` where
- * that is given. Undefined when nothing is named.
+ * The jobs that `text` names: by job id, by the key of the provider call, by the id of their row, by the
+ * provider's reference of that row or of a part of it, or by an idempotency key. With `subject_id`: the jobs of
+ * that row. Undefined if the text names nothing.
  */
 export async function findNamedJobs(
   sql: Tx,
@@ -21,7 +21,7 @@ export async function findNamedJobs(
 ): Promise<NamedJobs | undefined> {
   const { text, subject_id } = requested
   const tenant_id = requested.tenant_id ?? null
-  // The indexes begin with the tenant, which the operator need not know: every tenant is tried.
+  // The indexes begin with the tenant, which the operator may not know: every tenant is tried.
   const tenants = sql`tenants t where (${tenant_id}::uuid is null or t.id = ${tenant_id})`
   if (subject_id !== undefined) {
     const rows = await filedUnder(sql, tenants, subject_id)
@@ -59,7 +59,7 @@ export async function findNamedJobs(
 
 type FiledUnder = { tenant_id: string; subject_id: string }
 
-/** Matches nothing. */
+/** Matches no job. */
 const NO_JOBS: NamedJobs = (sql) => sql`false`
 
 function jobsNamed(ids: string[], rows: FiledUnder[]): NamedJobs {

@@ -1,14 +1,17 @@
-// An operator says what became of a call whose answer was lost.
+// Resolves a call with an unknown outcome by an operator's decision.
 import type { Tx } from '#core/db.ts'
 import { resolveAsDone, resolveAsFailed, type Act, type ActResult } from './act.ts'
 import { findCall, type ResolvableCall } from './find.ts'
 
-/** `reference`: the provider's id of what the call made; null for a call that makes nothing, or that took no effect. */
+/** `reference`: the provider's id of the object that the call created; null if it created none or took no effect. */
 export type CallOutcome = { took_effect: boolean; reference: string | null }
 
 export const UNREADABLE_REQUEST = 'Its stored request cannot be read, so it cannot be looked up.'
 
-/** Resolves a job as done or as failed. Undefined when its state did not allow that; `refused` says what else did not. */
+/**
+ * Resolves a job as done or as failed. Undefined if the job's state does not allow it; `refused` gives any
+ * other reason.
+ */
 export async function resolveJob(
   tx: Tx,
   act: Act,
@@ -28,7 +31,7 @@ export async function resolveJob(
   return await resolveAsDone(tx, act, reference)
 }
 
-/** What is wrong with the reference of a call that took effect, to follow its name. */
+/** The error of a reference for a call that took effect, as the end of a sentence. */
 export function referenceProblem(
   { makes }: Pick<ResolvableCall, 'makes'>,
   reference: string | null,

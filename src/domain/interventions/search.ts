@@ -1,4 +1,4 @@
-// Searches jobs for operators: pages of what matches, with a bounded amount of work for each, however many jobs there are.
+// Searches jobs for operators, in pages. The work for a page is bounded, however many jobs exist.
 import { z } from 'zod'
 import { QUEUES } from '#core/config/queues.ts'
 import { AppError } from '#core/errors.ts'
@@ -25,17 +25,23 @@ import {
 } from './matching.ts'
 import { findNamedJobs, type NamedJobs } from './named.ts'
 
-/** A page reads so many jobs of each table at most, whether they match or not. */
+/** The maximum number of jobs that a page reads from each table, matching or not. */
 const MAX_SCANNED = 10_000
-/** A count reads more: it is asked for once, before an act. */
+/** The same for a count, which runs once before an act. */
 const MAX_COUNT_SCAN = 300_000
-/** Counting stops here. */
+/** The maximum count. */
 const MAX_COUNTED = 10_000
 const TIMEOUT_MS = 3_000
-/** Up to this many unknown or retrying jobs are sorted; of more the list of all open jobs is full anyway. */
+/**
+ * The maximum number of unknown or retrying jobs that are sorted. If there are more, the list of open jobs has
+ * enough of them.
+ */
 const MAX_SORTED = 5_000
 
-/** `tenant`: a slug or an id. `search`: see `findNamedJobs`; what names nothing is looked for in errors and request ids. */
+/**
+ * `tenant`: a slug or an id. `search`: see `findNamedJobs`; a text that names nothing is searched in errors and
+ * request ids.
+ */
 export const jobFiltersSchema = z.strictObject({
   state: z.enum(JOB_FILTERS).default('open'),
   queue: z.enum(QUEUES).optional(),
@@ -50,14 +56,16 @@ export const jobFiltersSchema = z.strictObject({
 })
 export type JobSearch = z.input<typeof jobFiltersSchema>
 
-/** `after` and `before` are the `next` and `previous` of an earlier page. `scan_limit`: how many jobs of a
- * table are read at most; Infinity: all, however long that takes. */
+/**
+ * `after` and `before`: the `next` and `previous` of another page. `scan_limit`: the maximum number of jobs
+ * read from a table; `Infinity` means all, without a timeout.
+ */
 export type JobPageRequest = { limit: number; after?: string; before?: string; scan_limit?: number }
 
 /**
- * A page of jobs: the open ones, newest first, then what is over, last first. `next` and `previous` are null where
- * nothing follows. `scanned_until`: the page is not full because it had looked at enough; what is beyond that time has not
- * been looked at, and `next` (or `previous`) goes on there.
+ * A page of jobs: open ones, newest first, then finished ones, last finished first. `next` and `previous` are
+ * null at the ends. `scanned_until`: the page is not full because the scan limit was reached at that time;
+ * `next` (or `previous`) continues there.
  */
 export const jobPageSchema = z.object({
   items: z.array(listedJobSchema),
@@ -76,7 +84,7 @@ type Prepared = {
   few: boolean
 }
 
-/** Throws `invalid_request` for a cursor that is none, and 57014 after three seconds. */
+/** Throws `invalid_request` for an invalid cursor, and SQLSTATE 57014 after three seconds. */
 export async function searchJobs(
   sql: Sql,
   search: JobSearch,
@@ -103,7 +111,8 @@ export async function searchJobs(
     }
     const more = found.length > limit
     const jobs = backwards ? found.slice(0, limit).toReversed() : found.slice(0, limit)
-    // Where the page came from there is something: at least what it came from. A page without jobs has it beside it.
+    // The way back is never empty: it has at least the job of the cursor. A page without jobs leads back to a
+    // position next to the cursor.
     const edge = from && (bound ?? { ...from, id: backwards ? HIGHEST_ID : LOWEST_ID })
     const [first, last] = [jobs[0] ?? edge, jobs.at(-1) ?? edge]
     const onwards = more ? cursorOf(backwards ? first : last) : cursorOf(bound)
@@ -118,8 +127,8 @@ export async function searchJobs(
 }
 
 /**
- * How many jobs match, up to `most`; `more`: there may be more than were counted. `for_act`: only those that an act takes,
- * which are none of the history.
+ * Counts the matching jobs up to `most`. `more`: there may be more than that. `for_act`: counts only jobs that
+ * an act can change, none of the history.
  */
 export async function countJobs(
   sql: Sql,
@@ -182,7 +191,7 @@ type SectionScan = {
   want: number
 }
 
-/** The next jobs of a section in order; `bound`: how far it was read, where enough was looked at. */
+/** The next jobs of a section in order. `bound`: the position at which the scan limit was reached. */
 async function readSection(
   sql: Tx,
   prepared: Prepared,
@@ -190,7 +199,7 @@ async function readSection(
 ): Promise<{ jobs: FoundJob[]; bound: JobPosition | undefined }> {
   const order = backwards ? sql`order by at, id` : sql`order by at desc, id desc`
   const most = scan_limit === Infinity ? null : scan_limit
-  // Where a page goes on, nothing is read before that place.
+  // A page that continues reads nothing before its cursor.
   const scans = scansOf(sql, prepared, section, from && { ...from, backwards })
   const found: FoundJob[] = []
   let bound: JobPosition | undefined
@@ -217,7 +226,10 @@ async function readSection(
   return { jobs: jobs.slice(0, want), bound: jobs.length >= want ? undefined : bound }
 }
 
-/** For each table of a section: what is read in the order of `key`, and what is asked of that. */
+/**
+ * For each table of a section: the rows to read in the order of `key` (`inner`), and the filter on them
+ * (`outer`).
+ */
 function scansOf(
   sql: Tx,
   { conditions, named, text, few }: Prepared,
@@ -237,7 +249,7 @@ function scansOf(
         : from.backwards
           ? sql`and ${key} >= ${from.at} and (${key}, j.id) > (${from.at}, ${from.id})`
           : sql`and ${key} <= ${from.at} and (${key}, j.id) < (${from.at}, ${from.id})`
-    // What is named is little, and found first: the offset keeps a plan from walking through all jobs for it.
+    // The named jobs are few and found first: the offset keeps the plan from scanning all jobs.
     const rows =
       named === undefined
         ? sql`${sql(table)} j`

@@ -1,11 +1,14 @@
-// Why the state of a job does not allow what an operator asks for, in one sentence.
+// Explains in one sentence why a job's state does not allow an act.
 import type { Sql, Tx } from '#core/db.ts'
 import { isDiscardedDelivery, type JOB_ACTIONS, isScheduled, type Act } from './act.ts'
 import { matchesConditions } from './matching.ts'
 
 export type ActName = keyof typeof JOB_ACTIONS | 'resolve'
 
-/** `waits`: for its time, before its first attempt. `ended`: it was an attempt of a delivery that ended with it. */
+/**
+ * `waits`: scheduled, before its first attempt. `ended`: a discarded attempt of a delivery. `moved`: in the
+ * history. `meant`: it matches the filter of the act.
+ */
 type JobFacts = Record<
   'has_call' | 'is_unknown' | 'parked' | 'waits' | 'ended' | 'moved' | 'meant',
   boolean
@@ -13,7 +16,7 @@ type JobFacts = Record<
   state: string
 }
 
-/** The job's state, null where there is no such job, and why nothing was done about it. */
+/** The job's state (null if the job does not exist) and the reason for the refusal. */
 export async function refusalReason(
   sql: Sql | Tx,
   act: ActName,
