@@ -1,10 +1,10 @@
-// Which account the credentials of a provider are of.
+// The provider account to which credentials belong.
 import type { Sql } from '#core/db.ts'
 
-/** Credentials by their fingerprint. */
+/** Credentials, identified by their fingerprint. */
 type CredentialsOf = { provider: string; credentials: string }
 
-/** Records the account of credentials, for good: providers give each account keys of its own. */
+/** Stores the account of credentials permanently: a provider's keys never move to another account. */
 export async function storeAccount(
   sql: Sql,
   { provider, credentials }: CredentialsOf,
@@ -15,7 +15,7 @@ export async function storeAccount(
     on conflict do nothing`
 }
 
-/** Whether these credentials of a provider are known to belong to one account and one mode of it. */
+/** Whether all these credentials of a provider are stored with the same account and mode. */
 export async function isOneAccount(sql: Sql, provider: string, credentials: string[]): Promise<boolean> {
   const fingerprints = [...new Set(credentials)]
   const [row] = await sql<{ stored: number; accounts: number }[]>`

@@ -1,43 +1,46 @@
-// The provider call of a job. It is stored in the job's row, with its own idempotency key.
+// The provider call of a job. It is stored in the job's row, with an idempotency key of its own.
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 
-/** A provider call as it is stored with its job. */
+/** A provider call as stored with its job. */
 export type ProviderCall = {
   generation: number
   key: string
   request: Json
-  /** The call may only be looked up, not sent: its key is too old, or its effect is unknown. */
+  /** The call may only be looked up, not sent: its key is too old or its effect unknown. */
   lookup_only: boolean
-  /** An earlier attempt may have reached the provider: its outcome was ambiguous, or it never ended. */
+  /** An earlier attempt may have reached the provider: its outcome was ambiguous, or it did not end. */
   in_doubt: boolean
   /**
-   * For how long every attempt has been refused before it had an effect; null when the last one was not refused, or
-   * never ended.
+   * For how long every attempt has been refused before it took effect; null if the last attempt was not refused
+   * or did not end.
    */
   refused_ms: number | null
-  /** The provider's id of the object that the call made, when it became known before the call was settled. */
+  /** The provider's id of the object that the call created, if it was reported before the call was settled. */
   reference: string | null
 }
 
-/** When and with what the call of a job was sent under its present key. */
+/** When and with which credentials the call of a job was sent under its current key. */
 export type SendHistory = {
-  /** When the job was asked for, in Unix time. */
+  /** When the job was created, in Unix time. */
   created_s: number
-  /** The first and the last, in Unix time; null when there was none. */
+  /** The first and the last send, in Unix time; null if the call was not sent. */
   first_s: number | null
   last_s: number | null
-  /** The time since the last one, by the database's clock. */
+  /** The time since the last send, by the database's clock. */
   last_ms: number | null
-  /** Fingerprints of the credentials, separated by blanks; null: not recorded. */
+  /** Fingerprints of the credentials, separated by spaces; null if not recorded. */
   credentials: string | null
   /**
-   * The time since the provider's complete list first showed no effect, long enough after the last sending; null: it has
-   * not yet.
+   * The time since the provider's complete list first showed no effect, long enough after the last send; null
+   * if it has not.
    */
   absent_ms: number | null
 }
 
-/** When the call of a job was last sent under the key of this generation, which is used up, in Unix time; undefined: never. */
+/**
+ * When the call of a job was last sent under the retired key of this generation, in Unix time; undefined if
+ * never.
+ */
 export async function findLastSend(
   sql: Sql,
   { tenant_id, id }: { tenant_id: string; id: string },
@@ -49,7 +52,7 @@ export async function findLastSend(
   return row?.last_s
 }
 
-/** Whether the call of the job `j` may not be sent again: a provider keeps a key for 24 hours. */
+/** Whether the key of the job `j` is too old to send the call again: a provider stores keys for 24 hours. */
 export function isKeyTooOld(sql: Sql | Tx): Fragment {
   return sql`j.first_sent_at < now() - interval '23 hours'`
 }

@@ -2,12 +2,12 @@
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { isKeyTooOld, type ProviderCall, type SendHistory } from './calls.ts'
 
-/** A lease lasts this long unless renewed; the database's clock decides. */
+/** The duration of a lease that is not renewed, by the database's clock. */
 export const LEASE_MS = 4000
 
 /**
- * A job that this process holds until its lease lapses. `lease_token` is the fencing token of everything it writes
- * about the job.
+ * A job claimed by this process until its lease lapses. `lease_token` is the fencing token of every write for
+ * the job.
  */
 export type ClaimedJob = {
   id: string
@@ -15,34 +15,32 @@ export type ClaimedJob = {
   queue: string
   name: string
   payload: Json
-  /** The API request that asked for the job; null when none did. */
+  /** The API request that created the job; null if none did. */
   request_id: string | null
   attempt: number
   max_attempts: number
-  /** How many attempts in a row got no answer; those that were given back untouched do not count. */
+  /** The number of attempts in a row without an answer. Attempts that were returned untouched do not count. */
   failures: number
   lease_token: string
   waited_ms: number
   age_ms: number
-  /** Since the effect of its call became unknown; null while it is not. */
+  /** The time since the effect of its call became unknown; null while it is known. */
   unknown_ms: number | null
   call: ProviderCall | null
-  /** Null when the job has no call. */
+  /** Null without a provider call. */
   send_history: SendHistory | null
 }
 
-/**
- * How many jobs of a queue one tenant may still get: `left`, less those that are `claimed` for it, by the id of the tenant.
- */
+/** A tenant's share of a queue: each tenant may have `left` jobs, minus those already `claimed`, by tenant id. */
 export type TenantShare = { left: number; claimed: Record<string, number> }
 
 /**
- * Claims the jobs of `ids` that are due, not paused, not held by another worker and named in `names` (during a
- * deployment another version may have jobs that this one does not know). The provider call is marked as sent before
- * it is sent, unless it may only be looked up. If the lease of a job has lapsed, the lost attempt is recorded and the
- * call is in doubt. A job above the share of its tenant in its queue is left to a walk, as if nobody had rung for it.
- * `credentials`: fingerprints of those that the calls are sent with, by the names of the jobs. One statement; returns
- * only what was claimed.
+ * Claims those jobs of `ids` that are due, not paused, not claimed by another worker and named in `names`
+ * (during a deployment another version may have jobs that this one does not know). The provider call is marked
+ * as sent before it is sent, unless it may only be looked up. If a lease has lapsed, the lost attempt is
+ * recorded and the call is in doubt. A job above its tenant's share is left to the next scan, as if no wake-up
+ * had been sent for it. `credentials`: fingerprints of the credentials for the calls, by job name. One
+ * statement; returns only the claimed jobs.
  */
 export async function claimJobs(
   sql: Sql,
@@ -98,7 +96,8 @@ export async function claimJobs(
         sent_with = case when ${sends} and not coalesce(position(${sent_with} in j.sent_with) > 0, false)
           then nullif(concat_ws(' ', j.sent_with, ${sent_with}), '') else j.sent_with end,
         absent_since = case when not ${sends} then j.absent_since end,
-        -- Reset after an attempt that never ended, and when the job was due for an hour: it was paused, not refused.
+        -- Reset after an attempt that did not end, and after the job was due for an hour: it was paused, not
+        -- refused.
         refused_since = case when not due.lapsed and j.run_at > now() - interval '1 hour' then j.refused_since end
       from due where j.id = due.id
       returning j.*, ${lookup_only} as lookup_only
@@ -106,7 +105,7 @@ export async function claimJobs(
     select ${claimedColumns(sql)} from claimed`
 }
 
-/** A `ClaimedJob` of a row of jobs with `lookup_only`. */
+/** The columns of a `ClaimedJob`, from a job row with `lookup_only`. */
 function claimedColumns(sql: Sql): Fragment {
   return sql`
     id, tenant_id, queue, name, payload, request_id, attempt, max_attempts, failures, lease_token,
@@ -126,8 +125,8 @@ function claimedColumns(sql: Sql): Fragment {
 }
 
 /**
- * Renews the leases that are still ours and returns their jobs' ids. A row that is locked is skipped without losing
- * its lease: its own settlement holds it, and waiting for that could cost all the other leases.
+ * Renews the leases that are still held and returns the ids of their jobs. A locked row is skipped and keeps
+ * its lease: its own settlement holds the lock, and waiting for it could cost all other leases.
  */
 export async function renewLeases(
   sql: Sql,

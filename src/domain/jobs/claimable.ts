@@ -1,34 +1,35 @@
-// Finds the jobs that a worker may claim or go on with: due jobs that no wake-up will bring, in turns of the tenants, and
-// claimed ones whose calls may start.
+// Finds the jobs that a worker can claim without a wake-up, round robin over tenants, and the claimed jobs
+// whose calls may start.
 import type { Fragment, Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import type { TenantShare } from './claim.ts'
 
-/** The most tenants with open jobs that one walk visits, whether they have due jobs or not. */
+/** The maximum number of tenants with open jobs in one scan, with due jobs or not. */
 const TENANTS_PER_SCAN = 250
 
 /**
- * A walk through the tenants of one queue: `room` jobs are wanted, starting `after` a tenant (null: from the first), of
- * each tenant no more than its `share` has left.
+ * A scan of the tenants of one queue for up to `room` jobs, starting `after` a tenant (null: from the first),
+ * limited for each tenant by its `share`.
  */
 export type QueueScan = { queue: string; room: number; after: string | null; share?: TenantShare }
 export type DueJobs = {
   queue: string
   ids: string[]
-  /** How many of these have a lost bell or a lapsed lease; the others waited for their turn. */
+  /** The number of jobs with a lost wake-up or a lapsed lease; the others waited for a slot. */
   overdue: number
-  /** Where the next walk continues; null: from the first tenant. */
+  /** Where the next scan continues; null: from the first tenant. */
   after: string | null
 }
 
 /**
- * Finds due jobs named in `names` that nobody performs and no bell will bring: nobody rang for them (retries,
- * follow-ups, jobs above their tenant's window), their bell is older than `grace_ms`, or their lease has lapsed. At
- * most `room` jobs for each queue.
+ * Finds due jobs named in `names` that are not claimed and for which no wake-up is expected: none was sent
+ * (retries, follow-ups, jobs above their tenant's share), it was sent more than `grace_ms` ago, or the lease
+ * has lapsed. At most `room` jobs for each queue.
  *
- * The jobs come by turns: the next job of every tenant before the second of any. A walk goes from tenant to tenant in
- * the index of open jobs, beginning after `after`, until it has met `room` tenants with due jobs. Its cost depends on
- * what it takes, not on how many tenants and jobs wait; tenants that were not reached come first in the next walk.
+ * Round robin: the next job of every tenant precedes the second job of any. A scan steps from tenant to tenant
+ * in the index of open jobs, from `after` until it has found `room` tenants with due jobs. Its cost depends on
+ * the jobs that it returns, not on the number of waiting tenants and jobs. Tenants that it did not reach come
+ * first in the next scan.
  */
 export async function findDue(
   sql: Sql,
@@ -70,7 +71,7 @@ export async function findDue(
           row_number() over (order by j.priority, j.run_at) as rank
         from jobs j where j.queue = v.queue and j.tenant_id = v.tenant_id and ${due}
         order by j.priority, j.run_at
-        -- Twice the tenant's share, refusalError another tenant may have fewer.
+        -- Twice the tenant's share, because another tenant may have fewer jobs.
         limit least((2 * w.room + w.served - 1) / w.served, ${remainingShare(sql, sql`v.share`, sql`v.tenant_id`)})
       ) candidate
     )
@@ -81,8 +82,8 @@ export async function findDue(
 }
 
 /**
- * For each queue the seconds since its oldest due and unclaimed job, named in `names`, became due. Queues without one
- * are left out.
+ * For each queue, the time in seconds since its oldest due and unclaimed job named in `names` became due.
+ * Queues without such a job are omitted.
  */
 export async function findOldestDue(
   sql: Sql,
@@ -113,7 +114,8 @@ export async function findOldestDue(
 }
 
 /**
- * The held jobs whose calls may start: their lease is still ours, and neither their queue nor their tenant is paused.
+ * The claimed jobs whose calls may start: their lease is still held, and neither their queue nor their tenant
+ * is paused.
  */
 export async function findStartable(
   sql: Sql,
@@ -132,14 +134,14 @@ export async function findStartable(
   return new Set(rows.map((row) => row.id))
 }
 
-// Whether nobody performs the job and no bell is expected for it.
+// Whether the job is unclaimed and no wake-up is expected for it.
 function unclaimed(sql: Sql, grace_ms: number): Fragment {
   return sql`(
     case when j.state = 'running' then j.lease_until <= now()
       else j.wakeup_sent_at is null or j.wakeup_sent_at <= now() - ${grace_ms} * interval '1 millisecond' end)`
 }
 
-// What a tenant's share has left; null where there is no share.
+// The rest of a tenant's share; null without a share.
 function remainingShare(sql: Sql, share: Fragment, tenant_id: Fragment): Fragment {
   return sql`
     (${share} ->> 'left')::integer - coalesce((${share} -> 'claimed' ->> ${tenant_id}::text)::integer, 0)`

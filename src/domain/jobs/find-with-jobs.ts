@@ -3,13 +3,13 @@ import type { Fragment, Sql } from '#core/db.ts'
 import { resourceOf, type ResourceName } from '../resources.ts'
 import type { JobState } from './states.ts'
 
-/** A resource, and the job that a request waits for; null when it waits for none. */
+/** A resource and the job that a request waits for; null if it waits for none. */
 export type RequestedRow = { tenant_id: string; id: string; job_id: string | null }
 
-/** `job` is undefined when none was asked for, or when it no longer exists. */
+/** `job` is undefined if none was requested or if it no longer exists. */
 export type ResourceWithJob<T> = { resource: T; job: Pick<JobState, 'state' | 'last_error'> | undefined }
 
-/** The resources and jobs, in the order of `requested`; undefined where the tenant has no such row. */
+/** The resources and jobs in the order of `requested`; undefined for a row that the tenant does not have. */
 export async function findWithJobs<T extends object>(
   sql: Sql,
   resource: ResourceName,
@@ -28,13 +28,13 @@ export async function findWithJobs<T extends object>(
       select state, last_error from jobs where tenant_id = a.tenant_id and id = a.job_id offset 0
     ) j on true`
   const found: (ResourceWithJob<T> | undefined)[] = requested.map(() => undefined)
-  // That T is left when the others are taken away is more than TypeScript knows.
+  // TypeScript cannot infer that the rest of the row is T.
   for (const { nth, job_state: state, job_error: last_error, ...resource } of rows)
     found[nth] = {
       resource: resource as unknown as T,
       job: state === null ? undefined : { state, last_error },
     }
-  // A replay may ask for a job that finished long ago and is in the history.
+  // An idempotent replay may ask for a job that has moved to the history.
   const missing = requested.flatMap(({ tenant_id, job_id }, nth) =>
     job_id !== null && found[nth] !== undefined && found[nth].job === undefined
       ? [{ nth, tenant_id, job_id }]

@@ -4,12 +4,12 @@ import type { Sql, Tx } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 import { appending, type Actor, type AuditAct } from '../people/audit-log.ts'
 
-/** What is paused: one of them, or both. */
+/** The target of a pause: a queue, a tenant, or both. */
 type Paused = { queue?: string | undefined; tenant_id?: string | undefined }
 
 /**
- * Pauses a queue, a tenant, or a tenant in a queue: its jobs are not claimed, and after a second none of its provider
- * calls starts. Returns its audit entry; undefined when it was paused before.
+ * Pauses a queue, a tenant, or a tenant in a queue: its jobs are not claimed, and within a second no further
+ * provider call starts. Returns the audit entry; undefined if it was already paused.
  */
 export async function pauseJobs(
   sql: Sql | Tx,
@@ -26,7 +26,7 @@ export async function pauseJobs(
   return paused?.seq
 }
 
-/** Lifts a pause and returns the audit entry of that; undefined when there is none. */
+/** Lifts a pause and returns the audit entry; undefined if there is none. */
 export async function resumeJobs(sql: Sql | Tx, what: Paused, by: Actor): Promise<number | undefined> {
   const [resumed] = await sql<{ seq: number }[]>`
     with resumed as (
@@ -39,7 +39,7 @@ export async function resumeJobs(sql: Sql | Tx, what: Paused, by: Actor): Promis
   return resumed?.seq
 }
 
-/** A pause of a queue, of a tenant or of both; the other is null. `who` paused it is null where that is not known. */
+/** A pause of a queue, of a tenant or of both; the other field is null. `who`: the operator; null if unknown. */
 export const pauseSchema = z.object({
   queue: z.string().nullable(),
   tenant: z.string().nullable(),
@@ -57,14 +57,14 @@ export async function findPauses(sql: Sql): Promise<Pause[]> {
     from pauses p left join tenants t on t.id = p.tenant_id order by p.created_at, p.queue, t.slug`
 }
 
-/** What is paused for a tenant, as its members are told it: not by whom and why, nor that others are paused. */
+/** A pause as members of a tenant see it: without operator and reason, and without pauses of other tenants. */
 export const pausedQueueSchema = z.object({
   queue: z.string().nullable().meta({ description: 'Null: all queues.' }),
   since: timestamp,
 })
 type PausedQueue = z.output<typeof pausedQueueSchema>
 
-/** The queues that are paused for a tenant, with all others or alone; each once. */
+/** The queues paused for a tenant, for all tenants or only this one; each once. */
 export async function findPausesOf(sql: Sql, tenant_id: string): Promise<PausedQueue[]> {
   return await sql<PausedQueue[]>`
     select queue, min(created_at) as since from pauses where tenant_id is null or tenant_id = ${tenant_id}

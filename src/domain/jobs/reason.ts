@@ -1,4 +1,4 @@
-// Why an operator does something to jobs, in their words.
+// An operator's reason for an act, as free text.
 import { z } from 'zod'
 
 export const MAX_REASON_LENGTH = 1000

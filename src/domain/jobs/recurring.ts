@@ -1,26 +1,26 @@
-// Recurring work: each run is done by one worker, under a lease, and stores how far it got.
+// Recurring work: each run is done by one worker under a lease, and stores its position.
 import type { Json, Sql, Tx } from '#core/db.ts'
 import { PROCESS_NAME } from '#core/heartbeat.ts'
 
-/** A run of some recurring work by one worker. `token` is the fencing token of everything the run writes. */
+/** A run of recurring work by one worker. `token` is the fencing token of every write of the run. */
 export type Run = {
   name: string
   token: string
   /** ISO 8601. */
   started_at: string
-  /** How far the last run got; null at first. */
+  /** The position stored by the last run; null at first. */
   position: Json
-  /** What the last run found; null at first. */
+  /** The result of the last run; null at first. */
   result: Json
 }
 
-/** If the worker dies in the middle of a run, another one continues after this long. */
+/** If the worker dies during a run, another worker continues after this time. */
 export const RUN_LEASE_S = 60
-/** Of the reason of a failed run. */
+/** The maximum length of a failure's text. */
 const MAX_FAILURE_LENGTH = 500
 
 /**
- * Begins a run if one is due and no other worker has it; undefined otherwise. The first run is due at once, or
+ * Begins a run if one is due and no other worker has it; otherwise undefined. The first run is due at once, or
  * `first_after_s` seconds after the first call. `renewRun` renews its lease.
  */
 export async function beginRun(
@@ -46,8 +46,8 @@ export async function beginRun(
 }
 
 /**
- * Does a run if one is due, and nothing otherwise. A run that rejects is recorded as failed, and is due again when its
- * lease would have lapsed.
+ * Performs a run if one is due. A run that rejects is recorded as failed and is due again when its lease would
+ * have lapsed.
  */
 export async function runIfDue<T>(
   sql: Sql,
@@ -61,13 +61,13 @@ export async function runIfDue<T>(
     return await work(run)
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    // Where the database is the reason, the lease lapses by itself.
+    // If the database is the reason, the lease lapses by itself.
     await failRun(sql, run, { reason, next_s: RUN_LEASE_S }).catch(() => {})
     throw error
   }
 }
 
-/** Saves how far the run got and renews its lease; false when it is no longer ours. */
+/** Stores the position of the run and renews its lease; false if the lease was lost. */
 export async function renewRun(sql: Sql | Tx, run: Run, position: Json): Promise<boolean> {
   const renewed = await sql`
     update recurring_work set position = ${sql.json(position)},
@@ -76,7 +76,7 @@ export async function renewRun(sql: Sql | Tx, run: Run, position: Json): Promise
   return renewed.count > 0
 }
 
-/** Ends the run; the next is due in `next_s` seconds. False when it was no longer ours: then nothing was written. */
+/** Ends the run; the next is due in `next_s` seconds. False if the lease was lost: nothing was written. */
 export async function endRun(
   sql: Sql,
   run: Run,
@@ -93,8 +93,8 @@ export async function endRun(
 }
 
 /**
- * Ends the run as failed; the next is due in `next_s` seconds, from `position` if there is one. What the last run that
- * ended found, and when, stays. Does nothing when the run is no longer ours.
+ * Ends the run as failed; the next is due in `next_s` seconds, from `position` if given. The result and time of
+ * the last successful run stay. Does nothing if the lease was lost.
  */
 export async function failRun(
   sql: Sql,
@@ -109,7 +109,7 @@ export async function failRun(
     where name = ${run.name} and lease_token = ${run.token} and lease_until > now()`
 }
 
-/** Records a run of work that every worker does, without a lease. `failure` null: it succeeded. */
+/** Records a run of work that every worker does without a lease. `failure` null: it succeeded. */
 export async function recordRun(
   sql: Sql,
   name: string,
@@ -130,19 +130,22 @@ export async function recordRun(
       failed_runs = case when ${failed} then w.failed_runs + 1 else 0 end`
 }
 
-/** The next run is due in `next_s` seconds: this one had nothing to do, which says nothing about the work. */
+/**
+ * Postpones the next run by `next_s` seconds: this run had nothing to do, which proves neither success nor
+ * failure.
+ */
 export async function postponeRun(sql: Sql, name: string, next_s: number): Promise<void> {
   await sql`update recurring_work set due_at = now() + ${next_s} * interval '1 second' where name = ${name}`
 }
 
-/** For how many seconds every run has failed, by the name of the work; only of work whose last run failed. */
+/** For how many seconds all runs have failed, by name; only work whose last run failed. */
 export async function findFailingRuns(sql: Sql): Promise<{ name: string; failing_s: number }[]> {
   return await sql<{ name: string; failing_s: number }[]>`
     select name, extract(epoch from now() - failing_since)::float8 as failing_s from recurring_work
     where failing_since is not null`
 }
 
-/** The result of the last run and how many seconds ago it ended; undefined before the first has ended. */
+/** The result of the last successful run and its age in seconds; undefined before the first. */
 export async function findLastRun(
   sql: Sql,
   name: string,

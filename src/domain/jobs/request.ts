@@ -1,11 +1,11 @@
-// Asks for the jobs of requests, as a part of the statement that accepts them.
+// Enqueues the jobs of requests, as a part of the statement that accepts the requests.
 import type { Fragment, Sql } from '#core/db.ts'
 import { enqueue, type JobDefinition } from '#jobs/job.ts'
 import type { ResourceName } from '../resources.ts'
 
 /**
- * Asks for a job about each of `rows`, which have the columns of a `JobRequest` and the id of their resource. `request`: what
- * the job's call will send.
+ * Enqueues a job for each of `rows`, which have the columns of a `JobRequest` and the id of their resource.
+ * `request`: the stored request of the job's call.
  */
 export function requestJobs(
   sql: Sql,

@@ -1,15 +1,15 @@
-// Jobs that are retried: open jobs whose last attempt failed, found by an index that holds no others.
+// Jobs that are being retried: open jobs whose last attempt failed. A partial index covers exactly these.
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { JOB_NAMES, JOB_NAMES_OF } from '#jobs/index.ts'
 
-/** Counting stops here, for each name. */
+/** The maximum count for each name. */
 const MAX_RETRYING = 10_000
 
-/** `oldest_s`: for how long the attempts of one have failed, the longest; 0: there is none. */
+/** `oldest_s`: for how long the attempts of the oldest one have failed; 0 without jobs. */
 export type RetryingCount = { retrying: number; oldest_s: number }
 
-/** How many jobs of each name are retried; names without any are left out. */
+/** The number of retrying jobs by job name; names without any are omitted. */
 export async function findRetrying(sql: Sql): Promise<Map<string, RetryingCount>> {
   const rows = await sql<(RetryingCount & { name: string })[]>`
     select requested.name, counted.retrying, floor(extract(epoch from now() - counted.since))::integer as oldest_s
@@ -25,13 +25,13 @@ export async function findRetrying(sql: Sql): Promise<Map<string, RetryingCount>
   return new Map(rows.map(({ name, ...row }) => [name, row]))
 }
 
-/** How many jobs of each queue are retried. */
+/** The number of retrying jobs by queue. */
 export async function findRetryingOfQueues(sql: Sql): Promise<Map<QueueName, RetryingCount>> {
   const found = await findRetrying(sql)
   return new Map(QUEUES.map((queue) => [queue, retryingOf(found, JOB_NAMES_OF.get(queue) ?? [])]))
 }
 
-/** Those of these names together. */
+/** The total of these names. */
 export function retryingOf(found: Map<string, RetryingCount>, names: readonly string[]): RetryingCount {
   const rows = names.flatMap((name) => found.get(name) ?? [])
   return {
@@ -40,7 +40,7 @@ export function retryingOf(found: Map<string, RetryingCount>, names: readonly st
   }
 }
 
-/** `since`: when the attempts at the oldest began to fail. */
+/** `since`: when the attempts of the oldest began to fail. */
 export type RetryingJobs = {
   name: string
   count: number
@@ -49,7 +49,7 @@ export type RetryingJobs = {
   examples: string[]
 }
 
-/** The jobs of one tenant that are retried, by name; at most `most` of them are counted. */
+/** The retrying jobs of one tenant by name, counted up to `most` in total. */
 export async function findRetryingOfTenant(
   sql: Sql,
   tenant_id: string,

@@ -1,49 +1,52 @@
-// Settles attempts: writes how an attempt ended into the row of its job, behind the fence of its lease.
+// Settles attempts: writes the outcome of an attempt to the row of its job, fenced by its lease.
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import type { AttemptOutcome, Failure } from '#core/outcome.ts'
 
 /**
- * How an attempt ended. If it ends the job, the provider call is over too; otherwise the call is made again with the
- * same key.
+ * The outcome of an attempt. If it finishes the job, the provider call is finished too; otherwise the call is
+ * made again with the same key.
  */
 export type Settlement = {
   job_id: string
   lease_token: string
-  /** `running`: what the attempt was told is written, and it goes on under its lease. */
+  /** `running`: the reported changes are written, and the attempt continues under its lease. */
   state: 'succeeded' | 'failed' | 'ready' | 'unknown' | 'discarded' | 'running'
   outcome: AttemptOutcome
   error: (Omit<Failure, 'code'> & { code: string }) | null
-  /** Until the next attempt (`ready`) or the next look (`unknown`); null: not before an operator retries it. */
+  /**
+   * The delay until the next attempt (`ready`) or the next lookup (`unknown`); null: parked until an operator
+   * retries it.
+   */
   delay_ms: number | null
-  /** The provider's id of the object that the call made or changed; null when it is not known. */
+  /** The provider's id of the object that the call created or changed; null if unknown. */
   provider_reference: string | null
-  /** Begins the next generation of the call, with a new key: only after a definitive failure. */
+  /** Starts the next generation of the call, with a new key: only after a definitive failure. */
   rotate: boolean
-  /** The attempt sent nothing: if no other attempt may have sent the call, it counts as never sent. */
+  /** The attempt sent nothing: unless another attempt may have sent the call, it counts as never sent. */
   unsent: boolean
-  /** The provider's complete list showed no effect of the call, long enough after it was last sent. */
+  /** The provider's complete list showed no effect, long enough after the call was last sent. */
   absent?: boolean
-  /** The attempt does not count towards `max_attempts`: only attempts that died or threw do. */
+  /** The attempt does not count towards `max_attempts`, which counts only attempts that died or threw. */
   forgive: boolean
-  /** The attempt failed, so the job is retried; null: it says nothing about that. */
+  /** Whether the attempt failed, so that the job is retried; null leaves `failing_since` unchanged. */
   failing: boolean | null
 }
 
-/** A row whose call never took effect, as an operator says: what it is settled with. */
+/** A row to settle as failed, because an operator reports that its call did not take effect. */
 export type FailedRow = {
   tenant_id: string
   id: string
-  /** The row under which its job is filed. */
+  /** The root row that its job belongs to. */
   filed_under: string
   operation: string
   failure: { code: string; message: string }
 }
 
 /**
- * The fence. It is the first part of a settling statement: `fenced` has the settlements whose lease is still ours, with
- * their rows locked. Every later part selects from it, so that a job whose lease was lost changes nothing. `change`
- * is for the parts of the noun. The rows are looked up one by one, in order (`lateral`): no plan can scan for them,
- * and no two batches can deadlock over them.
+ * The fence, the first part of a settling statement: `fenced` contains the settlements whose lease is still
+ * held, with their job rows locked. Every later part selects from it, so a job with a lost lease changes
+ * nothing. `change` is for the parts of the resource. The rows are looked up one by one, in order (`lateral`):
+ * no plan can scan the table, and no two batches can deadlock.
  */
 export function fencing(sql: Sql | Tx, settlements: (Settlement & { change?: Json })[]): Fragment {
   return sql`
@@ -71,9 +74,9 @@ export function fencing(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
 }
 
 /**
- * The last parts of a settling statement: they update the rows of the jobs that are `fenced` and record the attempts
- * that did not end their job (for a rotation with the key that was used up). The part `job` has `id, state`.
- * `delay_ms`: the delay until the next attempt, where the statement itself computes it.
+ * The last parts of a settling statement: they update the `fenced` jobs and record the attempts that did not
+ * finish their job (after a rotation with the retired key). The part `job` has `id, state`. `delay_ms`: the
+ * delay until the next attempt, if the statement computes it.
  */
 export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`fenced.delay_ms`): Fragment {
   return sql`
@@ -112,20 +115,20 @@ export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`fenced.delay_m
         sent_with = case when not (fenced.rotate or fenced.never_sent) then j.sent_with end,
         absent_since = case when fenced.absent then coalesce(j.absent_since, now())
           when not fenced.rotate then j.absent_since end,
-        -- An attempt that does not say that it sent nothing may have reached the provider.
+        -- Unless it is unsent, the attempt may have reached the provider.
         in_doubt = not fenced.rotate
           and (j.in_doubt or (fenced.continues and not fenced.unsent and j.operation is not null)),
         refused_since = case when fenced.unsent and fenced.outcome = 'retry' then coalesce(j.refused_since, now())
           when fenced.unsent and fenced.outcome = 'returned' then j.refused_since end,
         provider_reference = case when not fenced.rotate then coalesce(fenced.provider_reference, j.provider_reference) end,
-        -- Once the call is is_final its tokens are no longer needed.
+        -- A finished call needs its sealed tokens no longer.
         request = case when fenced.is_final and j.request ? 'sealed' then j.request - 'sealed' else j.request end
       from fenced where j.id = fenced.job_id
       returning j.id, j.state
     )`
 }
 
-/** Settles attempts that change nothing but the job. Returns the ids of the jobs whose lease was still ours. */
+/** Settles attempts that change nothing but the job. Returns the ids of the jobs whose lease was still held. */
 export async function settleJobs(sql: Sql | Tx, settlements: Settlement[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
     with ${fencing(sql, settlements)}, ${finishing(sql)} select id from job`

@@ -4,7 +4,7 @@ import type { Settlement } from './settle.ts'
 
 export type JobState = { id: string; state: string; last_error: Settlement['error'] }
 
-/** The states of jobs; ids that do not exist are left out. */
+/** The states of jobs; missing ids are omitted. */
 export async function findJobStates(sql: Sql, ids: string[]): Promise<JobState[]> {
   const found = await sql<JobState[]>`select id, state, last_error from jobs where id = any(${ids}::uuid[])`
   if (found.length === ids.length) return found
@@ -16,7 +16,7 @@ export async function findJobStates(sql: Sql, ids: string[]): Promise<JobState[]
   ]
 }
 
-/** How many jobs have a provider call whose effect is unknown. */
+/** The number of jobs whose provider call has an unknown effect. */
 export async function countUnknown(sql: Sql): Promise<number> {
   const [row] = await sql<
     { count: number }[]
@@ -27,16 +27,19 @@ export async function countUnknown(sql: Sql): Promise<number> {
 export type OpenJobs = {
   queue: string
   due: number
-  /** It waits for its time. */
+  /** Scheduled for later. */
   later: number
   running: number
   unknown: number
-  /** It waits for an operator. */
+  /** Waiting for an operator. */
   parked: number
   oldest_due_s: number
 }
 
-/** How many open jobs each queue has, and for how long the oldest has been due. A job is counted once. Reads all of them. */
+/**
+ * Counts the open jobs of each queue, each job once, and the time for which the oldest has been due. Reads all
+ * open jobs.
+ */
 export async function countOpenJobs(sql: Sql): Promise<OpenJobs[]> {
   return await sql<OpenJobs[]>`
     select queue, count(*) filter (where stage = 'due') as due, count(*) filter (where stage = 'later') as later,
@@ -49,7 +52,7 @@ export async function countOpenJobs(sql: Sql): Promise<OpenJobs[]> {
     group by queue`
 }
 
-/** Where an open job stands: `parked`, `unknown`, `running`, `due` or `later`. */
+/** The stage of an open job: `parked`, `unknown`, `running`, `due` or `later`. */
 export function openStage(sql: Sql | Tx): Fragment {
   return sql`
     case when run_at = 'infinity' then 'parked' when unknown_since is not null then 'unknown'
