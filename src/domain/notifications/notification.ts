@@ -1,24 +1,24 @@
-// Notifications from providers: what is kept of one, and how it is found.
+// Notifications from providers: their stored form and how one is found.
 import type { Json, Sql } from '#core/db.ts'
 import { derivedId } from '#core/ids.ts'
 
-/** Why a notification is parked, or was ignored in the end. */
+/** The reasons for which a notification is parked or was finally ignored. */
 const PARKED_REASONS = [
-  /** Its object carries our mark but is not known here yet. */
+  /** Its object carries our ids but is not known here yet. */
   'not_known_here',
-  /** Its object carries no mark of ours: it belongs to another application. */
+  /** Its object carries none of our ids: it belongs to another application. */
   'not_ours',
   /** The processor does not know its object. */
   'not_at_processor',
-  /** A refund for which what is captured and not reserved here leaves no room yet, or a dispute of what is not captured. */
+  /** A refund that exceeds the captured amount not yet reserved here, or a dispute of an uncaptured payment. */
   'does_not_fit',
-  /** Its object is the second that the processor has of a row of ours. */
+  /** The processor has a duplicate of one of our rows, and this is its object. */
   'second',
-  /** The processor has refunded more or less than we know of; another notification may be on its way. */
+  /** The processor's refunded amount differs from ours; another notification may be on its way. */
   'refunds_differ',
-  /** The processor could not be asked: it is away, or refuses our requests. */
+  /** The processor did not answer the lookup, or refused it. */
   'no_answer',
-  /** Its worker was killed, or its handler threw, again and again. */
+  /** Its worker was killed or its handler threw, repeatedly. */
   'poison',
 ] as const
 export type ParkedReason = (typeof PARKED_REASONS)[number]
@@ -29,14 +29,14 @@ export type Notification = {
   account: string
   event_id: string
   kind: string
-  /** The provider's id of the object that it is about. */
+  /** The provider's id of its object. */
   object_id: string | null
   payload: Json
 }
 
 /**
- * A provider's event as a notification. The same event always has the same id, whether it was sent or read from the
- * provider's list.
+ * Converts a provider's event to a notification. The same event always has the same id, whether it was received
+ * or read from the provider's list.
  */
 export function notificationOf<Event extends Omit<Notification, 'id' | 'provider'>>(
   provider: string,
@@ -49,7 +49,7 @@ export function notificationOf<Event extends Omit<Notification, 'id' | 'provider
 /** A stored notification with its state. */
 export type StoredNotification = Notification & {
   state: 'received' | 'waiting' | 'applied' | 'parked' | 'ignored'
-  /** Why it is parked, and for how long with this reason; null when it is not parked. */
+  /** The reason for which it is parked, and for how long with this reason; null if it is not parked. */
   reason: ParkedReason | null
   parked_ms: number | null
   received_at: string
@@ -64,7 +64,7 @@ export async function findNotification(sql: Sql, id: string): Promise<StoredNoti
   return row
 }
 
-/** How many notifications are parked for each reason, counted up to `most`. */
+/** The number of parked notifications by reason, each counted up to `most`. */
 export async function countParked(
   sql: Sql,
   most: number,

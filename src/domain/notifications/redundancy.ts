@@ -1,15 +1,16 @@
-// Whether what a notification says is news: what is so here already needs no job, and nobody is asked.
+// Recognizes redundant notifications: a reported status that our row already has needs no job and no lookup.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { rootIdColumn, PROVIDER_RESOURCE_NAMES, providerResourceOf, rootOf } from '../resources.ts'
 
 /**
- * A part of a statement: `judged`, the rows of `arrived` (notifications; `reported` is a provider's `ReportedStatus`) and for each
- * `tenant_id, subject, subject_id` of the row that it is filed under; `is_redundant`: our row says the same, so it brings
- * nothing; `in_progress`: a job of ours works on that row right now, in its first attempt, and will probably know.
+ * A part of a statement: `judged`, the rows of `arrived` (notifications; `reported` is a provider's
+ * `ReportedStatus`) with `tenant_id, subject, subject_id` of their root row. `is_redundant`: our row already
+ * has the reported status. `in_progress`: the first attempt of a job is working on that row and will probably
+ * settle the same.
  *
- * No row is locked: a row that changes meanwhile only moves forward, past what was said. Only the pairs that a noun
- * lists are known. Everything else needs a look: other amounts, a row with an open drift, a row that has not stored
- * the provider's id.
+ * No row is locked: a row that changes concurrently only moves forward, past the reported status. Only the
+ * statuses that a resource lists are compared. Everything else needs a lookup: other amounts, a row with an
+ * open drift, a row without the provider's id.
  */
 export function judgeRedundancy(sql: Sql | Tx, arrived: Fragment): Fragment {
   const rows = PROVIDER_RESOURCE_NAMES.flatMap((resource) => {

@@ -1,4 +1,4 @@
-// Stores notifications, each once. What brings no news is over as it is stored; for the rest a job is asked.
+// Stores notifications, each once. A redundant one is final as it is stored; the others get jobs.
 import { isRowError, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { applyNotification } from '#jobs/notifications.ts'
@@ -6,33 +6,36 @@ import { enqueue } from '#jobs/job.ts'
 import { judgeRedundancy } from './redundancy.ts'
 import type { Notification } from './notification.ts'
 
-/** A notification as it comes in. */
+/** A received notification. */
 export type Arrival = Notification & {
-  /** False: nothing of this kind ever changes what we keep. */
+  /** False: events of this kind never change our data. */
   is_relevant: boolean
-  /** Of an object that was made, `tenant_id, filed_id`: it matters where a call of that row was made again. */
+  /**
+   * For an event that reports a new object: its `tenant_id, filed_id`. It matters if a call of that row was
+   * repeated with a new key.
+   */
   created_for?: Json | null
-  /** What it says outright, as `judgeRedundancy` reads it; null where the provider must be asked. */
+  /** The reported status, as `judgeRedundancy` reads it; null if only a lookup can tell it. */
   reported: Json | null
-  /** This process will ring for the job, if it gets one, right after the commit. */
+  /** This process sends a wake-up for its job, if it gets one, right after the commit. */
   will_wake: boolean
   request_id: string | null
 }
 
 /**
- * What becomes of a notification as it is stored. `received`: a job applies it. `waiting`: it is compared once more
- * when a job of ours has settled, or another notification of the same object was applied.
+ * The state of a notification as stored. `received`: a job applies it. `waiting`: it is compared again after a
+ * job has settled or another notification of the same object was applied.
  */
 export type StoredOutcome = {
   id: string
   state: 'received' | 'waiting' | 'applied' | 'ignored'
-  /** The row that it is about; null where that is not known yet. */
+  /** Its root row; null if not known yet. */
   tenant_id: string | null
   subject: string | null
   subject_id: string | null
 }
 
-/** What a log line says of it. */
+/** The fields of its log line. */
 export function storedFields({
   state,
   tenant_id,
@@ -42,26 +45,26 @@ export function storedFields({
   return { state, ...(subject !== null && { tenant_id, [`${subject}_id`]: subject_id }) }
 }
 
-/** What becomes of a notification that waits. `request_id`: the request that brought it. */
+/** The result of comparing a waiting notification. `request_id`: the request that delivered it. */
 export type ComparedNotification = StoredOutcome & { event_id: string; request_id: string | null }
 
-/** What waits is compared again after this long. */
+/** The delay before a waiting notification is compared again. */
 const COMPARE_DELAY_MS = 250
-/** The longest that it waits in all: for a job of ours, and for a look at the same object. */
+/** The maximum wait for a job, and for a lookup of the same object. */
 const MAX_WAIT_FOR_JOBS_MS = 1_000
 const MAX_WAIT_FOR_LOOKUPS_MS = 5_000
 
 /**
- * Stores notifications. One that brings no news is over at once: `ignored` if its kind never matters, `applied` if what
- * it says is so already. One that a job in hand or a look under way will probably make known waits. The others get the
- * jobs that apply them. The id of a notification is derived from the provider's and is also the id of its job, so a
- * repeated notification writes nothing, whether it is repeated in this call, in the table or in the history. Returns
- * those that are new.
+ * Stores notifications and returns the new ones. A redundant one is final at once: `ignored` if its kind never
+ * matters, `applied` if our row already has the reported status. One whose change a running job or a lookup in
+ * progress will probably bring waits. The others get jobs that apply them. The id of a notification is derived
+ * from the provider's and is also the id of its job, so a repeated notification writes nothing, whether it is
+ * repeated in this call, in the table or in the history.
  */
 export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Promise<StoredOutcome[]> {
   const arrived = sql`
     select input.* from input
-    -- Both tables are asked: a row that is being moved is in one of them in this statement's snapshot.
+    -- Reads both tables: this statement's snapshot shows a row that is being moved in exactly one of them.
     left join lateral (
       select true as found from notification_history h
       where h.id = input.id and h.finished_at > now() - interval '31 days' offset 0
@@ -89,14 +92,14 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
       insert into notifications (id, provider, account, event_id, kind, object_id, payload, state, reported, due_at,
         applied_at, tenant_id, subject, subject_id)
       select id, provider, account, event_id, kind, object_id, payload, state,
-        -- The job that it may get names the request that brought it.
+        -- Stored for the job that it may get.
         case when state = 'waiting' then reported || jsonb_build_object('request_id', request_id) end,
         case when state = 'waiting' then now() + ${COMPARE_DELAY_MS} * interval '1 millisecond' end,
         case when state in ('applied', 'ignored') then clock_timestamp() end,
         case when state = 'applied' then tenant_id end,
         case when state = 'applied' then subject end,
         case when state = 'applied' then subject_id end
-      -- In one order in every statement: two with the same notifications cannot block each other.
+      -- The same order in every statement: two statements with the same notifications cannot deadlock.
       from judgement order by provider, account, event_id
       on conflict do nothing
       returning id, state
@@ -107,9 +110,9 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
 }
 
 /**
- * Compares waiting notifications that are due once more, at most `most`: those that bring no news by now are over, those
- * for which something is still under way wait on, and the others get jobs. If one of them cannot be compared, all that
- * are due with it get jobs. Returns what became of each.
+ * Compares up to `most` due waiting notifications again: redundant ones are final, those with work still in
+ * progress continue to wait, and the others get jobs. If one of them cannot be compared, all due ones get jobs.
+ * Returns the result of each.
  */
 export async function compareWaiting(sql: Sql, most: number): Promise<ComparedNotification[]> {
   const due = sql`
@@ -130,7 +133,7 @@ export async function compareWaiting(sql: Sql, most: number): Promise<ComparedNo
   try {
     return await writeJudgements(sql, compared)
   } catch (error) {
-    // The row that causes it would cause it each time, and hold up the others.
+    // The failing row would fail each time and hold up the others.
     if (!isRowError(error)) throw error
     return await writeJudgements(
       sql,
@@ -145,8 +148,8 @@ export async function compareWaiting(sql: Sql, most: number): Promise<ComparedNo
 }
 
 /**
- * Writes what becomes of waiting notifications. `judgements`: parts of the statement, the last of them `placed (id, state,
- * tenant_id, subject, subject_id)`.
+ * Writes the new states of waiting notifications. `judgements`: parts of the statement, the last of them
+ * `judgement (id, state, tenant_id, subject, subject_id)`.
  */
 async function writeJudgements(sql: Sql, judgements: Fragment): Promise<ComparedNotification[]> {
   const to_apply = sql`
@@ -172,9 +175,9 @@ async function writeJudgements(sql: Sql, judgements: Fragment): Promise<Compared
 }
 
 /**
- * Whether a look at the same object is under way, or begins with this statement: another notification of it gets, or
- * has, a job. It may have asked before this one was sent, so this one is compared again and not taken for known. Reads
- * the columns of `judged`.
+ * Whether a lookup of the same object is in progress or begins with this statement: another notification of it
+ * has or gets a job. That lookup may precede this event, so this notification is compared again and is not
+ * final. Reads the columns of `judged`.
  */
 function isLookupInProgress(sql: Sql | Tx): Fragment {
   return sql`(
@@ -185,7 +188,7 @@ function isLookupInProgress(sql: Sql | Tx): Fragment {
         and n.received_at > now() - ${MAX_WAIT_FOR_LOOKUPS_MS} * interval '1 millisecond' offset 0))`
 }
 
-/** Whether what was made may be a duplicate: a call of the row that it names was made again under a new key. */
+/** Whether a new object may be a duplicate: a call of its row was repeated with a new key. */
 function wasCallRepeated(sql: Sql | Tx): Fragment {
   return sql`(
     created_for is not null and exists (
@@ -194,7 +197,7 @@ function wasCallRepeated(sql: Sql | Tx): Fragment {
         and j.generation > 1 offset 0))`
 }
 
-/** What `enqueue` takes, of notifications `id, provider, account, event_id, will_wake, request_id`. */
+/** The rows for `enqueue`, from notifications with `id, provider, account, event_id, will_wake, request_id`. */
 function jobsToApply(sql: Sql | Tx, notifications: Fragment): Fragment {
   return sql`
     select id as job_id, ${SYSTEM_TENANT_ID}::uuid as tenant_id, null::uuid as subject_id,
