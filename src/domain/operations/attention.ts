@@ -1,4 +1,4 @@
-// What of a tenant needs a person: each kind with how many there are and the oldest of them, found by their indexes.
+// The problems of a tenant that need a person: for each kind the count and the oldest ones, found by indexes.
 import { z } from 'zod'
 import { PAYMENTS, PROVIDER_FACTS } from '#core/config/providers.ts'
 import { unionAll, type Fragment, type Sql } from '#core/db.ts'
@@ -9,13 +9,13 @@ import { RESOURCE_NAMES, resourceNameOf, type ResourceName } from '../resources.
 import { BUCKETS } from '../webhook-endpoints/numbers.ts'
 import { findOutages, outageProblem } from './provider-outages.ts'
 
-/** Counting stops here. */
+/** The maximum count. */
 export const MAX_COUNTED = 1000
 const EXAMPLES = 3
-/** Deliveries that failed earlier are no news. */
+/** Deliveries that failed earlier are not reported. */
 const DELIVERIES_H = 24
 
-/** Of rows of this tenant. */
+/** The kinds found in rows of the tenant. */
 const ROW_KINDS = [
   'hold_lapses',
   'effect_unknown',
@@ -66,9 +66,9 @@ export const attentionSchema = z
 export type Attention = z.output<typeof attentionSchema>
 
 /**
- * What needs a person now; kinds of which there is nothing are left out. `retrying`: the jobs of the tenant that are retried.
- * `for_operator`: also of the installation: outages for which nothing of this tenant waits, recurring work that fails, and proposals of
- * all tenants that wait for a second operator.
+ * The present problems; kinds without any are omitted. `retrying`: the retrying jobs of the tenant.
+ * `for_operator`: includes the problems of the installation: outages that affect no job of this tenant, failing
+ * recurring work, and undecided proposals of all tenants.
  */
 export async function findAttention(
   sql: Sql,
@@ -129,9 +129,9 @@ async function findOutagesOf(sql: Sql, retrying: RetryingJobs[], all: boolean): 
 
 const countLimit = (sql: Sql) => sql`limit ${MAX_COUNTED + 1}`
 
-/** Each selects `id, since, weight`: how many it stands for. */
+/** Each selects `id, since, weight`; `weight` is the number of problems that the row stands for. */
 const FINDERS: Record<RowKind, (sql: Sql, tenant_id: string) => Fragment> = {
-  // Found by their warnings, because the index of holds is of all tenants.
+  // Found by their warnings, because the index of holds spans all tenants.
   hold_lapses: (sql, tenant_id) => sql`
     select p.id, p.capture_before as since, 1 as weight
     from (
@@ -162,7 +162,7 @@ const FINDERS: Record<RowKind, (sql: Sql, tenant_id: string) => Fragment> = {
     select id, failing_since as since, 1 as weight from webhook_endpoints
     where tenant_id = ${tenant_id} and deleted_at is null and status = 'enabled'
       and failing_since is not null`,
-  // The others wait for the person or the provider.
+  // Verifications without a failure wait for the person or the provider.
   verification_open: (sql, tenant_id) => sql`
     select id, updated_at as since, 1 as weight from verifications
     where tenant_id = ${tenant_id} and status = 'requires_input' and failure is not null

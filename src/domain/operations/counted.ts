@@ -1,9 +1,9 @@
-// Up to when workers have counted jobs, and whether they still do: what every figure of the roll-ups is worth.
+// How current the roll-ups are: the time up to which workers have counted, and whether they still count.
 import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 
-/** Workers count every ten seconds, and wait for transactions that take longer. */
+/** Workers count every ten seconds and wait for open transactions. */
 const MAX_LAG_S = 30
 
 export const countedFields = {
@@ -18,10 +18,10 @@ export const countedFields = {
 }
 type Counting = z.output<typeof countedFields.counting>
 
-/** Up to when finished jobs are counted, and as of when the open ones were. */
+/** The time up to which finished jobs are counted, and the time of the last count of open jobs. */
 type CountProgress = { finished: string | null; open: string | null; counting: Counting }
 
-/** By the clock of the database, however wrong others are. */
+/** By the database's clock only. */
 export async function findCountProgress(sql: Sql): Promise<CountProgress> {
   const [row] = await sql<CountProgress[]>`
     select position ->> 'after' as finished, position ->> 'sampled' as open,

@@ -1,4 +1,4 @@
-// What several pages of the dashboard show alike: windows of time, and sums of the roll-ups of jobs.
+// Shared figures of the dashboard: time windows, and sums of the job roll-ups.
 import { z } from 'zod'
 import type { RollupFigures, STAGES } from '../rollups/columns.ts'
 import { addCounts, percentilesOf, type Percentiles } from '../rollups/histograms.ts'
@@ -13,7 +13,7 @@ export type FigureWindow = z.output<typeof figureWindow>
 
 export const countField = (description: string, example = 12) => z.int().meta({ description, example })
 
-/** The open jobs of a queue, or of one kind, as figures. */
+/** Figures of the open jobs of a queue or of a job name. */
 export const openFields = {
   due: countField('Jobs that could begin now.'),
   later: countField('Jobs that wait for their time.'),
@@ -23,7 +23,7 @@ export const openFields = {
   oldest_due_s: countField('For how long the oldest has been due, in seconds.', 0),
 } satisfies Record<(typeof STAGES)[number] | 'oldest_due_s', z.ZodInt>
 
-/** What this row says of open jobs; without one there are none. */
+/** The open jobs in this row; all zero without a row. */
 export function openNow(row: RollupFigures | undefined): Record<keyof typeof openFields, number> {
   return {
     due: row?.due ?? 0,
@@ -35,7 +35,7 @@ export function openNow(row: RollupFigures | undefined): Record<keyof typeof ope
   }
 }
 
-/** The seconds of a window, and whether its figures are read by the minute (60) or by the hour (3600). */
+/** The length of a window in seconds, and the resolution of its roll-ups: a minute (60) or an hour (3600). */
 export function spanOf(window: FigureWindow): { span_s: number; resolution: 60 | 3600 } {
   const span_s = WINDOWS_S[window]
   return { span_s, resolution: span_s <= 3600 ? 60 : 3600 }
@@ -49,7 +49,7 @@ export type RollupSum = Record<
   run: Percentiles
 }
 
-/** The sums of some rows; `retries`: attempts beyond the first of each job that finished. */
+/** The sums of these rows. `retries`: the attempts beyond the first of each finished job. */
 export function sumRollups(rows: RollupFigures[]): RollupSum {
   const sum = { in: 0, out: 0, succeeded: 0, failed: 0, discarded: 0, declined: 0, retries: 0 }
   const [wait, run]: [number[], number[]] = [[], []]
@@ -61,7 +61,7 @@ export function sumRollups(rows: RollupFigures[]): RollupSum {
     sum.failed += row.failed
     sum.discarded += row.discarded
     sum.declined += row.declined
-    // What was discarded before its first attempt has none.
+    // A job discarded before its first attempt has no attempts.
     sum.retries += Math.max(0, row.attempts - out)
     addCounts(wait, row.wait)
     addCounts(run, row.run)

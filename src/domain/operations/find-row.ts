@@ -1,4 +1,4 @@
-// Finds a row of a tenant by what people have of it: an id, or what a provider or a person calls it.
+// Finds a row of a tenant by a search text: an id, a provider's reference, an email or a name.
 import { z } from 'zod'
 import { unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { CALLS } from '#jobs/index.ts'
@@ -8,9 +8,12 @@ const resourceSchema = z.enum(RESOURCE_NAMES as [ResourceName, ...ResourceName[]
 export const foundRowSchema = z.object({
   resource: z.union([resourceSchema, z.literal('event')]),
   id: z.uuid(),
-  /** How it was found: by its `id` (whole, or its end), its `reference` at the provider, an `email`, or `words` in it. */
+  /**
+   * How it was found: by its `id` (complete, or the end of it), its `reference` at the provider, an `email`, or
+   * `words` in it.
+   */
   by: z.enum(['id', 'reference', 'email', 'words']),
-  /** What people call it. */
+  /** The display name. */
   name: z.string().nullable(),
   amount_minor: z.int().nullable(),
   currency: z.string().nullable(),
@@ -18,10 +21,13 @@ export const foundRowSchema = z.object({
 export type FoundRow = z.output<typeof foundRowSchema>
 
 const MAX_FOUND = 10
-/** Words, ends of ids and emails in another case have no index: they are looked for in so many of the latest rows of each noun. */
+/**
+ * Words, ends of ids and emails in another case have no index: this many of the latest rows of each resource
+ * are searched.
+ */
 const MAX_SEARCHED_ROWS = 1000
 
-/** What rows are known by: the first of these columns is their name. `has_amount`: they are of money. */
+/** The searched columns; the first is the display name. `has_amount`: the rows have an amount. */
 const SEARCH_COLUMNS: Partial<Record<ResourceName, { columns: string[]; has_amount?: true }>> = {
   customer: { columns: ['name', 'email'] },
   recipient: { columns: ['name'] },
@@ -33,7 +39,7 @@ const SEARCH_COLUMNS: Partial<Record<ResourceName, { columns: string[]; has_amou
   top_up: { columns: ['description'], has_amount: true },
 }
 
-/** The rows that this text names, at most ten. */
+/** The rows that match this text, at most ten. */
 export async function findRows(sql: Sql, tenant_id: string, text: string): Promise<FoundRow[]> {
   const columnsOf = (resource: ResourceName, by: FoundRow['by']) => rowColumns(sql, resource, by)
   if (z.uuid().safeParse(text).success) {
@@ -64,7 +70,7 @@ export async function findRows(sql: Sql, tenant_id: string, text: string): Promi
   return found.length > 0 ? found : await findAmongLatest(sql, tenant_id, text)
 }
 
-/** Customers by their email, newest first: as it was typed or in lower case, of the latest ones in any case. */
+/** Customers by email, newest first: an exact or lower-case match; among the latest customers in any case. */
 async function findByEmail(sql: Sql, tenant_id: string, email: string): Promise<FoundRow[]> {
   const columnsOf = rowColumns(sql, 'customer', 'email')
   const lower = email.toLowerCase()
@@ -78,7 +84,7 @@ async function findByEmail(sql: Sql, tenant_id: string, email: string): Promise<
     ) found order by id desc limit ${MAX_FOUND}`
 }
 
-/** By words in them, or the end of their id as tables show it: `…0a1b2c3d`. */
+/** By words, or by the end of the id as tables show it: `…0a1b2c3d`. */
 async function findAmongLatest(sql: Sql, tenant_id: string, text: string): Promise<FoundRow[]> {
   const [, end] = /^…?([0-9a-f]{8})$/i.exec(text) ?? []
   const words = `%${text.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`
@@ -110,5 +116,5 @@ function rowColumns(sql: Sql, resource: ResourceName, by: FoundRow['by']): Fragm
     ${has_amount ? sql`r.currency` : sql`null as currency`}`
 }
 
-/** The names of the providers under which references are unique. */
+/** The providers; references are unique within each. */
 const PROVIDERS = [...new Set(CALLS.map(({ provider }) => provider))]

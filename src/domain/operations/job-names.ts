@@ -1,4 +1,4 @@
-// The figures of each kind of job in a queue.
+// The figures of each job name in a queue.
 import { z } from 'zod'
 import type { QueueName } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
@@ -29,7 +29,10 @@ export const nameFiguresSchema = z
   .meta({ id: 'JobNameFigures', description: 'Each kind of job of a queue with its figures.' })
 export type NameFigures = z.output<typeof nameFiguresSchema>
 
-/** The kinds of jobs of a queue that were seen in the window or are open, the busiest first. Windows of over an hour are of whole hours. */
+/**
+ * The job names of a queue with jobs in the window or open jobs, the busiest first. Windows of more than an
+ * hour consist of whole hours.
+ */
 export async function findNameFigures(
   sql: Sql,
   { queue, window }: { queue: QueueName; window: FigureWindow },
@@ -52,7 +55,7 @@ export async function findNameFigures(
   }
 }
 
-/** The roll-ups of these names within the window, in the order of time. */
+/** The roll-ups of these names within the window, in order of time. */
 export async function findRollups(
   sql: Sql,
   { queue, names, window }: { queue: string; names: readonly string[]; window: FigureWindow },
@@ -69,8 +72,8 @@ export async function findRollups(
 }
 
 /**
- * Of each of these names the row that the last count of open jobs wrote, however long ago that was. A name without one had
- * none open then: what an earlier count saw of it is over.
+ * For each of these names, the row that the last count of open jobs wrote, however long ago. A name without a
+ * row had no open jobs then: rows of earlier counts are outdated.
  */
 export async function findOpenNow(
   sql: Sql,
@@ -78,7 +81,7 @@ export async function findOpenNow(
 ): Promise<Map<string, RollupFigures>> {
   const rows = await sql<RollupFigures[]>`
     select ${rollupColumns(sql)} from (
-      -- Every count writes a row of the whole queue.
+      -- Every count writes a row for the whole queue.
       select l.at as last_at, l.sampled_at as last_sampled_at from job_rollups l
       where l.resolution = 60 and l.queue = ${queue} and l.name = '' and l.sampled_at is not null
       order by l.at desc limit 1

@@ -1,11 +1,12 @@
-// For how long the oldest due job of each queue has waited, read from the jobs themselves: true also while nobody counts.
+// How long the oldest due job of each queue has waited, read from the jobs themselves: also correct while
+// nothing is counted.
 import type { Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { openStage } from '../jobs/states.ts'
 
 /**
- * Queues in which nothing is due are left out; what is paused is due too. A walk from tenant to tenant in the index of open
- * jobs.
+ * Queues without due jobs are omitted; paused jobs count as due. Steps from tenant to tenant in the index of
+ * open jobs.
  */
 export async function findOldestDueNow(sql: Sql, queues: readonly string[]): Promise<Map<string, number>> {
   const rows = await sql<{ queue: string; age_s: number }[]>`

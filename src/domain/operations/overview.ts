@@ -1,4 +1,4 @@
-// The overview of a tenant: whether money moves, whether anything is stuck, and what needs a person.
+// The overview of a tenant: the flow of money, stuck work, and problems that need a person.
 import { z } from 'zod'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
@@ -10,7 +10,7 @@ import { findRetryingOfTenant } from '../jobs/retrying.ts'
 import { attentionSchema, findAttention, MAX_COUNTED } from './attention.ts'
 import type { PAYMENT_KINDS } from '../rollups/count-payments.ts'
 
-/** A month and the one before it, to compare. */
+/** Two months, for comparison. */
 const DAYS = 60
 const WEEK = 7
 
@@ -88,8 +88,8 @@ type DayCount = {
 }
 
 /**
- * How a tenant is doing. Days are UTC and of the events that they count: a payment may be authorized on one and captured on
- * another. `for_operator`: with what needs attention in the whole installation.
+ * The state of a tenant. Days are UTC days of the counted events: a payment may be authorized on one day and
+ * captured on another. `for_operator`: includes the problems of the whole installation.
  */
 export async function findOverview(
   sql: Sql,
@@ -114,7 +114,7 @@ export async function findOverview(
           order by j.priority, j.run_at limit 1
         ) first
       ) oldest`,
-    // More than is safe in JSON is shown as the most that is.
+    // Amounts beyond the safe integers of JSON are capped.
     sql<DayCount[]>`
       select day::text as day, lower(currency) as currency, kind, count,
         least(amount_minor, ${Number.MAX_SAFE_INTEGER}::bigint)::bigint as amount_minor

@@ -1,10 +1,11 @@
-// What belongs to the story of a row and is not in its timeline: its jobs with what they do next, what its events are of, and their deliveries.
+// Additional data for the timeline of a row: its jobs with their next step, the objects of its events, and
+// their deliveries.
 import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 import { deliverySchema } from '../deliveries/delivery.ts'
 
-/** Of each kind in one answer. A stretch of a timeline has about 100. */
+/** The maximum of each kind. A section of a timeline has about 100 entries. */
 const MAX_ITEMS = 1000
 
 export const timelineDataSchema = z
@@ -51,8 +52,8 @@ export const timelineDataSchema = z
 export type TimelineData = z.output<typeof timelineDataSchema>
 
 /**
- * The story of a row, whatever its noun, from `since` up to `before`; empty where there is no such row. A job belongs to
- * every stretch in which it was open: so whoever reads the latest one has all that still wait. No more than the latest
+ * The data of a row's timeline from `since` up to `before`, for any resource; empty for an unknown row. A job
+ * belongs to every section in which it was open, so the latest section has all open jobs. At most the latest
  * 1,000 of each kind.
  */
 export async function findTimelineData(

@@ -1,16 +1,16 @@
-// The processes of this installation, by their heartbeats.
+// The processes of this installation, from their heartbeats.
 import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 
-/** A process that missed its third heartbeat may have ended. */
+/** After two missed heartbeats. */
 const LATE_AFTER_S = 30
-/** It is gone when it has not been seen for this long: six heartbeats. */
+/** After six missed heartbeats. */
 const GONE_AFTER_S = 60
 
 /**
- * `queues`: those that a worker serves, null for other processes. `state`: `up` only of one that
- * was seen lately; `late`: it missed heartbeats; `gone`: it ended without saying so, or hangs.
+ * `queues`: the queues that a worker serves; null for other processes. `state`: `up`: seen recently; `late`: it
+ * missed heartbeats; `gone`: it ended without a report, or hangs.
  */
 export const processSchema = z.object({
   id: z.uuid(),
@@ -25,10 +25,10 @@ export const processSchema = z.object({
 })
 export type SeenProcess = z.output<typeof processSchema>
 
-/** More than that are not kept of all names together. */
+/** The table stores no more than this. */
 const MAX_PROCESSES = 1_000
 
-/** Those that were seen within a day and have not said that they ended, by name and start. */
+/** The processes seen within a day that have not reported their end, by name and start. */
 export async function findProcesses(sql: Sql): Promise<SeenProcess[]> {
   return await sql<SeenProcess[]>`
     select id, name, version, host, pid, queues, started_at, seen_at,
@@ -38,7 +38,7 @@ export async function findProcesses(sql: Sql): Promise<SeenProcess[]> {
     order by name, started_at, id limit ${MAX_PROCESSES}`
 }
 
-/** Removes those that have ended or have not been seen for a day. */
+/** Deletes processes that have ended or were not seen for a day. */
 export async function deleteEndedProcesses(sql: Sql): Promise<void> {
   await sql`delete from processes where ended_at is not null or seen_at < now() - interval '1 day'`
 }

@@ -1,4 +1,4 @@
-// How the providers do: what came of the calls to each, and which are refused, in doubt or unknown.
+// The health of providers: the outcomes of their calls, and the calls that are refused, in doubt or unknown.
 import { z } from 'zod'
 import { PAYMENTS, PROVIDER_FACTS } from '#core/config/providers.ts'
 import type { Sql } from '#core/db.ts'
@@ -68,7 +68,7 @@ export const providerHealthSchema = z
   .meta({ id: 'ProviderHealth', description: 'Each provider, as its calls show it.' })
 export type ProviderHealth = z.output<typeof providerHealthSchema>
 
-/** The providers that this version calls, with the calls of the last 15 minutes, and with those that are open. */
+/** The providers that this version calls, with the calls of the last 15 minutes and the open ones. */
 export async function findProviderHealth(sql: Sql): Promise<ProviderHealth> {
   const by_provider = Map.groupBy(CALLS, ({ provider }) => provider)
   const counted = findCountProgress(sql)

@@ -1,11 +1,11 @@
-// What workers report of the providers: calls that failed, and which providers do not answer.
+// The outages that workers report: failed calls, and providers that do not answer.
 import { z } from 'zod'
 import { PROVIDER_FACTS } from '#core/config/providers.ts'
 import type { Sql } from '#core/db.ts'
 import type { Outcome } from '#core/outcome.ts'
 import { CALLS } from '#jobs/index.ts'
 
-/** The outcomes of a call that failed, and `late`: it has not ended, and took too long already. */
+/** The outcomes of a failed call, and `late`: the call is still open after too long. */
 export const CALL_FAILURES = ['retry', 'ambiguous', 'misconfigured', 'late'] as const satisfies readonly (
   | Outcome<unknown>['kind']
   | 'late'
@@ -13,19 +13,19 @@ export const CALL_FAILURES = ['retry', 'ambiguous', 'misconfigured', 'late'] as 
 export type CallFailure = (typeof CALL_FAILURES)[number]
 
 export type FailedCalls = { provider: string; at: string; outcome: CallFailure; count: number }
-/** `lasts_ms`: for how long no call of this worker was answered. */
+/** `lasts_ms`: for how long the worker has had no answer. */
 export type WorkerOutage = { provider: string; outcome: CallFailure; lasts_ms: number }
 
-/** A worker that did not confirm its outage for this long has ended, or hangs. */
+/** A worker that has not confirmed its outage for this long has ended, or hangs. */
 const CONFIRMATION_TIMEOUT_S = 30
-/** What is over so soon needs nobody. */
+/** Shorter outages are not reported. */
 const MIN_OUTAGE_S = 10
 const FAILURE_RETENTION_H = 48
-/** Of jobs with an unknown effect so many are looked at. */
+/** The maximum number of unknown jobs that are scanned. */
 const MAX_UNKNOWN_SCANNED = 10_000
 const WINDOW_MIN = 15
 
-/** Adds calls that failed, and replaces the outages of a worker with these. */
+/** Adds failed calls, and replaces the outages of a worker. */
 export async function writeOutages(
   sql: Sql,
   worker: string,
@@ -49,7 +49,7 @@ export async function writeOutages(
       set since = excluded.since, outcome = excluded.outcome, seen_at = excluded.seen_at`
 }
 
-/** Deletes at most `limit` rows of each kind that say nothing any more. */
+/** Deletes at most `limit` outdated rows of each kind. */
 export async function deleteOldOutages(sql: Sql, limit: number): Promise<void> {
   await sql`
     delete from provider_failures f using (
@@ -64,7 +64,7 @@ export async function deleteOldOutages(sql: Sql, limit: number): Promise<void> {
     where o.provider = old.provider and o.worker = old.worker`
 }
 
-/** The calls to each provider that failed in the last 15 minutes, by outcome. */
+/** The failed calls to each provider in the last 15 minutes, by outcome. */
 export async function findFailedCalls(sql: Sql): Promise<Map<string, { outcome: string; count: number }[]>> {
   const rows = await sql<{ provider: string; outcome: string; count: number }[]>`
     select provider, outcome, sum(count)::bigint as count from provider_failures
@@ -73,14 +73,14 @@ export async function findFailedCalls(sql: Sql): Promise<Map<string, { outcome: 
   return Map.groupBy(rows, ({ provider }) => provider)
 }
 
-/** What is wrong with a provider that has an outage. */
+/** The problem of a provider with an outage. */
 export const outageProblem = z.enum(['credentials', 'no_answer']).meta({
   description: '`credentials`: it refuses ours. `no_answer`: no call gets an answer that can be used.',
   example: 'no_answer',
 })
 type OutageProblem = z.output<typeof outageProblem>
 
-/** The problem of which calls that failed so are a sign. */
+/** The problem that an outcome indicates. */
 export function problemOf(outcome: CallFailure): OutageProblem {
   return outcome === 'misconfigured' ? 'credentials' : 'no_answer'
 }
@@ -95,8 +95,8 @@ export type Outage = {
 }
 
 /**
- * The providers that do not answer now. Calls of one worker that failed are no outage if no job is retried any more, nor any
- * is unknown since then: another worker may have got answers.
+ * The providers that currently do not answer. Failed calls of one worker are no outage if no job is retrying
+ * and none is unknown since then: another worker may have had answers.
  */
 export async function findOutages(sql: Sql): Promise<Outage[]> {
   const calls = CALLS.map(({ provider, job }) => ({ provider, job }))
@@ -135,7 +135,7 @@ export async function findOutages(sql: Sql): Promise<Outage[]> {
   })
 }
 
-/** The variables to check after calls to a provider that failed so. */
+/** The variables to check after an outcome of a provider's calls. */
 export function variablesToCheck(provider: string, outcome: CallFailure): readonly string[] {
   return (
     PROVIDER_FACTS[provider]?.check[problemOf(outcome) === 'credentials' ? 'credentials' : 'address'] ?? []

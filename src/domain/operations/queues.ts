@@ -1,4 +1,4 @@
-// The figures of the queues: what waits, how fast work comes and goes, and how long it waits and runs.
+// The figures of the queues: waiting jobs, throughput, and the times that jobs wait and run.
 import { z } from 'zod'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
@@ -49,8 +49,8 @@ export const queuesFiguresSchema = z
 export type QueuesFigures = z.output<typeof queuesFiguresSchema>
 
 /**
- * The figures of all queues. Rates and times are of the last whole minutes and of what is counted of the one after: of what
- * finished up to where that is counted, of what came up to where open jobs were.
+ * The figures of all queues. Rates and times cover whole minutes and the counted part of the present one: for
+ * finished jobs up to the time counted, for arrived jobs up to the last count of open jobs.
  */
 export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
   const [counted, oldest, found, pauses] = await Promise.all([
@@ -104,7 +104,7 @@ export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
   return { queues, as_of: counted.open, counting: counted.counting }
 }
 
-/** The minute that is not over at a time, and how much of it is. */
+/** The start of the present minute at a time (`end_ms`), and how much of that minute has passed. */
 type Span = { end_ms: number; begun_s: number }
 
 function spanUpTo(time: string | null): Span {

@@ -1,9 +1,9 @@
-// Work that comes again by the clock, as operators see it.
+// Recurring work, as operators see it.
 import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 
-/** What each kind does, for people; a kind that a newer version has added has no words here. */
+/** Descriptions for people. Work of a newer version has none. */
 const DESCRIPTIONS: Record<string, string> = {
   audit: 'Checks the books, jobs and events that changed since the last run.',
   reconciling: 'Asks providers about rows that make no progress, and keeps the drifts of unknown jobs.',
@@ -16,10 +16,10 @@ const EVENTS_PREFIX = 'events of '
 const EVENTS_DESCRIPTION = "Reads the provider's list for events that never arrived as notifications."
 
 /**
- * A kind of recurring work. `state`: `running`; `ended`: the last run ended; `failed`: the last run failed, and `failure`
- * says why, as a rule because a provider refused; `lost`: its worker died in it, and another one goes on; `new`: it has
- * not run yet. `failing_since`: since when every run has failed, `failed_runs` of them. `worker` does the run or did the last one; `duration_ms` is of the last run that
- * ended; `result` is what that found. `next_run_at` is null while it runs.
+ * A kind of recurring work. `state`: `running`; `ended`: the last run succeeded; `failed`: the last run failed,
+ * `failure` is the reason; `lost`: its worker died during the run, and another one continues; `new`: it has not
+ * run yet. `failing_since`: since when all runs have failed; `failed_runs`: how many. `worker`: of the present
+ * or last run. `duration_ms` and `result`: of the last successful run. `next_run_at` is null during a run.
  */
 export const scheduleSchema = z.object({
   name: z.string(),
@@ -37,7 +37,7 @@ export const scheduleSchema = z.object({
 })
 export type Schedule = z.output<typeof scheduleSchema>
 
-/** All recurring work of which a run is on record, by name. */
+/** All recurring work with a recorded run, by name. */
 export async function findSchedules(sql: Sql): Promise<Schedule[]> {
   const rows = await sql<Omit<Schedule, 'about'>[]>`
     select name,
@@ -45,7 +45,7 @@ export async function findSchedules(sql: Sql): Promise<Schedule[]> {
         when failing_since is not null then 'failed' when ended_at is null then 'new' else 'ended' end as state,
       failure, failing_since, failed_runs,
       worker, started_at, ended_at, duration_ms, case when lease_until is null then due_at end as next_run_at,
-      -- The audit keeps the rows with problems there, of which it has a report of its own.
+      -- The audit stores its problem rows here; its own report shows them.
       case when jsonb_typeof(result) = 'object' then result - 'rows' else result end as result
     from recurring_work order by name`
   return rows.map((row) => ({

@@ -1,4 +1,4 @@
-// What happened in a queue over time, for charts.
+// A queue over time, for charts.
 import { z } from 'zod'
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
@@ -10,7 +10,7 @@ import { percentilesSchema } from '../rollups/histograms.ts'
 import { MINUTE_RETENTION_H } from '../rollups/retention.ts'
 
 const MAX_POINTS = 500
-/** Longer times are read by the hour. */
+/** Longer periods are read by the hour. */
 const MAX_BY_MINUTE_S = 12 * 3600
 
 export const seriesQuerySchema = z.object({
@@ -56,8 +56,8 @@ export const seriesSchema = z
 export type Series = z.output<typeof seriesSchema>
 
 /**
- * A queue over time. Each point is of the same number of whole minutes, or of hours where the time is longer than half a day or
- * older than minutes are kept; points in which nothing happened are there too. `to` is not after now.
+ * A queue over time. All points have the same number of whole minutes, or of hours if the period is longer than
+ * half a day or older than the retained minutes. Points without jobs are included. `to` is at most now.
  */
 export async function findSeries(
   sql: Sql,

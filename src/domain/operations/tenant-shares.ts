@@ -1,4 +1,4 @@
-// Whose jobs keep the queues busy.
+// The tenants whose jobs occupy the queues.
 import { z } from 'zod'
 import type { QueueName } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
@@ -31,8 +31,9 @@ export const tenantSharesSchema = z
 export type TenantShares = z.output<typeof tenantSharesSchema>
 
 /**
- * The tenants with the most jobs that finished in the window, of one queue or of all. In a minute only so many tenants are
- * counted by name: a tenant with few jobs may be among the others in some minutes. Windows of over an hour begin with a whole one.
+ * The tenants with the most finished jobs in the window, in one queue or in all. Each minute counts only its
+ * busiest tenants by name, so a tenant with few jobs may partly count among the others. Windows of more than an
+ * hour begin with a whole hour.
  */
 export async function findTenantShares(
   sql: Sql,
@@ -47,7 +48,7 @@ export async function findTenantShares(
         where r.resolution = 3600 and ${resolution}::integer = 3600
           and r.at >= date_trunc('hour', now() - ${span_s} * interval '1 second') and ${of_queue}
         union all
-        -- The hour that is not over, or of the last minutes.
+        -- The present hour, or the last minutes.
         select tenant_id, finished, run_ms from tenant_rollups r
         where r.resolution = 60 and ${of_queue} and r.at >= case when ${resolution}::integer = 60
           then now() - ${span_s} * interval '1 second'

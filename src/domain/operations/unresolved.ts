@@ -1,22 +1,23 @@
-// What is in doubt, over all tenants: open drifts and parked notifications. Unknown jobs are a search by that state.
+// Unresolved problems of all tenants: open drifts and parked notifications. Unknown jobs are found by a job
+// search.
 import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 import { driftSchema, driftState, driftSubject } from '../reconciliation/drift.ts'
 
-/** A drift with whose it is; unlike to tenants, `detail` tells operators all that is known. */
+/** A drift with its tenant. Unlike for tenants, `detail` is complete. */
 export const tenantsDriftSchema = driftSchema.extend({ tenant: z.string() }).meta({ id: 'TenantsDrift' })
 export type TenantsDrift = z.output<typeof tenantsDriftSchema>
 export type UnresolvedFilters = {
   state?: z.output<typeof driftState>
   subject?: z.output<typeof driftSubject>
   tenant_id?: string
-  /** The id of a drift: those that were noticed before it. */
+  /** A drift's id: returns only drifts detected before it. */
   before?: string
   limit: number
 }
 
-/** The open drifts of all tenants or one, those that were noticed last first. */
+/** The open drifts of all tenants or of one, latest first. */
 export async function findAllDrifts(sql: Sql, filters: UnresolvedFilters): Promise<TenantsDrift[]> {
   const { state = null, subject = null, tenant_id = null, before = null, limit } = filters
   return await sql<TenantsDrift[]>`
@@ -32,7 +33,7 @@ export async function findAllDrifts(sql: Sql, filters: UnresolvedFilters): Promi
     order by d.created_at desc, d.id desc limit ${limit}`
 }
 
-/** A parked notification; its job has the same id. `tenant` is null where nobody knows whose it is. */
+/** A parked notification; its job has the same id. `tenant` is null if unknown. */
 export const parkedNotificationSchema = z.object({
   id: z.uuid(),
   provider: z.string(),
@@ -50,7 +51,7 @@ export const parkedNotificationSchema = z.object({
 })
 export type ParkedNotification = z.output<typeof parkedNotificationSchema>
 
-/** Parked notifications, those parked last first; those before `before`, the id of one. */
+/** Parked notifications, latest first. `before`: the id of one; returns only those parked before it. */
 export async function findParkedNotifications(
   sql: Sql,
   filters: { reason?: string; before?: string; limit: number },
