@@ -1,4 +1,4 @@
-// What operators ask for in the dashboard, of one job or of all that a filter finds: its shapes, and how it is read.
+// The acts that operators request in the dashboard, for one job or for all jobs of a filter: schemas and reads.
 import { z } from 'zod'
 import { QUEUES } from '#core/config/queues.ts'
 import { newId } from '#core/ids.ts'
@@ -8,16 +8,16 @@ import { dateTime, timestamp } from '#core/time.ts'
 import { JOB_FILTERS } from '../interventions/matching.ts'
 import { reasonText } from '../jobs/reason.ts'
 
-/** An act by filter takes no more jobs than this; `more` says that there were more. */
+/** The maximum number of jobs of an act by filter; `more` reports that there were more. */
 export const MAX_ACT_ITEMS = 100_000
-/** So many acts may be unfinished at once. */
+/** The maximum number of unfinished acts. */
 const MAX_OPEN_ACTS = 20
-/** Acts are kept for so long after they were finished. */
+/** How long finished acts are retained. */
 const RETENTION_DAYS = 90
 
 export const actKind = z.enum(['retry', 'discard', 'run_now', 'resolve'])
 export const actFilterSchema = z.strictObject({
-  // Of what is over only what was discarded can be opened again.
+  // Of the finished jobs, only discarded ones can be reopened.
   state: z.enum(JOB_FILTERS).exclude(['all', 'succeeded', 'failed']),
   queue: z.enum(QUEUES).optional(),
   name: z.string().min(1).max(100).optional(),
@@ -28,8 +28,8 @@ export const actFilterSchema = z.strictObject({
 })
 
 /**
- * What an operator asks for: for one job, or for those that a filter finds. To resolve says whether the calls took effect,
- * and of one job with which reference of the provider where that made something.
+ * A requested act, for one job or for the jobs of a filter. `took_effect` is required to resolve calls;
+ * `reference` only for one job whose call created an object.
  */
 export const requestedActSchema = z
   .strictObject({
@@ -57,8 +57,8 @@ export const requestedActSchema = z
 export type RequestedAct = z.output<typeof requestedActSchema>
 
 /**
- * An act in answers. `matched` was counted when it was asked for; `found` are the jobs that it found when it began, of which
- * `done` and `refused` are over. `lookup_only` of an item: its call is looked up and not sent.
+ * An act in responses. `matched`: the count at the request. `found`: the jobs found at the start, of which
+ * `done` and `refused` are finished. `lookup_only` of an item: its call is looked up and not sent.
  */
 export const operatorActSchema = z.object({
   id: z.uuid(),
@@ -67,7 +67,7 @@ export const operatorActSchema = z.object({
   filter: actFilterSchema.nullable(),
   who: z.string(),
   reason: z.string(),
-  /** Of an act that resolves. */
+  /** Only for an act that resolves. */
   took_effect: z.boolean().nullable(),
   reference: z.string().nullable(),
   state: z.enum(['asked', 'running', 'done', 'canceled', 'failed']),
@@ -84,7 +84,7 @@ export const operatorActSchema = z.object({
 })
 export type OperatorAct = z.output<typeof operatorActSchema>
 
-/** What became of a job of an act; `at` is null until the act has come to it, `after` where it was refused. */
+/** The result for a job of an act. `at` is null until the act reaches the job; `after` is null if it was refused. */
 export const actItemSchema = z.object({
   job_id: z.uuid(),
   at: timestamp.nullable(),
@@ -96,8 +96,8 @@ export const actItemSchema = z.object({
 export type ActItem = z.output<typeof actItemSchema>
 
 /**
- * Records what an operator asks for, to be carried out by a worker within a second, and returns its id. `matched`: how
- * many jobs the operator was told of. Throws `rate_limited` while too many acts are unfinished.
+ * Records an act, which a worker starts within a second, and returns its id. `matched`: the number of jobs
+ * shown to the operator. Throws `rate_limited` while too many acts are unfinished.
  */
 export async function requestAct(
   sql: Sql | Tx,
@@ -118,7 +118,10 @@ export async function requestAct(
   return id
 }
 
-/** Asks that an act stops before its next jobs; what is done stays done. False when it is over or does not exist. */
+/**
+ * Requests that an act stops before its next jobs; finished jobs stay as they are. False if the act has
+ * finished or does not exist.
+ */
 export async function cancelAct(sql: Sql | Tx, id: string, who: string): Promise<boolean> {
   const { count } = await sql`
     insert into operator_act_cancellations (act_id, who)
@@ -133,7 +136,7 @@ export async function findAct(sql: Sql, id: string): Promise<OperatorAct | undef
   return act
 }
 
-/** How acts stand, by their ids: what the audit log shows as their outcome. */
+/** The outcomes of acts by id, for the audit log. */
 export async function findActOutcomes(sql: Sql, ids: string[]): Promise<Map<string, ActOutcome>> {
   if (ids.length === 0) return new Map()
   const rows = await sql<({ id: string } & ActOutcome)[]>`
@@ -143,7 +146,7 @@ export async function findActOutcomes(sql: Sql, ids: string[]): Promise<Map<stri
 
 export type ActOutcome = Pick<OperatorAct, 'state' | 'found' | 'done' | 'refused' | 'finished_at'>
 
-/** Acts, newest first, those before `before` (exclusive): the id of an act. */
+/** Acts, newest first. `before` (exclusive): the id of an act. */
 export async function listActs(
   sql: Sql,
   { before = null, limit }: { before?: string | null; limit: number },
@@ -155,7 +158,7 @@ export async function listActs(
     order by a.created_at desc, a.id desc limit ${limit}`
 }
 
-/** The jobs of an act by their ids, those after `after`. `outcome` takes those done, refused or not reached yet. */
+/** The jobs of an act by id, those after `after`. `outcome`: only jobs that are done, refused or waiting. */
 export async function findActItems(
   sql: Sql,
   act_id: string,
@@ -179,7 +182,7 @@ export type ActItemFilters = {
   limit: number
 }
 
-/** Forgets acts that were finished long ago, with their items. Answers how many. */
+/** Deletes acts that finished long ago, with their items. Returns their number. */
 export async function deleteOldActs(sql: Sql, most: number): Promise<number> {
   const { count } = await sql`
     delete from operator_acts where id = any(array(

@@ -1,5 +1,5 @@
-// Carries out what operators asked for, in steps. What a step does and how far it got are one transaction: after a crash
-// nothing is done twice and nothing is left out.
+// Carries out requested acts, in steps. Each step and its progress are one transaction: a crash neither repeats
+// nor skips a job.
 import { z } from 'zod'
 import { databaseCode, isRowError, type Sql, type Tx } from '#core/db.ts'
 import { JOB_ACTIONS, type Act, type ActResult } from '../interventions/act.ts'
@@ -8,15 +8,15 @@ import { resolveJob } from '../interventions/resolve.ts'
 import { refusalReason } from '../interventions/why-not.ts'
 import { actFilterSchema, MAX_ACT_ITEMS, type OperatorAct } from './act.ts'
 
-/** Jobs of one step. Their rows are locked until it ends. */
+/** The number of jobs in a step. Their rows are locked until it ends. */
 const BATCH_SIZE = 100
-/** To resolve locks rows and accounts besides: the next job is locked once these are free again. */
+/** Resolving also locks rows and accounts: the next job is locked once these are released. */
 const RESOLVE_BATCH_SIZE = 1
 const LOCK_TIMEOUT_MS = 1_000
 const JOBS_NOT_FOUND = 'Its jobs could not be found, or not in time: narrow the filter.'
 const STATEMENT_CANCELED = '57014'
 
-/** By the kind of the act. */
+/** By kind of act. */
 const ACTIONS: Record<
   OpenAct['act'],
   (tx: Tx, requested: Act, act: OpenAct) => Promise<ActResult | { refused: string }>
@@ -35,17 +35,17 @@ type OpenAct = Pick<
 }
 
 /**
- * Makes the next step of the act that waited longest: the first finds its jobs, the others act on some of them, the last one
- * ends it. Several workers do different acts. Answers whether there was one. Throws when the step fails: it is tried again when
- * the others have had their turns.
+ * Performs the next step of the act that has waited longest: the first step finds the jobs, the others act on
+ * some of them, the last one finishes the act. Several workers handle different acts. Returns whether there was
+ * one. Throws if the step fails: it is retried after the steps of other acts.
  */
 export async function carryOutNextStep(sql: Sql): Promise<boolean> {
   let act: OpenAct | undefined
   try {
     return await sql.begin(async (tx) => {
-      // A job that somebody holds for long holds up its own act, and no other.
+      // A job locked for long delays its own act and no other.
       await tx`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`
-      // Its lock comes first: whoever makes the next step sees what this one did.
+      // Its lock comes first: the process that performs the next step sees the results of this one.
       const [found] = await tx<OpenAct[]>`
         select id, act, job_id, filter, state, who, reason, took_effect, reference,
           exists (select from operator_act_cancellations c where c.act_id = a.id) as is_canceled
@@ -63,7 +63,7 @@ export async function carryOutNextStep(sql: Sql): Promise<boolean> {
   }
 }
 
-/** Finds the jobs that it is for. Those that come later are not. */
+/** Finds the jobs of the act. Later jobs do not belong to it. */
 async function begin(tx: Tx, { id, job_id, filter }: OpenAct): Promise<void> {
   const jobs =
     job_id === null
@@ -82,10 +82,10 @@ async function begin(tx: Tx, { id, job_id, filter }: OpenAct): Promise<void> {
 
 async function performBatch(tx: Tx, act: OpenAct): Promise<void> {
   const { id, filter, who, reason } = act
-  // What has changed since the act began is somebody else's doing.
+  // The filter applies again: jobs may have changed since the act began.
   const only = filter === null ? undefined : actFilterSchema.parse(filter)
   const batch_size = act.act === 'resolve' ? RESOLVE_BATCH_SIZE : BATCH_SIZE
-  // In the order of their ids, as all batches lock jobs.
+  // In the order of ids, as all batches lock jobs.
   const items = await tx<{ job_id: string }[]>`
     select job_id from operator_act_items where act_id = ${id} and at is null order by job_id limit ${batch_size}`
   const results = []
@@ -116,7 +116,7 @@ async function perform(tx: Tx, act: OpenAct, requested: Act): Promise<ItemResult
     if (done !== undefined && 'refused' in done) return { before: null, ...done }
     return done ?? (await refusalReason(tx, act.act, requested))
   } catch (error) {
-    // One row that cannot be written does not hold up the others.
+    // A row that cannot be written does not hold up the others.
     if (!isRowError(error)) throw error
     return { before: null, refused: `The database refused it: ${(error as Error).message}`.slice(0, 500) }
   }
@@ -128,7 +128,7 @@ async function finish(tx: Tx, id: string, state: 'done' | 'canceled'): Promise<v
     where id = ${id}`
 }
 
-/** What the step wrote is gone: its act goes behind the others, or ends where its jobs cannot be found in time. */
+/** The step was rolled back: its act moves behind the others, or fails if its jobs cannot be found in time. */
 async function postpone(sql: Sql, { id, state }: OpenAct, error: unknown): Promise<void> {
   const cannot_find_jobs =
     state === 'asked' && (databaseCode(error) === STATEMENT_CANCELED || error instanceof z.ZodError)
