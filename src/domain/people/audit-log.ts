@@ -1,55 +1,58 @@
-// The record of what people did: entries are only ever appended, each with the hash of the one before.
+// The audit log: append-only entries, each with the hash of the previous one.
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import type { AuditSubject } from './audit-target.ts'
 
-/** Who acts, from where, and in whose name. */
+/** The person or command that acts, and its origin. */
 export type Actor = {
-  /** Whose pages they act on; null for what is about no tenant. */
+  /** The tenant on which they act; null if none. */
   tenant_id: string | null
   request_id: string | null
   address: string | null
 } & (
   | {
-      /** A user, whom the database names. */
+      /** A user; the database adds the name. */
       actor_id: string
       actor?: undefined
     }
   | {
       actor_id?: undefined
-      /** The name of a user of the machine. */
+      /** The name of a user of the machine, for commands. */
       actor: string
     }
 )
 
-/** `action`: the operation, such as `capturePayment` or `keys.revoke`. `details`: nothing secret, and no addresses. */
+/** `action`: the operation, such as `capturePayment` or `keys.revoke`. `details`: no secrets and no addresses. */
 export type AuditAct = {
   action: string
   subject?: AuditSubject
   subject_id?: string
-  /** Of what came of an act: the entry that says that it was asked for. */
+  /** For the outcome of an act: the entry of its request. */
   answers?: number
-  /** What comes of it is to follow, in an entry or as an act of operators. Unless told it is done with the entry. */
+  /**
+   * Whether the outcome follows, in another entry or as an act of operators. Default: false, the act is done
+   * with the entry.
+   */
   expects_outcome?: boolean
   details?: Record<string, Json>
 }
 
 /**
- * Appends an entry and returns its number, in the transaction of the act itself where there is one. Whoever appends
- * next waits until that is committed, so it comes last.
+ * Appends an entry and returns its number, in the transaction of the act itself if there is one. Concurrent
+ * appends wait until it commits, so entries are in commit order.
  */
 export async function appendAuditEntry(sql: Sql | Tx, by: Actor, act: AuditAct): Promise<number> {
   const [entry] = await sql<{ seq: number }[]>`select ${appending(sql, by, act)} as seq`
   return entry!.seq
 }
 
-/** The same as a part of the statement that acts, for each row that it selects. */
+/** The same as a part of the statement that acts, for each selected row. */
 export function appending(sql: Sql | Tx, by: Actor, { expects_outcome = false, ...act }: AuditAct): Fragment {
-  // Among the details, which the hash covers.
+  // In the details, which the hash covers.
   const details = act.answers === undefined ? { ...act.details, expects_outcome } : act.details
   return sql`append_audit_entry(${sql.json({ ...by, ...act, ...(details && { details }) })}::jsonb)`
 }
 
-/** The last entry: kept elsewhere it shows whether the record was written anew. Null: the head itself is gone. */
+/** The last entry: a copy stored elsewhere reveals whether the log was rewritten. Null: the head is deleted. */
 export async function findAuditHead(sql: Sql): Promise<{ seq: number; hash: string } | null> {
   const [head] = await sql<
     { seq: number; hash: string }[]
@@ -68,29 +71,29 @@ export type AuditEntry = {
   details: Record<string, Json>
   request_id: string | null
   address: string | null
-  /** What came of it; null where it was done with the entry, or nothing is known. */
+  /** The outcome of the act; null if it was done with the entry, or if unknown. */
   outcome: Record<string, Json> | null
-  /** Whether an outcome follows; null for old entries, which do not say it. */
+  /** Whether an outcome follows; null for old entries. */
   expects_outcome: boolean | null
 }
 
 export type AuditFilters = {
-  /** Null: of all tenants, and what is about none. */
+  /** Null: all tenants, and entries without a tenant. */
   tenant_id: string | null
   seq?: number
-  /** As it is kept or as pages say it, also only its beginning: `capturePayment`, `Capture payment`, `capture`. */
+  /** As stored or as pages show it, also only the beginning: `capturePayment`, `Capture payment`, `capture`. */
   action?: string
   actor?: string
   before?: number
   limit: number
 }
 
-/** A page reads so many entries at most, whether they match or not. */
+/** The maximum number of entries that a page scans, matching or not. */
 const MAX_SCANNED = 10_000
 
 /**
- * Acts, latest first, each with what came of it. `scanned_until`: there are fewer than `limit` because it had looked at
- * enough, and what is before this entry has not been looked at.
+ * Acts, latest first, each with its outcome. `scanned_until`: the page has fewer than `limit` entries because
+ * the scan limit was reached at this entry.
  */
 export async function findAuditEntries(
   sql: Sql,

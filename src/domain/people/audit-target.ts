@@ -1,7 +1,7 @@
-// What an entry of the audit log can be about: the nouns of the API, and what only people act on.
+// The subjects of audit entries: the resources of the API, and objects that only people act on.
 import { RESOURCE_NAMES } from '../resources.ts'
 
-/** In the singular, as everywhere. `story`: that of a row, whatever its noun. */
+/** In the singular. `story`: the timeline of any row. */
 export const AUDIT_SUBJECTS = [
   ...RESOURCE_NAMES,
   'act',

@@ -1,14 +1,14 @@
-// What somebody signs in with, and what ends with it.
+// The credentials of users, and the sessions that end with them.
 import type { Sql, Tx } from '#core/db.ts'
 
-/** The hash of a user's password; undefined when there is none. */
+/** The hash of a user's password, or undefined. */
 export async function findPasswordHash(sql: Sql, user_id: string): Promise<string | undefined> {
   const [account] = await sql<{ password: string | null }[]>`
     select password from user_accounts where user_id = ${user_id} and provider_id = 'credential'`
   return account?.password ?? undefined
 }
 
-/** Ends the sessions of a user, `but` one, and sign-ins that have given only the password yet. */
+/** Ends the sessions of a user, except one, and sign-ins that wait for the second factor. */
 export async function endSessionsOf(
   sql: Sql | Tx,
   user_id: string,
@@ -34,7 +34,7 @@ export async function findPasskeyNames(sql: Sql, user_id: string): Promise<strin
   return rows.map(({ name }) => name)
 }
 
-/** What the sealed secret of a user's one-time codes is; undefined when they have none. */
+/** The sealed secret of a user's one-time codes, or undefined. */
 export async function findCodeSecret(sql: Sql, user_id: string): Promise<string | undefined> {
   const [found] = await sql<
     { secret: string }[]
@@ -42,7 +42,7 @@ export async function findCodeSecret(sql: Sql, user_id: string): Promise<string 
   return found?.secret
 }
 
-/** Takes the time step of a code. False when it was taken before, or a later one was. */
+/** Uses the time step of a code. False if this or a later one was used before. */
 export async function useCodeStep(sql: Sql, user_id: string, step: number): Promise<boolean> {
   const { count } = await sql`
     update user_two_factors set last_step = ${step}

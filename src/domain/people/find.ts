@@ -1,9 +1,12 @@
-// Reads who is signed in, and who the members of a tenant are.
+// Reads the user of a session and the members of a tenant.
 import type { Sql } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import type { MemberRole } from './role.ts'
 
-/** Whose pages a session shows: what the user is there. An operator may see a tenant without being a member, the system's not. */
+/**
+ * The user of a session and the selected tenant. An operator may select any tenant except the system's without
+ * being a member.
+ */
 export type SignedIn = {
   session_id: string
   user_id: string
@@ -11,14 +14,14 @@ export type SignedIn = {
   email: string
   two_factor_enabled: boolean
   is_operator: boolean
-  /** Whether there is more than one tenant that they could see. */
+  /** Whether the user may select more than one tenant. */
   has_several_tenants: boolean
   tenant: { id: string; slug: string; name: string; role: MemberRole | 'operator' } | null
 }
 
 /**
- * The user of a session, in the tenant that it shows; in none when that is no longer theirs. Where none was chosen yet,
- * it is the first that they are a member of.
+ * The user of a session with its selected tenant; null if the user no longer has access to it. Default: the
+ * first tenant of which the user is a member.
  */
 export async function findSignedIn(sql: Sql, session_id: string): Promise<SignedIn | undefined> {
   const [found] = await sql<SignedIn[]>`
@@ -50,8 +53,8 @@ export async function findTenantsOf(
 }
 
 /**
- * Shows another tenant in a session: one that its user is a member of, or to an operator any but the system's. False when
- * it may not be shown.
+ * Selects another tenant in a session: one of which the user is a member, or for operators any except the
+ * system's. False if the user may not select it.
  */
 export async function selectTenant(sql: Sql, session_id: string, tenant_id: string): Promise<boolean> {
   const { count } = await sql`
@@ -67,7 +70,7 @@ export type Member = {
   user_id: string
   name: string
   email: string
-  /** Whether they have shown that they read what is sent there. */
+  /** Whether they have proved to read email at this address. */
   email_verified: boolean
   role: MemberRole
   two_factor_enabled: boolean

@@ -1,12 +1,12 @@
-// What the email says to somebody who is invited.
+// The text of the invitation email.
 
-/** The subject, one line, and the text, plain. `by` and `tenant` are names that people choose, `slug` is not. */
+/** The subject, one line, and the plain text. People choose `by` and `tenant`, but not `slug`. */
 export function invitationEmail(invitation: { by: string; tenant: string; slug: string; link: string }): {
   subject: string
   text: string
 } {
   const [by, tenant] = [sanitizeName(invitation.by), sanitizeName(invitation.tenant)]
-  // The subject has the slug: the text says what belongs to it.
+  // The subject names the slug, so the text connects the name with it.
   const of = ['', invitation.slug].includes(tenant.toLowerCase())
     ? invitation.slug
     : `${tenant} (${invitation.slug})`
@@ -27,7 +27,7 @@ export function invitationEmail(invitation: { by: string; tenant: string; slug: 
 
 const MAX_NAME_LENGTH = 60
 
-/** Letters, digits, spaces and what names have between them. Without dots inside no program makes a link of it. */
+/** Keeps letters, digits, spaces and the punctuation of names. Without inner dots no program turns it into a link. */
 function sanitizeName(name: string): string {
   return name
     .replaceAll(/\.(?! |$)|[^\p{L}\p{M}\p{N}.,'’&()-]+/gu, ' ')

@@ -1,4 +1,4 @@
-// Invitations to become a member: a link with a token, of which only a hash is kept.
+// Invitations to become a member: a link with a token, which is stored as a hash.
 import { createHash, randomBytes } from 'node:crypto'
 import type { Sql, Tx } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
@@ -10,7 +10,7 @@ import { isOpenInvitation, isUnused } from './open-invitations.ts'
 import type { MemberRole } from './role.ts'
 
 const EXPIRES_AFTER_DAYS = 7
-/** In a day: of a tenant, of a tenant to one address, and emails to an address from all tenants. */
+/** Daily limits: invitations of a tenant, of a tenant to one address, and emails to an address from all tenants. */
 const DAILY_LIMITS = { tenant: 50, address: 5, mailed: 5 }
 
 export type Invitation = {
@@ -23,16 +23,16 @@ export type Invitation = {
 }
 
 type InvitationRequest = { tenant_id: string; email: string; role: MemberRole; by: Actor; mailed: boolean }
-/** `member`: the address is one's already. The others: who asks has meanwhile become somebody who may not. */
+/** `member`: the address belongs to a member. The others: the inviting user has lost the right meanwhile. */
 export type InviteResult =
   | { id: string; token: string; expires_at: string; mailed: boolean; audit_entry: number }
   | { refused: 'member' | 'no_manager' | 'owners_only' }
 
 /**
- * Invites an address; an open invitation of the same address ends. `token` stands in the link, and is shown this once.
- * `mailed`: whether it is to go to the address, or is shown; it is shown too where the address has had enough emails from
- * all tenants. `writeEmail`: writes the email in the same transaction. Throws `rate_limited` when the tenant invites too many,
- * or one address too often. A command, which has no `actor_id`, may always.
+ * Invites an address and revokes an earlier open invitation to it. `token` is part of the link and returned
+ * only this once. `mailed`: whether the link is emailed or shown; it is shown as well if the address has
+ * reached its limit of emails. `writeEmail` writes the email in the same transaction. Throws `rate_limited` if
+ * the tenant invites too many addresses, or one too often. Commands, which have no `actor_id`, are not limited.
  */
 export async function invite(
   sql: Sql,
@@ -51,7 +51,7 @@ export async function invite(
     const [id, token] = [newId(), randomBytes(32).toString('base64url')]
     const details = { email, role }
     const act = { action: 'members.invite', subject: 'invitation', subject_id: id, details } as const
-    // First, because whoever invites next waits for it: so they are counted one after the other.
+    // First, because concurrent invitations wait for it: so the limits count one after the other.
     const audit_entry = await appendAuditEntry(tx, by, act)
     if (actor_id !== null) await assertWithinLimits(tx, tenant_id, email)
     const mailed = wants_mail && (actor_id === null || (await mayBeMailed(tx, email)))
@@ -79,7 +79,7 @@ export async function findInvitations(sql: Sql, tenant_id: string): Promise<Invi
 
 export type RevokeResult = { changed: number } | { refused: 'no_invitation' | 'no_manager' | 'owners_only' }
 
-/** Ends an open invitation. Only owners end one of an owner. */
+/** Revokes an open invitation. Only owners revoke an invitation of an owner. */
 export async function revokeInvitation(
   sql: Sql,
   { tenant_id, id, by }: { tenant_id: string; id: string; by: Actor },
@@ -104,13 +104,13 @@ export type OpenInvitation = {
   tenant: string
   email: string
   role: MemberRole
-  /** Whether the address has a user already, who signs in to accept. */
+  /** Whether a user with this address exists, who signs in to accept. */
   has_user: boolean
-  /** Whether who has the link reads what is sent to the address. */
+  /** Whether the link was emailed, which proves that its user reads email at this address. */
   mailed: boolean
 }
 
-/** What the link of an invitation leads to; undefined when it is not open. */
+/** The invitation of a link; undefined if it is not open. */
 export async function findOpenInvitation(sql: Sql | Tx, token: string): Promise<OpenInvitation | undefined> {
   const [found] = await sql<OpenInvitation[]>`
     select i.tenant_id, t.name as tenant, i.email, i.role, i.mailed,
@@ -123,8 +123,8 @@ export async function findOpenInvitation(sql: Sql | Tx, token: string): Promise<
 type AcceptRequest = { tenant_id: string; token: string; user_id: string; by: Actor }
 
 /**
- * Makes the invited user a member. `user_id`: of a user that the caller makes in the same transaction, or who is signed
- * in. False when the invitation is not open any more, or who sent it may give the role no more.
+ * Makes the invited user a member. `user_id`: a user created in the same transaction, or the signed-in user.
+ * False if the invitation is no longer open, or if its sender may no longer give the role.
  */
 export async function acceptInvitation(
   tx: Tx,
@@ -135,7 +135,7 @@ export async function acceptInvitation(
     select invited_by, role from invitations where tenant_id = ${tenant_id} and token_hash = ${token_hash}`
   if (sent === undefined) return false
   const { invited_by, role } = sent
-  // In the order in which changes of members lock: these first, then invitations.
+  // In the lock order of membership changes: members first, then invitations.
   const sender_role = await lockRole(tx, tenant_id, invited_by)
   if (invited_by !== null && refusalOf(sender_role, role) !== null) return false
   const [accepted] = await tx<{ id: string; mailed: boolean }[]>`
@@ -174,7 +174,10 @@ async function assertWithinLimits(tx: Tx, tenant_id: string, email: string): Pro
     })
 }
 
-/** Whether another invitation may be mailed there today. No tenant is refused for what others sent, nor told of it. */
+/**
+ * Whether another invitation may be emailed to this address today. This neither refuses a tenant because of
+ * others nor reveals their invitations.
+ */
 async function mayBeMailed(tx: Tx, email: string): Promise<boolean> {
   const sent = await tx`
     select from invitations where email = ${email} and mailed and created_at > now() - interval '1 day'

@@ -1,10 +1,10 @@
-// Who may manage the members of a tenant, looked up in the transaction of what they change.
+// The rights to manage members, read in the transaction of the change.
 import type { Tx } from '#core/db.ts'
 import { ROLES, type MemberRole } from './role.ts'
 
 /**
- * The role of a user, who cannot lose it before the transaction is over. Of two owners who each remove the other, the
- * second is none any more. Null: no member.
+ * The role of a user, locked until the end of the transaction: of two owners who remove each other, the second
+ * has already lost the role. Null: not a member.
  */
 export async function lockRole(
   tx: Tx,
@@ -18,7 +18,7 @@ export async function lockRole(
   return member?.role ?? null
 }
 
-/** Why somebody of this role may not manage members, or members of that role; null when they may. */
+/** The reason why this role may not manage members, or members with `role`; null if it may. */
 export function refusalOf(
   by: MemberRole | 'operator' | null,
   role: MemberRole,
@@ -27,7 +27,7 @@ export function refusalOf(
   return role === 'owner' && by !== 'owner' ? 'owners_only' : null
 }
 
-/** The roles that somebody of this role may give, change and take away. */
+/** The roles that this role may assign, change and remove. */
 export function assignableRoles(by: MemberRole | 'operator' | null): MemberRole[] {
   return ROLES.filter((role) => refusalOf(by, role) === null)
 }

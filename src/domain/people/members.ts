@@ -1,18 +1,18 @@
-// Changes who the members of a tenant are, each change with its entry in the audit log. A tenant keeps an owner.
+// Changes the members of a tenant, each change with an audit entry. A tenant always has an owner.
 import type { Sql, Tx } from '#core/db.ts'
 import { appendAuditEntry, type Actor, type AuditAct } from './audit-log.ts'
 import { lockRole, refusalOf } from './managers.ts'
 import { revokeInvitationsOf } from './open-invitations.ts'
 import type { MemberRole } from './role.ts'
 
-/** `by`: who changes it, a member too. */
+/** `by`: the actor, who may be the member. */
 export type MemberChange = { tenant_id: string; user_id: string; by: Actor }
-/** `changed`: the number of the audit entry. `no_manager`: who asks has meanwhile become somebody who may not. */
+/** `changed`: the number of the audit entry. `no_manager`: the actor has lost the right meanwhile. */
 export type MemberResult =
   | { changed: number }
   | { refused: 'no_member' | 'no_manager' | 'owners_only' | 'last_owner' }
 
-/** Makes a user a member; who is one already stays what they are. */
+/** Makes a user a member; an existing member keeps the role. */
 export async function addMember(
   sql: Sql | Tx,
   { tenant_id, user_id, role }: { tenant_id: string; user_id: string; role: MemberRole },
@@ -22,7 +22,7 @@ export async function addMember(
     on conflict (tenant_id, user_id) do nothing`
 }
 
-/** Gives a member another role. Only owners change owners, and make some. */
+/** Changes the role of a member. Only owners change owners or appoint them. */
 export async function changeRole(
   sql: Sql,
   change: MemberChange & { role: MemberRole },
@@ -30,18 +30,18 @@ export async function changeRole(
   const { tenant_id, user_id, role } = change
   return await changeMember(sql, change, role, async (tx) => {
     await tx`update members set role = ${role} where tenant_id = ${tenant_id} and user_id = ${user_id}`
-    // What they may no more give, they do not give by a link of before.
+    // Invitations to roles that the member may no longer assign end.
     await revokeInvitationsOf(tx, change)
     return { action: 'members.change_role', details: { role } }
   })
 }
 
-/** Removes a member. What they see next is a tenant less. */
+/** Removes a member. */
 export async function removeMember(sql: Sql, change: MemberChange): Promise<MemberResult> {
   const { tenant_id, user_id } = change
   return await changeMember(sql, change, null, async (tx) => {
     await tx`delete from members where tenant_id = ${tenant_id} and user_id = ${user_id}`
-    // Who is removed does not come back by a link of their own.
+    // A removed member cannot return through an invitation of their own.
     await revokeInvitationsOf(tx, { tenant_id, user_id, role: null })
     return { action: 'members.remove' }
   })

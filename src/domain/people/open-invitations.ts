@@ -1,19 +1,19 @@
-// Which invitations can still be accepted, and what ends those that somebody sent.
+// Conditions of open invitations, and their revocation when the sender loses rights.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { assignableRoles } from './managers.ts'
 import type { MemberRole } from './role.ts'
 
-/** Of a row of `invitations`: neither accepted nor revoked. An address has at most one such in a tenant. */
+/** Whether a row of `invitations` is neither accepted nor revoked. An address has at most one in a tenant. */
 export function isUnused(sql: Sql | Tx): Fragment {
   return sql`(accepted_at is null and revoked_at is null)`
 }
 
-/** Of a row of `invitations`: its link still works. */
+/** Whether the link of a row of `invitations` still works. */
 export function isOpenInvitation(sql: Sql | Tx): Fragment {
   return sql`(${isUnused(sql)} and expires_at > now())`
 }
 
-/** Ends what a member sent and may give no more, now that they are this; null: no member. */
+/** Revokes a member's invitations to roles that the new role may not assign; null: no longer a member. */
 export async function revokeInvitationsOf(
   tx: Tx,
   { tenant_id, user_id, role }: { tenant_id: string; user_id: string; role: MemberRole | null },

@@ -1,4 +1,4 @@
-// What whoever runs the installation does to users, each act with its entry in the audit log.
+// The acts on users by the operator of the installation, each with an audit entry.
 import type { Sql, Tx } from '#core/db.ts'
 import { appendAuditEntry, type Actor } from './audit-log.ts'
 import { endSessionsOf, removePasskeys } from './credentials.ts'
@@ -11,13 +11,13 @@ export type UserView = {
   is_operator: boolean
   two_factor_enabled: boolean
   passkeys: number
-  /** Sessions that have not expired. */
+  /** The number of unexpired sessions. */
   sessions: number
   tenants: { slug: string; role: MemberRole }[]
   created_at: string
 }
 
-/** All users, by their addresses; of one tenant where it is named by its slug. */
+/** All users by address, or those of the tenant with this slug. */
 export async function listUsers(sql: Sql, tenant?: string): Promise<UserView[]> {
   return await sql<UserView[]>`
     select u.id, u.email, u.name, u.is_operator, u.two_factor_enabled,
@@ -32,19 +32,22 @@ export async function listUsers(sql: Sql, tenant?: string): Promise<UserView[]> 
     order by u.email`
 }
 
-/** The id of the operator with this address; undefined where there is none. */
+/** The id of the operator with this address, or undefined. */
 export async function findOperator(sql: Sql, email: string): Promise<string | undefined> {
   const [user] = await sql<{ id: string }[]>`select id from users where email = ${email} and is_operator`
   return user?.id
 }
 
-/** `email`: whom it is about. Each of these answers false when there is no such user. */
+/** `email`: the user. Each act returns false if the user does not exist. */
 type UserAct = { email: string; by: Actor }
 
-/** Who is behind an address that nobody has verified: `invited_by` is null where it was a command. */
+/** The origin of a user with an unverified address. `invited_by` is null for a command. */
 export type UnverifiedUser = { tenant: string; invited_by: string | null }[]
 
-/** The invitations by which a user was made whose address nobody has verified; undefined where it is, or there is no user. */
+/**
+ * The invitations that created a user with an unverified address; undefined if the address is verified or the
+ * user does not exist.
+ */
 export async function findUnverifiedUser(sql: Sql, email: string): Promise<UnverifiedUser | undefined> {
   const [user] = await sql<{ invitations: UnverifiedUser }[]>`
     select coalesce((
@@ -55,7 +58,7 @@ export async function findUnverifiedUser(sql: Sql, email: string): Promise<Unver
   return user?.invitations
 }
 
-/** Makes somebody an operator of the installation, or one no more. */
+/** Grants or revokes the rights of an operator. */
 export async function setOperator(sql: Sql, act: UserAct, is_operator: boolean): Promise<boolean> {
   const action = is_operator ? 'users.make_operator' : 'users.unmake_operator'
   return await changeUser(sql, act, action, async (tx, id) => {
@@ -63,12 +66,12 @@ export async function setOperator(sql: Sql, act: UserAct, is_operator: boolean):
   })
 }
 
-/** Signs somebody out everywhere. */
+/** Ends all sessions of a user. */
 export async function endSessions(sql: Sql, act: UserAct): Promise<boolean> {
   return await changeUser(sql, act, 'users.end_sessions', endSessionsOf)
 }
 
-/** Takes away one-time codes and passkeys, so that the password suffices, and signs out everywhere. */
+/** Removes one-time codes and passkeys, so that the password suffices, and ends all sessions. */
 export async function resetSecondFactor(sql: Sql, act: UserAct): Promise<boolean> {
   return await changeUser(sql, act, 'users.reset_second_factor', async (tx, id) => {
     await tx`delete from user_two_factors where user_id = ${id}`
@@ -79,8 +82,8 @@ export async function resetSecondFactor(sql: Sql, act: UserAct): Promise<boolean
 }
 
 /**
- * Sets a password, as the sign-in library hashes it, takes away passkeys, which who knew the old one may have added, and
- * signs out everywhere.
+ * Sets a password hash of the sign-in library, removes passkeys, which an intruder may have added, and ends all
+ * sessions.
  */
 export async function setPassword(sql: Sql, act: UserAct, password_hash: string): Promise<boolean> {
   return await changeUser(sql, act, 'users.set_password', async (tx, id) => {

@@ -1,8 +1,8 @@
-// Whoever runs a command, as the audit log names them.
+// The actor of commands in the audit log.
 import { hostname, userInfo } from 'node:os'
 import type { Actor } from './audit-log.ts'
 
-/** `tenant_id`: whom it is about; null for what is about no tenant. `command`: such as `npm run users`. */
+/** `tenant_id`: the affected tenant; null if none. `command`: such as `npm run users`. */
 export function commandActor(command: string, tenant_id: string | null): Actor {
   return {
     tenant_id,
@@ -12,7 +12,7 @@ export function commandActor(command: string, tenant_id: string | null): Actor {
   }
 }
 
-/** The number where there is no name for it, as in many containers. */
+/** The numeric id if it has no name, as in many containers. */
 export function systemUserName(): string {
   try {
     return userInfo().username

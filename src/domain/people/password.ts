@@ -1,9 +1,9 @@
-// What a password may be, and those that we make up for people.
+// The limits of passwords, and generated passwords.
 import { randomInt } from 'node:crypto'
 
 /** In characters. */
 export const PASSWORD_LENGTH = { min: 12, max: 256 }
-/** Without those that look like others. */
+/** Without letters that look alike. */
 const LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789'
 
 /** Four groups of four letters: 80 bits. */

@@ -1,7 +1,7 @@
-// What the members of a tenant may be.
+// The roles of members.
 import { z } from 'zod'
 
-/** From the one who may do most to the one who may do least. */
+/** From the most to the least rights. */
 export const ROLES = ['owner', 'admin', 'developer', 'support', 'read-only'] as const
 export const roleSchema = z.enum(ROLES)
 export type MemberRole = (typeof ROLES)[number]

@@ -1,16 +1,16 @@
-// Limits wrong passwords: of an account, and from an address.
+// Limits wrong passwords, by account and by address.
 import type { Sql } from '#core/db.ts'
 
 const MAX_PER_ACCOUNT = 10
 const MAX_PER_ADDRESS = 50
 const WINDOW_S = 300
 
-/** Whose password is tried, hashed, and from where. */
+/** The account of an attempt, hashed, and the address of the client. */
 export type SignInAttempt = { account: string; address: string }
 
 /**
- * Counts an attempt as wrong before the password is looked at, so that many at once cannot pass together. Returns after
- * how many seconds to try again when there were too many, and then counts nothing; else null.
+ * Counts an attempt as failed before the password is checked, so that concurrent attempts cannot bypass the
+ * limit. Returns null, or after how many seconds to retry; then nothing is counted.
  */
 export async function countSignInFailure(
   sql: Sql,
@@ -36,21 +36,21 @@ export async function countSignInFailure(
     select greatest(max(left_s), 1) as retry_after_s from (
       select left_s from exceeded
       union all
-      -- Others counted since this statement began.
+      -- Concurrent attempts counted meanwhile.
       select ceil(extract(epoch from c.window_start + ${WINDOW_S} * interval '1 second' - now()))::integer
       from counted c join limits w on w.scope = c.scope where c.count > w.max_count
     ) refused having count(*) > 0`
   return judged?.retry_after_s ?? null
 }
 
-/** Takes back what was counted for a password that was right; the account starts anew. */
+/** Undoes the count of an attempt whose password was correct, and resets the account. */
 export async function undoSignInFailure(sql: Sql, { account, address }: SignInAttempt): Promise<void> {
   await sql`
     with mine as (delete from sign_in_failures where scope = 'account' and key = ${account})
     update sign_in_failures set count = greatest(count - 1, 0) where scope = 'address' and key = ${address}`
 }
 
-/** Removes what no longer counts. */
+/** Deletes counts of past windows. */
 export async function deleteOldSignInFailures(sql: Sql): Promise<void> {
   await sql`delete from sign_in_failures where window_start <= now() - ${WINDOW_S} * interval '1 second'`
 }

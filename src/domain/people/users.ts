@@ -1,9 +1,9 @@
-// Makes users: the columns that the sign-in library reads, in the transaction of what they are made for.
+// Creates users: the columns that the sign-in library reads, in the transaction of the caller.
 import { z } from 'zod'
 import type { Sql, Tx } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 
-/** What somebody is called. Marks of direction would make others read another name. */
+/** The name of a person. Direction marks could make it read as another name. */
 export const personName = z
   .string()
   .trim()
@@ -12,8 +12,8 @@ export const personName = z
   .regex(/^[^\u202a-\u202e\u2066-\u2069]*$/, 'must not contain marks of text direction')
 
 /**
- * `password_hash`: as the sign-in library makes it. `email`: in lower case. `email_verified`: whether they have shown that
- * they read what is sent there.
+ * `password_hash`: made by the sign-in library. `email`: in lower case. `email_verified`: whether they have
+ * proved to read email there.
  */
 export type NewUser = {
   name: string
@@ -23,7 +23,7 @@ export type NewUser = {
   is_operator?: boolean
 }
 
-/** Makes a user who signs in with a password; undefined when the address has one. */
+/** Creates a user who signs in with a password; undefined if the address has a user. */
 export async function createUser(
   tx: Tx,
   { name, email, email_verified, password_hash, is_operator = false }: NewUser,
@@ -33,7 +33,7 @@ export async function createUser(
     insert into users (id, name, email, email_verified)
     values (${id}, ${name}, ${email}, ${email_verified}) on conflict (email) do nothing`
   if (count === 0) return undefined
-  // Processes may not write it; commands do.
+  // Only commands have the right to write this column.
   if (is_operator) await tx`update users set is_operator = true where id = ${id}`
   await tx`
     insert into user_accounts (id, user_id, account_id, provider_id, password)
