@@ -1,5 +1,5 @@
-// Workers carry out what two operators agreed on: each proposal once, in one transaction. One that cannot be carried out
-// holds up no other.
+// Carries out confirmed proposals, each once, in one transaction. A proposal that cannot be carried out does
+// not hold up others.
 import { newId } from '#core/ids.ts'
 import { isRowError, type Sql, type Tx } from '#core/db.ts'
 import { postings } from '../ledger.ts'
@@ -9,9 +9,9 @@ import { findRowSnapshot, openDrift } from '../reconciliation/drift.ts'
 import { requestLookup } from '../reconciliation/lookups.ts'
 import { storeNotifications } from '../notifications/store.ts'
 
-/** How long carrying out waits for a row or an account that another transaction has locked. */
+/** The maximum wait for a locked row or account. */
 const LOCK_TIMEOUT_MS = 3_000
-/** Of the words of an error. */
+/** The maximum length of an error's text. */
 const MAX_ERROR_LENGTH = 500
 
 type Correction = { kind: 'correction'; currency: string; amount_minor: number }
@@ -19,8 +19,9 @@ type PayoutFailure = { kind: 'fail_payout'; payout_id: string }
 type Confirmed<Kind> = Kind & { id: string; tenant_id: string; reason: string }
 
 /**
- * Carries out the proposal that was confirmed first; those that failed before come after the others. Returns whether there
- * was one. Several workers carry out different ones. Throws when an attempt fails: the proposal says why, and is tried again.
+ * Carries out the proposal that was confirmed first; previously failed ones come last. Returns whether there
+ * was one. Several workers carry out different proposals. Throws if the attempt fails: the proposal stores the
+ * error and is retried.
  */
 export async function carryOutNextProposal(sql: Sql): Promise<boolean> {
   let proposal: Confirmed<Correction | PayoutFailure> | undefined
@@ -40,13 +41,13 @@ export async function carryOutNextProposal(sql: Sql): Promise<boolean> {
       return true
     })
   } catch (error) {
-    // Of two failures the first one says why.
+    // The first error is the one to report.
     if (proposal !== undefined) await postpone(sql, proposal.id, error).catch(() => undefined)
     throw error
   }
 }
 
-/** Carries it out. Returns why it is not possible any more; null when it has happened. */
+/** Carries out a proposal. Returns the reason if that is no longer possible; null if it succeeded. */
 async function carryOut(tx: Tx, proposal: Confirmed<Correction | PayoutFailure>): Promise<string | null> {
   try {
     return await tx.savepoint(async (part) =>
@@ -55,13 +56,13 @@ async function carryOut(tx: Tx, proposal: Confirmed<Correction | PayoutFailure>)
         : await failPayout(part, proposal),
     )
   } catch (error) {
-    // It would be refused again. Once its cause is mended, operators may propose it anew.
+    // A retry would be refused as well. After the cause is fixed, operators can propose it again.
     if (!isRowError(error)) throw error
     return `The database refused it: ${(error as Error).message}`.slice(0, MAX_ERROR_LENGTH)
   }
 }
 
-/** What the attempt wrote is gone: the proposal goes behind the others. */
+/** The attempt was rolled back: the proposal moves behind the others. */
 async function postpone(sql: Sql, id: string, error: unknown): Promise<void> {
   const reason_text = error instanceof Error ? error.message : String(error)
   await sql`
@@ -70,7 +71,7 @@ async function postpone(sql: Sql, id: string, error: unknown): Promise<void> {
     where id = ${id} and carried_out_at is null`
 }
 
-/** Posts the correction, which is its own subject. The balance may become negative. */
+/** Posts the correction with the proposal as its subject. The balance may become negative. */
 async function postCorrection(
   tx: Tx,
   { id, tenant_id, currency, amount_minor }: Confirmed<Correction>,
@@ -85,7 +86,7 @@ async function postCorrection(
   return null
 }
 
-/** Fails the payout and frees its amount. Where the processor may still pay it, a drift says so at once. */
+/** Fails the payout and releases its amount. If the processor may still pay it, a drift is opened at once. */
 async function failPayout(
   tx: Tx,
   { tenant_id, payout_id, reason }: Confirmed<PayoutFailure>,
@@ -102,10 +103,10 @@ async function openPayoutDrift(tx: Tx, { tenant_id, id, processor, processor_ref
   const theirs = reference === null ? null : { ...ours, status: 'processing' }
   const processor_state = reference === null ? 'may still pay it' : 'is paying it'
   const detail = `the payout has failed here, and the processor ${processor_state} all the same`
-  // No answer of the processor is the reason, so none is later.
+  // No answer of the processor is the cause, so no later one overrules it.
   const as_of = 'infinity'
   await openDrift(tx, of, { as_of, payment_id: null, state: 'differs', ours, theirs, detail, since })
-  // What the processor says of it now is written there too.
+  // The lookup adds the processor's present state.
   if (reference !== null)
     await storeNotifications(tx, [requestLookup(processor, { subject: 'payout', reference }, `forced:${id}`)])
 }

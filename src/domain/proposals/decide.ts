@@ -1,4 +1,4 @@
-// Proposals are made by one operator and decided by another. Each step is one transaction with its entry in the audit log.
+// One operator creates a proposal, another decides it. Each step is one transaction with an audit entry.
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import type { Json, Sql, Tx } from '#core/db.ts'
@@ -6,13 +6,13 @@ import { openAccounts } from '../ledger.ts'
 import { appendAuditEntry, type Actor } from '../people/audit-log.ts'
 import { EXPIRES_HOURS, MAX_OPEN_PROPOSALS, type Proposed } from './proposal.ts'
 
-/** The operator who acts, a user of the dashboard; `by`: how the audit log names them. */
+/** The acting operator, a user of the dashboard; `by`: the actor for the audit log. */
 export type Operator = { user_id: string; email: string; by: (tenant_id: string) => Actor }
 
 /**
- * Proposes something, which takes place once another operator confirms it. Returns the proposal's id and the number of
- * its audit entry. Throws `not_found` where there is no such tenant or payout, `conflict` where the payout has ended or
- * its failure is proposed already, and `rate_limited` while too many proposals wait for a decision.
+ * Creates a proposal, which takes effect once another operator confirms it. Returns its id and the number of
+ * its audit entry. Throws `not_found` for an unknown tenant or payout, `conflict` if the payout has ended or
+ * its failure is already proposed, and `rate_limited` while too many proposals are undecided.
  */
 export async function propose(
   sql: Sql,
@@ -23,7 +23,7 @@ export async function propose(
   const proposal_subject = subjectOfProposal(proposed)
   const { payout_id, currency, amount_minor } = proposal_subject
   return await sql.begin(async (tx) => {
-    // One at a time, so that they can be counted.
+    // Serializes proposals for the count.
     await tx`select pg_advisory_xact_lock(hashtext('proposals'))`
     const [tenant] = await tx`select from tenants where id = ${tenant_id}`
     if (tenant === undefined) throw new AppError('not_found', { message: 'There is no such tenant.' })
@@ -64,8 +64,8 @@ const ACTIONS = {
 } as const
 
 /**
- * Confirms or rejects a proposal; the operator who made it can only take it back, which is `canceled`. Returns the number
- * of the audit entry. Throws `not_found`, `forbidden` when the operator who proposed it confirms it, and `conflict` when
+ * Confirms or rejects a proposal. Its own operator can only withdraw it, which is `canceled`. Returns the
+ * number of the audit entry. Throws `not_found`, `forbidden` if its own operator confirms it, and `conflict` if
  * it is decided or has expired.
  */
 export async function decideProposal(
@@ -95,7 +95,7 @@ export async function decideProposal(
   })
 }
 
-/** What a proposal is about: a payout, or a balance. */
+/** The subject of a proposal: a payout, or a balance. */
 type ProposalSubject = { payout_id: string | null; currency: string | null; amount_minor: number | null }
 type Undecided = ProposalSubject & {
   tenant_id: string
@@ -113,7 +113,7 @@ function subjectOfProposal(proposed: Proposed): ProposalSubject {
   return { payout_id: null, currency: currency.toUpperCase(), amount_minor }
 }
 
-/** The same without what does not apply, as the audit log has it. */
+/** The same for the audit log, without the fields that do not apply. */
 function detailsOf(proposal_subject: ProposalSubject): Record<string, Json> {
   const { payout_id, currency, amount_minor } = proposal_subject
   return payout_id === null ? { currency, amount_minor } : { payout_id }

@@ -1,13 +1,13 @@
-// What one operator proposes and another confirms: its shapes, and how it is read.
+// Proposals, which one operator creates and another confirms: schemas and reads.
 import { z } from 'zod'
 import type { Fragment, Sql } from '#core/db.ts'
 import { currencyCode, MAX_AMOUNT_MINOR } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
 import { reasonText } from '../jobs/reason.ts'
 
-/** A proposal that nobody has decided by then has expired. */
+/** An undecided proposal expires after this time. */
 export const EXPIRES_HOURS = 72
-/** So many proposals may wait for a decision at once. */
+/** The maximum number of undecided proposals. */
 export const MAX_OPEN_PROPOSALS = 100
 
 const PROPOSAL_STATES = ['open', 'confirmed', 'done', 'refused', 'rejected', 'canceled', 'expired'] as const
@@ -20,7 +20,7 @@ const amount = z
   .max(MAX_AMOUNT_MINOR)
   .refine((minor) => minor !== 0, { message: 'A correction of nothing changes nothing.' })
 
-/** What is proposed: to correct a balance by an amount, or to fail a payout whatever the processor does. */
+/** The contents of a proposal: to correct a balance by an amount, or to fail a payout whatever the processor does. */
 export const proposedSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('correction'),
@@ -39,9 +39,9 @@ export const proposedSchema = z.discriminatedUnion('kind', [
 export type Proposed = z.output<typeof proposedSchema>
 
 /**
- * A proposal in answers. `open`: it waits for another operator. `confirmed`: a worker is about to carry it out. `done`:
- * that has happened; `refused`: it was not possible any more, or the database refused it. `canceled`: by the operator who
- * proposed it. `error`: why the last attempt at one that is `confirmed` failed; it will be repeated.
+ * A proposal in responses. `open`: it waits for another operator. `confirmed`: a worker will carry it out.
+ * `done`: it was carried out. `refused`: it was no longer possible, or the database refused it. `canceled`: its
+ * own operator withdrew it. `error`: why the last attempt to carry it out failed; it is retried.
  */
 export const proposalSchema = z.object({
   id: z.uuid(),
@@ -52,7 +52,7 @@ export const proposalSchema = z.object({
   tenant: z.string(),
   payout_id: z.uuid().nullable(),
   currency: z.string().nullable(),
-  /** Of a correction: by how much it changes the balance. Of a payout: its amount. */
+  /** Of a correction: the change of the balance. Of a payout: its amount. */
   amount_minor: z.int().nullable(),
   reason: z.string(),
   proposed_by: z.string(),
@@ -69,7 +69,7 @@ export type Proposal = z.output<typeof proposalSchema>
 
 export type ProposalFilters = { state?: Proposal['state']; before?: string | null; limit: number }
 
-/** Proposals, newest first, those before `before` (exclusive): the id of a proposal. */
+/** Proposals, newest first. `before` (exclusive): the id of a proposal. */
 export async function listProposals(
   sql: Sql,
   { state, before = null, limit }: ProposalFilters,
