@@ -1,4 +1,5 @@
-// Compares our side with the provider's: what is settled must be settled alike, and what is under way must have a job.
+// Compares our side of a row with the provider's: settled rows must agree, and a row in progress must have a
+// job.
 import { moneyText } from '#core/money.ts'
 import type { AtProvider } from '../resource.ts'
 import { providerResourceOf, statusesUnderWay, type ProviderResourceName } from '../resources.ts'
@@ -8,8 +9,8 @@ import type { Difference, Side } from './side.ts'
 export type Disagreement = Difference & { state: 'stale' | 'differs' }
 
 /**
- * How the two sides disagree; null when they agree. A row under way with a job is no disagreement, but a notification
- * that does not fit into our books is one, and so is a record of other money, whatever else is under way.
+ * The disagreement of two sides; null if they agree. A row in progress with a job does not disagree, but a
+ * notification that does not fit our books does, and so does a record with other money, in any state.
  */
 export function disagreement(
   subject: ProviderResourceName,
@@ -24,7 +25,8 @@ export function disagreement(
   }
   const under_way = statusesUnderWay(subject).includes(ours.status)
   const other = theirs !== null && isOfOtherMoney(ours, theirs)
-  // It bears our ids and never was ours: once ours has ended and it is undone, nothing is left to be told.
+  // An object with our ids that never was our row's: once our row is final and the object is undone, there is
+  // nothing to report.
   const is_foreign = other && !under_way && ours[at_provider.reference] !== theirs[at_provider.reference]
   if (is_foreign && at_provider.reverted_statuses?.includes(theirs.status) === true) return null
   if (under_way && has_open_job && !other) return null
@@ -42,17 +44,17 @@ export function disagreement(
   return difference && { state, ...difference }
 }
 
-/** Of a provider's record only what is compared and shown. */
+/** The compared columns of a provider's record. */
 export function sideFrom(subject: ProviderResourceName, record: Side): Side {
   return { ...providerResourceOf(subject).at_provider.side.parse(record), status: record.status }
 }
 
-/** Whether the provider's record is of another amount or currency: no job of ours makes the two alike. */
+/** Whether the provider's record has another amount or currency, which no job of ours changes. */
 export function isOfOtherMoney(ours: Side, theirs: Side): boolean {
   return ['amount_minor', 'currency'].some((column) => isDifferent(ours[column], theirs[column]))
 }
 
-/** The columns of which both sides have a value, and not the same. */
+/** The columns in which both sides have different values. */
 function differingColumns(at_provider: AtProvider, ours: Side, theirs: Side): string[] {
   const judges_itself = at_provider.difference !== undefined
   const columns = judges_itself ? ['amount_minor', 'currency'] : Object.keys(at_provider.side.shape)

@@ -1,4 +1,4 @@
-// Drifts: rows whose state at their provider differs from ours, or is not known.
+// Drifts: rows whose state at their provider differs from ours, or is unknown.
 import { z } from 'zod'
 import { newId } from '#core/ids.ts'
 import { timestamp } from '#core/time.ts'
@@ -17,7 +17,7 @@ import { AMOUNT_SIDE, type Side, type SideSchema } from './side.ts'
 
 export const DRIFT_STATES = ['unknown', 'stale', 'differs'] as const
 
-/** The states and subjects of drifts, as fields and as filters. */
+/** The states and subjects of drifts, as fields and filters. */
 export const driftState = z.enum(DRIFT_STATES).meta({
   id: 'DriftState',
   description:
@@ -30,7 +30,7 @@ export const driftSubject = z
 
 const sides = PROVIDER_RESOURCE_NAMES.map((resource) => providerResourceOf(resource).at_provider.side.shape)
 const isInAll = (column: string) => sides.every((side) => column in side)
-/** What is compared of any noun; columns that only some nouns have are optional. */
+/** The compared columns of any resource; columns that only some resources have are optional. */
 const sideSchema: z.ZodType<Side> = z
   .object({
     ...Object.fromEntries(
@@ -42,7 +42,7 @@ const sideSchema: z.ZodType<Side> = z
   })
   .meta({ id: 'DriftSide', description: 'The record of one side.' })
 
-/** A drift in answers. */
+/** A drift in responses. */
 export const driftSchema = z
   .object({
     id: z
@@ -85,7 +85,7 @@ export type DriftFilters = ListPage & {
   payment_id?: string
 }
 
-/** The open drifts of what a key may read, newest first. */
+/** The open drifts that a key may read, newest first. */
 export async function listDrifts(
   sql: Sql,
   { tenant_id, scopes }: Pick<Credentials, 'tenant_id' | 'scopes'>,
@@ -109,7 +109,7 @@ export async function listDrifts(
     order by created_at desc limit ${limit}`
 }
 
-/** How many drifts are open, by state, and the age of the oldest in seconds. */
+/** The number of open drifts by state, and the age of the oldest in seconds. */
 export async function countDrifts(
   sql: Sql,
 ): Promise<{ state: Drift['state']; count: number; oldest_s: number }[]> {
@@ -118,12 +118,12 @@ export async function countDrifts(
     where resolved_at is null group by state`
 }
 
-/** A row of a noun that a provider keeps records of. */
+/** A row of a resource that a provider keeps records of. */
 export type ComparedRow = { tenant_id: string; subject: ProviderResourceName; subject_id: string }
 
 /**
- * Opens a drift, or updates the open one with what the processor says now. `as_of`: when the processor was asked for
- * this, by the database's clock. Returns false, and writes nothing, if a later answer has been written since.
+ * Opens a drift, or updates the open one with the processor's present state. `as_of`: when the processor was
+ * queried, by the database's clock. Returns false and writes nothing if a later answer has been written.
  */
 export async function openDrift(
   sql: Sql | Tx,
@@ -156,9 +156,9 @@ export async function openDrift(
 }
 
 /**
- * Closes the drift of a row. `agreed`: both sides agree, our side and when the processor was asked for its own, by the
- * database's clock: an answer from before the drift was written does not close it, nor any that its noun does not take.
- * Without, the provider has no record of the row, and never will.
+ * Closes the drift of a row. `agreed`: our side, and when the processor was queried, by the database's clock:
+ * an answer from before the drift was written does not close it, nor does one that the resource does not
+ * accept. Without `agreed`: the provider has no record of the row and never will.
  */
 export async function closeDrift(
   sql: Sql | Tx,
@@ -176,29 +176,29 @@ export async function closeDrift(
       and ${closes}`
 }
 
-/** Whether the answer that a drift shows was written before the provider was asked for this one; null: it shows none. */
+/**
+ * Whether the answer that a drift shows was written before the provider was queried for this one; true if it
+ * shows none.
+ */
 function isBefore(sql: Sql | Tx, checked_at: Fragment, as_of: string): Fragment {
   return sql`coalesce(${checked_at} <= ${as_of}::timestamptz, true)`
 }
 
-/**
- * Our side of a row, the provider's id of it, its payment, since when it has been so, whether a drift of it is open,
- * whether a job works on it, and notifications that do not fit into our books.
- */
+/** A snapshot of our row for the comparison. */
 export type RowSnapshot = {
   ours: Side
   reference: string | null
   payment_id: string | null
   since: string
-  /** When all of this was read, by the database's clock. */
+  /** When the snapshot was read, by the database's clock. */
   read_at: string
   has_open_drift: boolean
   has_open_job: boolean
-  /** Notifications about it that wait for an operator, or that have not fitted for more than `PROVIDER_LEAD_MS`. */
+  /** Its notifications that wait for an operator, or that have not fitted for more than `PROVIDER_LEAD_MS`. */
   parked: ParkedEvent[]
 }
 
-/** The amount and currency are those of its object, null where the notification has none. */
+/** The amount and currency of the notification's object; null if it has none. */
 type ParkedEvent = {
   object_id: string
   reason: string
@@ -209,10 +209,7 @@ type ParkedEvent = {
 /** For this long the processor may be ahead of us without a drift. */
 export const PROVIDER_LEAD_MS = 5_000
 
-/**
- * Our side of a row as it is now; undefined when there is no such row. `news`: a notification that does not count as
- * parked.
- */
+/** A snapshot of our row, or undefined. `news`: a notification that does not count as parked. */
 export async function findRowSnapshot(
   sql: Sql | Tx,
   { tenant_id, subject, subject_id, news = null }: ComparedRow & { news?: string | null },
@@ -234,21 +231,21 @@ export async function findRowSnapshot(
   return row
 }
 
-/** The parked notifications about the row `p` that do not fit into our books, except `ignored`. */
+/** The parked notifications of the row `p` that do not fit our books, except `ignored`. */
 export function parkedEvents(sql: Sql | Tx, subject: ProviderResourceName, ignored: string | null): Fragment {
   const amount = sql`n.payload #> '{data,object,amount}'`
   return sql`(
     select coalesce(jsonb_agg(jsonb_build_object('object_id', n.object_id, 'reason', n.reason,
       'amount_minor', case when jsonb_typeof(${amount}) = 'number' then ${amount} end,
       'currency', n.payload #>> '{data,object,currency}')), '[]')
-    -- The offset keeps this a look-up: a plan that was made while nothing was parked would later read every parked row.
+    -- The offset keeps this a lookup: a plan made while nothing was parked would later read every parked row.
     from (select * from notifications where tenant_id = p.tenant_id and subject_id = p.id offset 0) n
     where n.subject = ${subject} and n.state = 'parked' and n.id is distinct from ${ignored}::uuid
       and (n.reason in ('poison', 'second')
         or (n.reason = 'does_not_fit' and n.parked_at <= now() - ${PROVIDER_LEAD_MS} * interval '1 millisecond')))`
 }
 
-/** Our side of the row `row` as JSON. */
+/** The compared columns of `row` as JSON. */
 export function sideOf(sql: Sql | Tx, row: string, { shape }: SideSchema): Fragment {
   return objectOf(sql, row, Object.keys(shape))
 }

@@ -1,5 +1,5 @@
-// Duplicates at a provider: what a call made that was believed to have had no effect, beside what it made under its next
-// key. A duplicate that can be undone is canceled.
+// Duplicates at a provider: the object of a call that seemed to have had no effect, next to the object of its
+// repetition with a new key. A duplicate that can be undone is canceled.
 import { newId } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
@@ -9,8 +9,8 @@ import { finishing, fencing, type Settlement } from '../jobs/settle.ts'
 import { assigning } from '../notifications/settle.ts'
 
 /**
- * The resources whose duplicates can be canceled: the job whose call makes one, the job that cancels it, and the statuses
- * at the provider in which that is possible.
+ * The resources whose duplicates can be canceled: the job whose call creates the object, the job that cancels
+ * it, and the cancelable statuses at the provider.
  */
 const CANCELABLE = {
   payment: {
@@ -26,7 +26,7 @@ const CANCELABLE = {
 }
 export type CancelableResource = keyof typeof CANCELABLE
 
-/** Whether the provider cancels a duplicate that stands so: it holds nothing that cannot be undone. */
+/** Whether the provider cancels a duplicate in this status: nothing irreversible has happened. */
 export function isCancelable(resource: CancelableResource, status: string): boolean {
   return CANCELABLE[resource].statuses.includes(status)
 }
@@ -35,8 +35,8 @@ export type Duplicate = { tenant_id: string; id: string; reference: string }
 export type DuplicateSettlement = Settlement & Duplicate & { notification_id: string | null }
 
 /**
- * Whether a call that makes the row was made again under a new key: then the provider may have a duplicate of it.
- * `under_way`: only one that is not settled yet.
+ * Whether a call that creates the row was repeated with a new key, so that the provider may have a duplicate.
+ * `under_way`: only an unsettled call.
  */
 export async function wasCreatedTwice(
   sql: Sql,
@@ -54,8 +54,8 @@ export async function wasCreatedTwice(
 }
 
 /**
- * Returns the settling step of jobs that found duplicates of a noun: a job is asked for that cancels each, once. Returns
- * the ids of the jobs whose lease was still ours.
+ * Returns the settling step of jobs that found duplicates of a resource: it enqueues a job that cancels each,
+ * once. Returns the ids of the jobs whose lease was still held.
  */
 export function cancelingDuplicates(
   resource: CancelableResource,

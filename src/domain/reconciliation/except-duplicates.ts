@@ -1,13 +1,14 @@
-// Two objects of a provider for one row: the row belongs to the one whose reference it knows, and nothing is settled with
-// the other. Who reads the row before it is locked cannot rule that out. Verifications do not use this: a second session moves
-// no money. Nor do refunds: each that the processor has is imported under its payment.
+// Keeps duplicates out of settlements: a row belongs to the object whose reference it stores, and nothing is
+// settled with another one. Only a check under the row's lock can ensure that. Verifications do not use this: a
+// duplicate session moves no money. Refunds do not either: each refund of the processor is imported under its
+// payment.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /**
- * The parts `locked` and `second` of a settling statement, out of `seen`: what was told of each row, with the locked
- * row's `processor` and, as `stored_reference`, its reference. Only `locked` may be settled. `second` is what `requestLookups`
- * takes: the looks show the other objects as drifts. `too_late`: a condition on `seen`; a row without a reference has
- * ended, and what was told is of an object that it does not take any more.
+ * The parts `locked` and `duplicate` of a settling statement, from `seen`: the update of each row with the
+ * locked row's `processor` and its reference as `stored_reference`. Only `locked` may be settled. `duplicate`
+ * is the input of `requestLookups`: the lookups show the other objects as drifts. `too_late`: a condition on
+ * `seen`; a row without a reference is final, and no longer accepts the object of the update.
  */
 export function exceptDuplicates(sql: Sql | Tx, too_late: Fragment = sql`false`): Fragment {
   return sql`

@@ -1,4 +1,5 @@
-// Looks: which rows have been in one state for too long, and when the provider is asked about them.
+// Lookups by the reconciler: finds rows that have been in one state for too long, and schedules queries to
+// their provider.
 import { z } from 'zod'
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
@@ -16,34 +17,35 @@ import {
 } from '../resources.ts'
 
 /**
- * The `kind` of a look: a notification that we write ourselves, as if a provider had notified us about an object.
+ * The `kind` of a lookup: a notification that we write ourselves, as if the provider had notified us about the
+ * object.
  */
 export const LOOKUP_KIND = 'reconciliation.look'
 
-/** The provider is asked again after these times, as by a job whose effect is unknown, and then every day. */
+/** The delays of lookups, the same as for an unknown job, and then every day. */
 const LOOKUP_DELAYS_S = LOOKUP_DELAYS_MS.map((look_ms) => look_ms / 1000)
 const DAY_S = 24 * 3600
-/** Rows that are read at once. Most open payments are simply held, and need no look. */
+/** The number of rows read at once. Most open payments are simply on hold and need no lookup. */
 const BATCH_SIZE = 10_000
 
 type Stale = {
   subject: ProviderResourceName
   provider: string
   reference: string | null
-  /** Since when it has been like this, and for how long. */
+  /** Since when its state has not changed, and for how long. */
   since: string
   age_s: number
 }
 
-/** How far the rows of all tenants have been read; null at the beginning. */
+/** The position in the rows of all tenants; null at the beginning. */
 export type Cursor = { tenant_id: string; created_at: string } | null
 
-/** What was found in one part of the rows, and where to continue; null when this was the last part. */
+/** The stale rows of one stage, and the next position; null after the last stage. */
 export type Stage = { stale: Stale[]; cursor: Cursor }
 
 /**
- * Rows of a noun that are under way, here or there, without a job: the provider is taking its time, or its notification
- * was lost.
+ * Rows of a resource in progress, here or at the provider, without a job: the provider is slow, or its
+ * notification was lost.
  */
 export async function findStale(sql: Sql, resource: ProviderResourceName, cursor: Cursor): Promise<Stage> {
   const { table, under_way, at_provider } = providerResourceOf(resource)
@@ -66,8 +68,8 @@ export async function findStale(sql: Sql, resource: ProviderResourceName, cursor
 }
 
 /**
- * Rows with an open drift, and since when they have been as they are: whatever changed a row may have ended its
- * drift. Where the provider's object never became ours, it is that object which is looked at.
+ * Rows with an open drift, and since when they have not changed: any change may have ended the drift. If the
+ * provider's object never was our row's, that object is looked up.
  */
 export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
   const stage = await findStage(sql, sql`drifts p where p.resolved_at is null`, cursor)
@@ -89,8 +91,8 @@ export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
 }
 
 /**
- * The next part of rows that have an index by tenant and creation. `rows` is their source and condition, with the
- * alias `p`.
+ * The next stage of rows with an index by tenant and creation time. `rows`: their source and condition, with
+ * the alias `p`.
  */
 export async function findStage(
   sql: Sql,
@@ -113,9 +115,7 @@ export async function findStage(
   }
 }
 
-/**
- * The looks that are due for rows of this age. Each has an id of its own, so that asking for it twice stores it once.
- */
+/** The due lookups for rows of this age. Each has its own id, so a repeated request stores it once. */
 export function lookupsOf(stale: Stale[]): Arrival[] {
   return stale.flatMap(({ subject, provider, reference, since, age_s }) => {
     if (reference === null || age_s < LOOKUP_DELAYS_S[0]!) return []
@@ -127,7 +127,8 @@ export function lookupsOf(stale: Stale[]): Arrival[] {
 const lookupSchema = z.object({ subject: z.string(), reference: z.string() })
 
 /**
- * A look at an object of a provider, as a notification. `name` distinguishes it from other looks at the same object.
+ * A lookup of a provider's object, as a notification. `name` distinguishes it from other lookups of the same
+ * object.
  */
 export function requestLookup(
   provider: string,
@@ -145,9 +146,9 @@ export function requestLookup(
 }
 
 /**
- * A part of a statement: asks for looks at objects of a noun, so that none is lost once the statement has committed.
- * `lookups` selects `provider, reference, name` as `requestLookup` takes them. Each is stored as a notification that waits and
- * says nothing: its job comes when it is compared.
+ * A part of a statement: requests lookups of objects of a resource, which survive once the statement has
+ * committed. `lookups` selects `provider, reference, name` as for `requestLookup`. Each is stored as a waiting
+ * notification without a reported status: it gets its job when it is compared.
  */
 export function requestLookups(sql: Sql | Tx, subject: ResourceName, lookups: Fragment): Fragment {
   return sql`
@@ -160,7 +161,7 @@ export function requestLookups(sql: Sql | Tx, subject: ResourceName, lookups: Fr
     )`
 }
 
-/** The object of a look; undefined when it cannot be read. Its noun may be one that only another version knows. */
+/** The object of a lookup; undefined if it cannot be parsed. Only another version may know its resource. */
 export function lookupOf({
   payload,
 }: Pick<Notification, 'payload'>): z.output<typeof lookupSchema> | undefined {

@@ -1,16 +1,16 @@
-// The sides of a comparison: ours and the provider's view of a row, in our words.
+// The sides of a comparison: our view and the provider's view of a row, in our terms.
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
-/** One side: the status, and the other columns that the row's noun compares. */
+/** One side: the status and the other compared columns of the resource. */
 export type Side = { status: string } & Readonly<Record<string, SideValue>>
 type SideValue = string | number | null | undefined
 
-/** The columns of a side, as a drift shows them. */
+/** The schema of a side in a drift. */
 export type SideSchema = z.ZodObject<{ status: z.ZodString } & Record<string, z.ZodType<SideValue>>>
 
-/** The columns of whatever moves one amount. */
+/** The columns of a resource with one amount. */
 export const AMOUNT_SIDE = {
   status: z.string().meta({ description: 'The status, in our terms.', example: 'captured' }),
   amount_minor: z.int().meta({ description: 'The whole amount.', example: 1000 }),
@@ -21,14 +21,14 @@ export const AMOUNT_SIDE = {
     .meta({ description: 'Its id at the processor.', example: PAYMENTS.examples.payment }),
 }
 
-/** The condition under which what an event `reported` is of the same amount as our row `r`, whose currency is in any case. */
+/** Whether the `reported` amount is the amount of our row `r`, whose currency may be in lower case. */
 export function sameAmount(sql: Sql | Tx): Fragment {
   return sql`(r.amount_minor = reported.amount_minor and upper(r.currency) = reported.currency)`
 }
 
-/** How two sides differ whose statuses agree. */
+/** The difference of two sides whose statuses agree. */
 export type Difference = {
   detail: string | null
-  /** It may soon be gone, because other notifications of the same change are on their way. */
+  /** It may soon disappear: other notifications of the same change are on their way. */
   transient: boolean
 }

@@ -1,4 +1,4 @@
-// The drifts of jobs of which it is not known whether their call took effect.
+// Maintains the drifts of jobs whose call has an unknown effect.
 import { unionAll, type Sql } from '#core/db.ts'
 import {
   RESOURCE_NAMES,
@@ -11,10 +11,11 @@ import {
 import { sideOf } from './drift.ts'
 
 /**
- * Brings the drifts in state `unknown` in line with the jobs: one is open for each job whose effect is unknown, and
- * closed when it is known. (These jobs look again by themselves.) A drift in state `differs` is left alone, because
- * it may outlast the job. Returns the names of unknown jobs whose noun is not compared with a provider, so that no
- * drift can be opened for them, and does not say by itself that it is unknown.
+ * Synchronizes the drifts in state `unknown` with the jobs: opens one for each job with an unknown effect, and
+ * closes it once the effect is known. (These jobs repeat their lookups by themselves.) A drift in state
+ * `differs` does not change, because it may outlast the job. Returns the names of unknown jobs that cannot have
+ * a drift, because their resource is not compared with a provider, and whose rows do not show that they are
+ * unknown.
  */
 export async function syncUnknownDrifts(sql: Sql): Promise<string[]> {
   const ours = PROVIDER_RESOURCE_NAMES.map((resource) => {
@@ -24,7 +25,7 @@ export async function syncUnknownDrifts(sql: Sql): Promise<string[]> {
       from unknown u join ${sql(table)} r on r.tenant_id = u.tenant_id and r.id = u.subject_id
       where u.subject = ${resource}`
   })
-  // The jobs of a part are filed under what it is a part of.
+  // The jobs of a part belong to its root row.
   const parent_ids = PROVIDER_RESOURCE_NAMES.flatMap((resource) => {
     const { table, parent } = providerResourceOf(resource)
     if (parent === undefined) return []
