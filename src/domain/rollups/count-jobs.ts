@@ -1,4 +1,4 @@
-// Counts jobs for the roll-ups: those that finished since the last count, and from time to time all that are open.
+// Counts jobs for the roll-ups: those finished since the last count, and at times all open ones.
 import { z } from 'zod'
 import type { Sql, Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
@@ -10,30 +10,30 @@ import { addToRollups, writeRollups, type RollupRows } from './rows.ts'
 import { awaitedTimeSchema, isSettled, readTransactions } from './settled-time.ts'
 import { addTenants, closeTenantHours } from './tenant-rows.ts'
 
-/** Open jobs are counted so seldom that it takes a hundredth of the database's time at most. */
+/** Samples of open jobs take at most a hundredth of the database's time. */
 const SAMPLE_SHARE = 100
 
 const numbers = z.record(z.string(), z.number())
 
-/** How far the count has got: jobs that finished before (`after`, `after_id`) are counted. */
+/** The position of the count: jobs that finished before (`after`, `after_id`) are counted. */
 export const countPositionSchema = z.object({
   after: z.string(),
   after_id: z.string(),
-  /** The time up to which is counted next, once all that happened before can be seen. */
+  /** The time up to which the next step counts, once all earlier transactions are visible. */
   awaited: awaitedTimeSchema.nullable(),
-  /** Of each queue and name: how many were open when they were last counted, and how many finished since. */
+  /** By queue and name: the open jobs at the last sample, and the jobs finished since. */
   open: numbers.nullable(),
   finished: numbers,
-  /** As of when open jobs were last counted, and with them those that came. */
+  /** The time of the last sample of open and arrived jobs. */
   sampled: z.string().nullable().default(null),
-  /** Open jobs are not counted before this. */
+  /** The earliest time of the next sample. */
   sample_at_ms: z.number(),
 })
 export type CountPosition = z.output<typeof countPositionSchema>
 
 /**
- * The position of the first count: it begins an hour back, so that charts show something at once. What was open then is known
- * where nobody had an account yet.
+ * The position of the first count, an hour back, so that charts show data at once. The number of open jobs at
+ * that time is known only if no tenant existed yet.
  */
 export async function beginCounting(sql: Sql): Promise<CountPosition> {
   const { at } = await readTransactions(sql)
@@ -53,9 +53,9 @@ export async function beginCounting(sql: Sql): Promise<CountPosition> {
 }
 
 /**
- * One step: counts at most `most` jobs that finished, oldest first, with the position in one transaction. `more`: whether
- * there are more to count now. `waits`: for transactions that may still finish a job of before; ask again. Undefined when
- * the run is no longer ours: then nothing was written.
+ * One step: counts up to `most` finished jobs, oldest first, with the position in one transaction. `more`: more
+ * jobs are ready to be counted. `waits`: earlier transactions may still finish a job; retry later. Undefined if
+ * the lease of the run was lost: nothing was written.
  */
 export async function countJobsForRollups(
   sql: Sql,
@@ -97,8 +97,8 @@ type FinishedGroup = Record<Exclude<Counter, 'arrived'>, number> & {
 }
 
 /**
- * The next finished jobs, in groups of one minute, name, outcome and bucket; their tenants are added on the way. `reached`:
- * the last of them; null when there are no more before `to`.
+ * The next finished jobs, grouped by minute, name, outcome and bucket; also adds them to their tenants.
+ * `reached`: the last job; null if no more follow before `to`.
  */
 async function findFinished(
   tx: Tx,
@@ -111,7 +111,7 @@ async function findFinished(
     where (finished_at, id) > (${after}, ${after_id}) and finished_at < ${to} order by finished_at, id limit ${most}`
   const rows = await tx<(FinishedGroup & { scanned: number; last_at: string; last_id: string })[]>`
     with picked as materialized (
-      -- After a long pause of the clock some are history already.
+      -- After a long interruption some have moved to the history.
       select *, extract(epoch from finished_at - started_at)::float8 * 1000 as run_ms from (
         (select ${columns} from jobs ${next})
         union all
@@ -119,7 +119,7 @@ async function findFinished(
       ) j
       order by finished_at, id limit ${most}
     ), ${addTenants(tx)}, scale as materialized (
-      -- Read once; for each row that would take five times as long as all the rest.
+      -- Parsed once; per row it would take five times as long as everything else.
       select ${BOUNDS_LITERAL}::text::float8[] as bounds
     ), counted as (
       select date_trunc('minute', finished_at) as minute, queue, name, state, outcome = 'declined' as is_declined,
@@ -141,8 +141,9 @@ async function findFinished(
 }
 
 /**
- * Counts open jobs, and with them those that came: as many as are open more than at the last count, and as finished since.
- * Both counts are as of the time up to which finished ones were counted, so none is missed or counted twice.
+ * Samples open jobs, and derives the arrived ones: the increase since the last sample plus the jobs finished
+ * since. Both samples are as of the time up to which finished jobs are counted, so no job is missed or counted
+ * twice.
  */
 async function sample(
   tx: Tx,
@@ -170,7 +171,7 @@ async function sample(
   for (const queue of queues) addToRollups(rows, minute, { queue, name: '' }, { open: ZERO_OPEN })
   const open: Record<string, number> = {}
   const seen = new Map(found.map((each) => [keyOf(each), each]))
-  // Those that have none any more must say so.
+  // Names without open jobs are written as zero.
   for (const key of new Set([
     ...seen.keys(),
     ...Object.keys(position.open ?? {}),
@@ -190,8 +191,8 @@ async function sample(
 }
 
 /**
- * When each job came is not known between two counts: the minutes between them get parts by how much of that time they are.
- * A longer time than an hour is one in which nobody counted: its last hour gets all.
+ * The arrival times between two samples are unknown: each minute gets a share by its length. After more than an
+ * hour without samples, the last hour gets all.
  */
 function spreadOver(from: string, to: string, count: number): { minute: string; count: number }[] {
   const end_ms = Date.parse(to)

@@ -1,10 +1,10 @@
-// Counts what becomes of payments, by tenant, day and currency, as their events tell.
+// Counts payments by tenant, day and currency, from their events.
 import type { Sql } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import type { EventType } from '../events.ts'
 import { renewRun, type Run } from '../jobs/recurring.ts'
 
-/** What is counted: for each event of the type one, with that amount of its data. A refund that succeeded can fail later. */
+/** The counted events, and the amount in their data. A refund that succeeded can fail later. */
 export const PAYMENT_KINDS = [
   { kind: 'created', type: 'payment.created', amount: 'amount_minor' },
   { kind: 'authorized', type: 'payment.authorized', amount: 'amount_minor' },
@@ -15,14 +15,15 @@ export const PAYMENT_KINDS = [
   { kind: 'refund_failed', type: 'refund.failed', amount: 'amount_minor' },
 ] as const satisfies { kind: string; type: EventType; amount: string }[]
 
-/** How many tenants one step looks at, and how many events in all: about 150 ms of the database's time. */
+/** The numbers of tenants and events in one step: about 150 ms of the database's time. */
 const TENANTS_PER_STEP = 50
 const EVENTS_PER_STEP = 10_000
 
 /**
- * One step: counts the next events of the tenants that were counted longest ago, with how far it got in one transaction.
- * The sequences of a tenant have no gaps and nothing comes later below the last, so each event is counted once. Answers
- * whether there are more; undefined when the run is no longer ours: then nothing was written.
+ * One step: counts the next events of the tenants that were counted longest ago, with the positions in one
+ * transaction. A tenant's sequences have no gaps and are never assigned below the last one, so each event is
+ * counted once. Returns whether there are more; undefined if the lease of the run was lost: nothing was
+ * written.
  */
 export async function countPayments(
   sql: Sql,

@@ -1,20 +1,20 @@
-// Histograms of durations: the bounds of their buckets, adding them up, and what they say of percentiles.
+// Histograms of durations: bucket bounds, sums and percentiles.
 import { z } from 'zod'
 
 const MAX_DURATION_MS = 7 * 24 * 3600_000
 const GROWTH = 1.25
 
 /**
- * The lower bounds of the buckets after the first, in ms: 1, then each a quarter above the one before, up to a week. The
- * first bucket holds what took less than 1 ms, the last all that took longer than its bound. What is stored refers to
- * this list: it never changes.
+ * The lower bounds of the buckets after the first, in ms: 1, then each a quarter above the previous one, up to
+ * a week. The first bucket counts durations below 1 ms, the last all above its bound. Stored histograms refer
+ * to this list: it never changes.
  */
 export const BOUNDS_MS: readonly number[] = Array.from(
   { length: Math.ceil(Math.log(MAX_DURATION_MS) / Math.log(GROWTH)) },
   (_, index) => Number((GROWTH ** index).toPrecision(6)),
 )
 
-/** A parameter of `width_bucket`, which says the bucket of a duration. */
+/** The bounds as a parameter of `width_bucket`, which returns the bucket of a duration. */
 export const BOUNDS_LITERAL = `{${BOUNDS_MS.join(',')}}`
 
 const ms = (description: string) => z.number().nullable().meta({ description, example: 84 })
@@ -26,7 +26,7 @@ export const percentilesSchema = z.object({
 })
 export type Percentiles = z.output<typeof percentilesSchema>
 
-/** Adds the numbers of `more` to those of `counts`, bucket by bucket. */
+/** Adds `more` to `counts`, bucket by bucket. */
 export function addCounts(counts: number[], more: readonly number[]): void {
   for (const [bucket, count] of more.entries()) counts[bucket] = (counts[bucket] ?? 0) + count
 }

@@ -1,15 +1,15 @@
-// Deletes roll-ups that are kept no longer.
+// Deletes roll-ups beyond their retention.
 import type { Sql } from '#core/db.ts'
 
 export const MINUTE_RETENTION_H = 48
 const HOUR_RETENTION_DAYS = 90
-/** The minutes of tenants are many, and summed into hours. */
+/** Tenants have many minutes, which are summed into hours. */
 const TENANT_MINUTE_RETENTION_H = 3
 const PAYMENT_RETENTION_DAYS = 400
 
 /**
- * Deletes at most `limit` rows of each kind, and returns the most that it deleted of one. `counted_until`: minutes of
- * tenants are kept until their hour has been summed.
+ * Deletes at most `limit` rows of each kind and returns the largest number of deleted rows. `counted_until`:
+ * the minutes of tenants are retained until their hour is summed.
  */
 export async function deleteOldRollups(sql: Sql, counted_until: string, limit: number): Promise<number> {
   const jobs = await sql`

@@ -1,4 +1,4 @@
-// The rows of the job roll-ups: collected for minutes and hours, names and whole queues, and added to what is there.
+// The rows of the job roll-ups: collected by minute and hour, name and queue, and added to the stored rows.
 import type { Tx } from '#core/db.ts'
 import {
   COUNTERS,
@@ -11,10 +11,10 @@ import {
 import { addCounts } from './histograms.ts'
 
 export type CountedJobs = Partial<Record<Counter, number>> & {
-  /** The bucket in which they are counted. */
+  /** The bucket that they are counted in. */
   wait?: number | null
   run?: number | null
-  /** How many the bucket gets. */
+  /** The count for the bucket. */
   count?: number
   open?: OpenFigures
 }
@@ -29,10 +29,10 @@ type RollupRow = Record<Counter, number> & {
   open: OpenFigures | null
 }
 
-/** What one step counts, collected so that each row is written once. */
+/** The counts of one step, collected so that each row is written once. */
 export type RollupRows = Map<string, RollupRow>
 
-/** Adds numbers of a minute to it and to its hour, and to its queue as a whole; `name` '': to the queue only. */
+/** Adds counts of a minute to its minute and hour, and to the total of its queue; `name` '': only to the queue. */
 export function addToRollups(
   rows: RollupRows,
   minute: string,
@@ -46,7 +46,7 @@ export function addToRollups(
   }
 }
 
-/** Adds all of it to the tables; nothing when there is nothing. */
+/** Adds all rows to the tables. */
 export async function writeRollups(tx: Tx, rolled: RollupRows): Promise<void> {
   const rows = Array.from(rolled.values(), ({ open, ...row }) => ({
     ...row,

@@ -1,23 +1,23 @@
-// Up to when all is known: a time before which no transaction that is still under way can have finished a job.
+// Finds a time before which no open transaction can still finish a job.
 import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 
 /**
- * A time, and the transactions that were under way then. What carries an earlier time was written by one of these, or is
- * visible already.
+ * A time, and the transactions open at that time. A row with an earlier time was written by one of them or is
+ * already visible.
  */
 export const awaitedTimeSchema = z.object({ at: z.string(), transactions: z.array(z.string()) })
 export type AwaitedTime = z.output<typeof awaitedTimeSchema>
 
-/** `now()` of a transaction is taken a moment before it can be seen. */
+/** A transaction's `now()` precedes its visibility by up to this time. */
 const VISIBILITY_DELAY_MS = 1000
 /**
- * For this long any transaction is waited for, later only those that have locked the jobs for writing: others, as a backup,
- * may take hours. A statement ends sooner.
+ * For this long all transactions are awaited, later only those that lock jobs for writing: others, such as a
+ * backup, may take hours. Statements have a shorter timeout.
  */
 const WAIT_FOR_ALL_S = 15
 
-/** A second ago, with the transactions of this database that are under way. */
+/** One second ago, with the open transactions of this database. */
 export async function readTransactions(sql: Sql): Promise<AwaitedTime> {
   const [row] = await sql<AwaitedTime[]>`
     select clock_timestamp() - ${VISIBILITY_DELAY_MS} * interval '1 millisecond' as at,
@@ -25,13 +25,13 @@ export async function readTransactions(sql: Sql): Promise<AwaitedTime> {
     from pg_locks l join pg_stat_activity a on a.pid = l.pid
     where l.locktype = 'virtualxid' and l.mode = 'ExclusiveLock' and l.granted and l.pid <> pg_backend_pid()
       and a.datname = current_database()
-      -- What vacuums, analyzes or builds an index writes no rows.
+      -- Vacuum, analyze and index builds write no rows.
       and not exists (
         select from pg_locks v where v.pid = l.pid and v.locktype = 'relation' and v.mode = 'ShareUpdateExclusiveLock')`
   return row!
 }
 
-/** Whether these transactions are over, or cannot have finished a job any more. */
+/** Whether these transactions have ended or can no longer finish a job. */
 export async function isSettled(sql: Sql, { at, transactions }: AwaitedTime): Promise<boolean> {
   if (transactions.length === 0) return true
   const [row] = await sql<{ settled: boolean }[]>`

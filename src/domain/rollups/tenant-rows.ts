@@ -1,14 +1,14 @@
-// The shares of tenants in the roll-ups: for each minute and hour those with the most jobs, and all others together.
+// The roll-ups by tenant: for each minute and hour the tenants with the most jobs, and a total of the others.
 import type { Fragment, Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 
-/** So many tenants have a row of their own in each queue. */
+/** The numbers of tenants with their own row in each queue. */
 const MAX_PER_MINUTE = 20
 const MAX_PER_HOUR = 50
 
 /**
- * The parts of a statement that add the jobs of `picked` to the minutes of their tenants. Those that have a row keep it;
- * the others get one by how many jobs they bring, while there is room.
+ * The parts of a statement that add the jobs of `picked` to the minutes of their tenants. Tenants with a row
+ * keep it; the others get one in the order of their job counts, up to the limit.
  */
 export function addTenants(tx: Tx): Fragment {
   return tx`
@@ -40,7 +40,7 @@ export function addTenants(tx: Tx): Fragment {
     )`
 }
 
-/** Sums the minutes of the hours that ended between two times up to which was counted. */
+/** Sums the minutes of the hours that ended between two count positions. */
 export async function closeTenantHours(tx: Tx, from: string, to: string): Promise<void> {
   if (from.slice(0, 13) === to.slice(0, 13)) return
   await tx`
