@@ -1,8 +1,8 @@
-// What the email says to a tenant's contact about an endpoint that was disabled by itself.
+// The email to a tenant's contact about an automatically disabled endpoint.
 
 export type DisabledEndpoint = {
   tenant_id: string
-  /** The tenant's. */
+  /** The slug of the tenant. */
   slug: string
   id: string
   url: string
@@ -11,13 +11,13 @@ export type DisabledEndpoint = {
   failing_since: string | null
 }
 
-/** A host name has no more; a longer one would make the subject too long. */
+/** The maximum length of a host name; a longer one would make the subject too long. */
 const MAX_HOST_LENGTH = 253
 const MAX_DESCRIPTION_LENGTH = 500
-/** What failed first was made so long before, at most, unless it waited for others. */
+/** The first failed delivery was created at most this long before its failure, unless it waited for others. */
 const LOOKBACK_MS = 3_600_000
 
-/** The subject, one line, and the text, plain. Of the URL only the host: the rest may be secret, the path too. */
+/** The subject, one line, and the plain text. Of the URL only the host: the path may be secret as well. */
 export function disabledEmail(endpoint: DisabledEndpoint): { subject: string; text: string } {
   const { tenant_id, slug, id, disabled_reason } = endpoint
   const host = oneLine(URL.parse(endpoint.url)?.host ?? 'unknown').slice(0, MAX_HOST_LENGTH)
@@ -51,7 +51,7 @@ export function disabledEmail(endpoint: DisabledEndpoint): { subject: string; te
   return { subject: `Webhook endpoint of ${slug} disabled: ${host}`, text: lines.join('\n') }
 }
 
-/** It comes from the tenant: it stays on its line, and turns no writing direction. */
+/** Text of the tenant: stays on one line, without direction marks. */
 function oneLine(text: string): string {
   return text.replaceAll(/[\p{C}\p{Z}]+/gu, ' ').trim()
 }

@@ -1,4 +1,4 @@
-// The webhook endpoint: where a tenant's events are sent to.
+// The webhook endpoint: the destination of a tenant's events.
 import { z } from 'zod'
 import type { Sql, Tx, Fragment } from '#core/db.ts'
 import type { SealingContext } from '#core/secrets.ts'
@@ -8,7 +8,7 @@ import type { AuditScope } from '../audit/checks.ts'
 import { idFields, keyField, trailingFields } from '../fields.ts'
 import type { Resource } from '../resource.ts'
 
-/** How many endpoints a tenant has at most; a CHECK of the table holds it too. */
+/** The maximum number of endpoints of a tenant; a CHECK of the table enforces it too. */
 export const MAX_ENDPOINTS = 20
 
 export const endpointStatus = z.enum(['enabled', 'disabled']).meta({
@@ -18,7 +18,7 @@ export const endpointStatus = z.enum(['enabled', 'disabled']).meta({
   example: 'enabled',
 })
 
-/** A webhook endpoint in events: without its secret and its headers. */
+/** A webhook endpoint in events, without its secret and headers. */
 export const endpointEventSchema = z
   .object({
     ...idFields('endpoint', '0198f6f8-21c4-7000-8000-123456789abc'),
@@ -59,7 +59,7 @@ export const endpointEventSchema = z
     description: 'The endpoint as it was then, without its secret and its headers.',
   })
 
-/** A webhook endpoint in answers. */
+/** A webhook endpoint in responses. */
 export const endpointSchema = endpointEventSchema
   .extend({
     headers: z.record(z.string(), z.string()).meta({
@@ -79,7 +79,7 @@ export const endpointSchema = endpointEventSchema
   .meta({ id: 'WebhookEndpoint', description: 'A webhook endpoint: a URL that your events are sent to.' })
 export type WebhookEndpoint = z.output<typeof endpointSchema>
 
-/** An endpoint as it is read from its row: its headers are sealed, null where it has none. */
+/** A row of an endpoint: its headers are sealed; null without headers. */
 export type WebhookEndpointRow = Omit<WebhookEndpoint, 'headers' | 'secret'> & {
   sealed_headers: string | null
 }
@@ -98,7 +98,7 @@ export const webhookEndpointResource = {
   checks: { webhook_endpoint_events: endpointEvents },
 } as const satisfies Resource
 
-/** Where a sealed part of an endpoint stands. Of the secrets each is sealed by itself. */
+/** The sealing context of a column of an endpoint. Each secret is sealed separately. */
 export function endpointSealingContext(
   tenant_id: string,
   id: string,
@@ -107,7 +107,7 @@ export function endpointSealingContext(
   return { tenant_id, table: 'webhook_endpoints', row: id, column }
 }
 
-/** Each endpoint was announced, and so was its deletion. */
+/** The creation and the deletion of each endpoint were announced. */
 function endpointEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   const deleted = sql`(p.deleted_at is not null)::integer::bigint`
   const reached = sql`

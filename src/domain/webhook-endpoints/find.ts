@@ -1,4 +1,4 @@
-// Reads webhook endpoints: those that were not deleted.
+// Reads webhook endpoints that are not deleted.
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { SealError, type Vault } from '#core/secrets.ts'
 import { findByKeys, type KeyedResource, type KeyOnRoute } from '../idempotency.ts'
@@ -22,7 +22,7 @@ export async function listEndpoints(
     order by created_at desc limit ${page.limit}`
 }
 
-/** One endpoint; undefined when there is none. `locked`: how its row is to be locked, in a transaction. */
+/** One endpoint, or undefined. `locked`: a locking clause, in a transaction. */
 export async function findEndpoint(
   sql: Sql | Tx,
   tenant_id: string,
@@ -35,7 +35,7 @@ export async function findEndpoint(
   return row
 }
 
-/** The endpoint that the key protects, also one that was deleted since; or undefined. */
+/** The endpoint that the key protects, even if it is deleted; or undefined. */
 export async function findProtectedEndpoint(
   sql: Sql,
   sent: KeyOnRoute,
@@ -50,7 +50,7 @@ export async function findProtectedEndpoint(
   return found
 }
 
-/** The headers of an endpoint; null when they do not open: the key is not there any more, or somebody changed them. */
+/** The headers of an endpoint; null if they cannot be opened: the key is missing, or the sealed text was changed. */
 export function openHeaders(
   vault: Vault,
   { tenant_id, id, sealed_headers }: WebhookEndpointRow,
@@ -65,7 +65,7 @@ export function openHeaders(
   }
 }
 
-/** The columns of a row as it is read; `headers`: where they are read from. */
+/** The columns of a row; `headers`: the source of the headers. */
 export function endpointColumns(sql: Sql | Tx, headers: Fragment = sql`headers`): Fragment {
   return sql`
     ${columnList(sql, Object.keys(endpointEventSchema.shape))}, failing_since, ${headers} as sealed_headers`

@@ -1,4 +1,4 @@
-// Effects the contacts of tenants, by email, of endpoints that were disabled by themselves: once for each time.
+// Notifies the contacts of tenants by email about automatically disabled endpoints, once each time.
 import { databaseCode, isRowError, isUnavailable, type Sql, type Tx } from '#core/db.ts'
 import { SealError } from '#core/secrets.ts'
 import { countingMessages } from '../messages/limits.ts'
@@ -6,14 +6,17 @@ import { requestMessages, type MessageResult, type MessageRequest } from '../mes
 import { NO_LIMITS, systemEmailRequest, type SystemEmailSettings } from '../messages/system-email.ts'
 import { disabledEmail, type DisabledEndpoint } from './disabled-email.ts'
 
-/** A tenant is told so often in an hour, however often somebody enables what is then disabled again. */
+/**
+ * The maximum number of emails to a tenant in an hour, however often its endpoints are enabled and disabled
+ * again.
+ */
 const MAX_EMAILS_PER_HOUR = 60
-/** Under which these are counted. The tenant's own messages are counted by minute or by hash. */
+/** The scope of this limit. The tenant's own messages use the scopes `minute` and hashes. */
 const SCOPE = 'contact'
 
 /**
- * `reason`: why it was disabled. `how`: by email, or why nobody is told. Where its email could not be written there is
- * an `error`; `put_off`: it is tried again in the next run, and `failed`: it is not.
+ * `reason`: why the endpoint was disabled. `how`: by email, or why no email was sent. `error`: why the email
+ * could not be written; `put_off`: it is retried in the next run, `failed`: it is not.
  */
 export type NotifiedEndpoint = {
   tenant_id: string
@@ -27,10 +30,10 @@ type UnnotifiedEndpoint = DisabledEndpoint & { contact_email: string | null; ena
 type ContactedEndpoint = UnnotifiedEndpoint & { contact_email: string }
 
 /**
- * Writes the emails about up to `limit` endpoints, longest disabled first, as messages of the system's own tenant, and
- * marks the endpoints as told, also those of which nobody can be told. Leaves out those with ids in `put_off`, what
- * another worker is telling of, and tenants that were told too often in this hour: their turn comes in the next. One
- * whose email cannot be written holds up no others. Returns what became of each.
+ * Writes the emails about up to `limit` endpoints, longest disabled first, as messages of the system tenant,
+ * and marks the endpoints as notified, also those without a recipient. Skips the ids in `put_off`, endpoints
+ * locked by another worker, and tenants that have reached their hourly limit, which follow in the next hour. An
+ * email that cannot be written does not hold up others. Returns the result of each.
  */
 export async function notifyOfDisabled(
   sql: Sql,
@@ -55,7 +58,7 @@ export async function notifyOfDisabled(
   return notified
 }
 
-/** By itself. Undefined when there is none. */
+/** Handles the first endpoint separately. Undefined if there is none. */
 async function notifyFirst(
   tx: Tx,
   means: SystemEmailSettings,
@@ -75,20 +78,20 @@ async function notifyFirst(
   }
 }
 
-/** Whether what went wrong goes wrong with every endpoint, so that no other need be tried. */
+/** Whether the error affects all endpoints, so that trying others is useless. */
 function affectsAll(error: unknown): boolean {
   return isUnavailable(error) || error instanceof SealError
 }
 
 /**
- * Whether what went wrong would go wrong with this endpoint again, and not with others. A missing right is a mistake in
- * the set-up, and an exception of our own is one in the code: both are corrected.
+ * Whether the error would occur again with this endpoint, and not with others. A missing privilege is a mistake
+ * in the set-up, and an exception of our own is a bug: both get fixed, and the email is retried.
  */
 function isEndpointError(error: unknown): boolean {
   return isRowError(error) && databaseCode(error) !== '42501'
 }
 
-/** All of it or nothing. */
+/** All or nothing. */
 async function notifyContacts(
   tx: Tx,
   means: SystemEmailSettings,
@@ -137,7 +140,7 @@ async function findUnnotified(tx: Tx, limit: number, put_off: string[]): Promise
     order by p.updated_at limit ${limit} for update of p skip locked`
 }
 
-/** Counts these, and answers those that are too many. */
+/** Counts these emails and returns the endpoints beyond the limit. */
 async function findBeyondLimit(tx: Tx, contacted: ContactedEndpoint[]): Promise<Set<ContactedEndpoint>> {
   if (contacted.length === 0) return new Set()
   const wanted = tx`
@@ -152,7 +155,7 @@ async function findBeyondLimit(tx: Tx, contacted: ContactedEndpoint[]): Promise<
 function requestOf(means: SystemEmailSettings, endpoint: ContactedEndpoint): MessageRequest {
   return systemEmailRequest(means, {
     purpose: 'webhook-endpoint-disabled',
-    // Enabling it moves this time, so that its next end is told again.
+    // Enabling the endpoint changes this time, so the next disabling sends another email.
     idempotency_key: `webhook-endpoint-disabled ${endpoint.id} ${endpoint.enabled_at}`,
     email: { to: endpoint.contact_email, ...disabledEmail(endpoint) },
     metadata: { tenant_id: endpoint.tenant_id, webhook_endpoint_id: endpoint.id },

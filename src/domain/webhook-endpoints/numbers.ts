@@ -1,14 +1,17 @@
-// The numbers of endpoints: what came of their deliveries, by hour and bucket.
+// The statistics of endpoints: the outcomes of their deliveries, by hour and bucket.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
-/** The bucket of a successful attempt is the logarithm to this base of how long it took, in ms. */
+/** The bucket of a successful attempt is the logarithm to this base of its duration in ms. */
 export const BUCKET_BASE = 1.1
-/** The other buckets: deliveries that ended without arriving, and attempts that failed. */
+/** The other buckets: deliveries that were not delivered, and failed attempts. */
 export const BUCKETS = { undelivered: -1, failed_attempt: -2 }
-/** The numbers of an endpoint are in so many rows for an hour and bucket: writers seldom wait for each other. */
+/** The number of rows for each endpoint, hour and bucket, so that writers seldom wait for each other. */
 const SHARDS = 4
 
-/** A part of a statement: adds the rows of `counted`, with `tenant_id`, `endpoint_id` and `bucket`, to this hour. */
+/**
+ * A part of a statement: adds the rows of `counted`, with `tenant_id`, `endpoint_id` and `bucket`, to the
+ * present hour.
+ */
 export function addStats(sql: Sql | Tx, counted: Fragment): Fragment {
   return sql`
     insert into webhook_stats as s (tenant_id, endpoint_id, hour, bucket, shard, count, last_at)

@@ -14,7 +14,7 @@ import {
 } from './endpoint.ts'
 import { endpointColumns, findEndpoint, openHeaders } from './find.ts'
 
-/** What the caller decides of an endpoint. */
+/** The fields of an endpoint that the caller sets. */
 export type EndpointFields = Pick<
   WebhookEndpoint,
   'url' | 'types' | 'description' | 'headers' | 'ordered' | 'max_in_flight' | 'rate_per_s'
@@ -23,12 +23,12 @@ export type EndpointFields = Pick<
 export type CreateEndpoint = EndpointFields &
   IdempotentRequest & { tenant_id: string; endpoint_id: string; event_id: string; secret: string }
 
-/** How many secrets beside the newest sign at most. */
+/** The maximum number of previous secrets that still sign. */
 const MAX_PREVIOUS_SECRETS = 10
 
 /**
- * Creates an endpoint in a free slot; `known` when its key was used before. Throws `too_many_webhook_endpoints`, and a unique
- * violation when the key is used by another request at the same moment; nothing was written then.
+ * Creates an endpoint in a free slot; `known` if its key was used before. Throws `too_many_webhook_endpoints`,
+ * and a unique violation if a concurrent request uses the key; then nothing was written.
  */
 export async function createEndpoint(
   sql: Sql,
@@ -46,7 +46,7 @@ export async function createEndpoint(
     try {
       return await writeEndpoint(sql, requested)
     } catch (error) {
-      // Another one took the slot at the same moment.
+      // A concurrent request took the slot.
       if (violatedConstraint(error) !== 'webhook_endpoints_slot') throw error
     }
   }
@@ -89,8 +89,8 @@ async function writeEndpoint(
 }
 
 /**
- * Changes the given fields; the others stay. What is so already is no change and no event. Undefined when there is no
- * such endpoint. What waits for an endpoint when it is enabled again is not sent.
+ * Changes the given fields. Unchanged values cause no event. Undefined if the endpoint does not exist.
+ * Deliveries queued before an endpoint is enabled again are not sent.
  */
 export async function updateEndpoint(
   sql: Sql,
@@ -136,8 +136,9 @@ function statusColumns(sql: Tx, change: EndpointChange): Fragment {
 }
 
 /**
- * Gives an endpoint a new secret. Those before it sign for `grace_s` more seconds, or for as long as they would have
- * before, the last ten of them. `known` when the key was used before; undefined when there is no such endpoint.
+ * Gives an endpoint a new secret. The previous ones sign for `grace_s` more seconds, or for the rest of their
+ * own time if that is shorter; at most the last ten. `known` if the key was used before; undefined if the
+ * endpoint does not exist.
  */
 export async function rotateSecret(
   sql: Sql,
@@ -181,8 +182,8 @@ export async function rotateSecret(
 }
 
 /**
- * Deletes an endpoint, and returns it as it was; its slot is free. Its headers and secrets are kept no longer: nothing is sent
- * there any more. Undefined when there is none.
+ * Deletes an endpoint and returns its last state; its slot is free. Its headers and secrets are erased, because
+ * nothing more is sent. Undefined if it does not exist.
  */
 export async function deleteEndpoint(
   sql: Sql,
@@ -204,7 +205,7 @@ export async function deleteEndpoint(
   return row
 }
 
-/** What an endpoint without headers has is null. */
+/** Null without headers. */
 function sealedHeaders(
   vault: Vault,
   tenant_id: string,

@@ -1,10 +1,10 @@
-// Deletes what is kept no longer: counts of deliveries, deleted endpoints and completed recoveries.
+// Deletes outdated delivery counts, deleted endpoints and completed recoveries.
 import type { Sql } from '#core/db.ts'
 
-/** The figures are of seven days. */
+/** Statistics cover seven days. */
 const RETENTION_DAYS = 8
 
-/** Deletes at most `limit` old counts, and returns how many it deleted. */
+/** Deletes at most `limit` old counts and returns their number. */
 export async function deleteOldStats(sql: Sql, limit: number): Promise<number> {
   const rows = await sql`
     delete from webhook_stats s using (
@@ -16,7 +16,7 @@ export async function deleteOldStats(sql: Sql, limit: number): Promise<number> {
   return rows.count
 }
 
-/** Deletes at most `limit` endpoints that were deleted over `days` days ago, and returns how many. */
+/** Deletes at most `limit` endpoints that were deleted more than `days` days ago, and returns their number. */
 export async function purgeDeletedEndpoints(sql: Sql, days: number, limit: number): Promise<number> {
   const rows = await sql`
     with gone as (
@@ -33,7 +33,7 @@ export async function purgeDeletedEndpoints(sql: Sql, days: number, limit: numbe
   return rows.length
 }
 
-/** Deletes at most `limit` recoveries that were completed over `days` days ago, and returns how many. */
+/** Deletes at most `limit` recoveries that were completed more than `days` days ago, and returns their number. */
 export async function deleteOldRecoveries(sql: Sql, days: number, limit: number): Promise<number> {
   const rows = await sql`
     delete from webhook_recoveries r using (

@@ -1,24 +1,24 @@
-// What came of an endpoint's deliveries over the last seven days, hour by hour.
+// The outcomes of an endpoint's deliveries in the last seven days, by hour.
 import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { BUCKET_BASE, BUCKETS } from './numbers.ts'
 
 const pointSchema = z.object({
-  /** When the stretch begins. */
+  /** The beginning of the period. */
   at: z.string(),
   delivered: z.int(),
-  /** Deliveries that ended without arriving. */
+  /** Deliveries that were not delivered. */
   failed: z.int(),
   failed_attempts: z.int(),
 })
 export const endpointHourSchema = pointSchema.extend({
-  /** How long half of the successful requests took at most; null: there were none. */
+  /** The median duration of successful requests; null without any. */
   p50_ms: z.int().nullable(),
   p95_ms: z.int().nullable(),
 })
 export const endpointSeriesSchema = z.object({ endpoint_id: z.uuid(), line: z.array(pointSchema) })
 
-/** The hours of an endpoint, oldest first, also those in which nothing was sent. */
+/** The hours of an endpoint, oldest first, including empty ones. */
 export async function findEndpointHours(
   sql: Sql,
   tenant_id: string,
@@ -44,7 +44,7 @@ export async function findEndpointHours(
     group by at order by at`
 }
 
-/** The same of every endpoint of a tenant that something was sent to, in stretches of six hours and without how long it took. */
+/** The same for every endpoint of a tenant, in periods of six hours and without durations. */
 export async function findEndpointSeries(
   sql: Sql,
   tenant_id: string,

@@ -1,4 +1,4 @@
-// What came of an endpoint's deliveries in the last seven days.
+// The statistics of an endpoint in the last seven days.
 import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
@@ -26,7 +26,7 @@ export const endpointStatsSchema = z
   })
 export type EndpointStats = z.output<typeof endpointStatsSchema>
 
-/** The statistics of an endpoint, all zero or null where nothing was sent; undefined when there is no such endpoint. */
+/** The statistics of an endpoint, all zero or null without deliveries; undefined if the endpoint does not exist. */
 export async function findEndpointStats(
   sql: Sql,
   tenant_id: string,
