@@ -3,14 +3,14 @@ import { z } from 'zod'
 import { AI } from '#core/config/providers.ts'
 import { defineJob } from './job.ts'
 
-/** What a task is about, from the JSON that is sealed into the request of its job. */
+/** The input of a task, from the JSON sealed in the request of its job. */
 export const aiTaskInput = z
   .string()
   .transform((text, check): unknown => {
     try {
       return JSON.parse(text)
     } catch {
-      check.addIssue({ code: 'custom', message: 'is no JSON' })
+      check.addIssue({ code: 'custom', message: 'is not valid JSON' })
       return z.NEVER
     }
   })
@@ -42,7 +42,7 @@ export const runAiTask = defineJob({
     request: z.strictObject({
       model: z.string().nullable(),
       max_output_tokens: z.int().nullable(),
-      /** The input may be personal: it is removed when the job is over. */
+      /** The input may be personal: it is removed when the job finishes. */
       sealed: z.object({ input: z.string() }),
     }),
   },

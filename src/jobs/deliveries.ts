@@ -1,8 +1,8 @@
-// The jobs of deliveries: each is one attempt to post an event to an endpoint. They are filed under the endpoint.
+// The jobs of deliveries: each is one attempt to send an event to an endpoint. They belong to the endpoint.
 import { z } from 'zod'
 import { defineJob } from './job.ts'
 
-/** `created_at` is that of the delivery: it tells in which partition it is. */
+/** `created_at`: the creation time of the delivery, which selects its partition. */
 const payload = z.object({ delivery_id: z.uuid(), created_at: z.string() })
 const QUEUE = { queue: 'deliveries', call: null } as const
 
@@ -13,7 +13,7 @@ export const sendDelivery = defineJob({
   ...QUEUE,
 })
 
-/** An attempt that somebody asked for by hand; `key_id`: the API key that did. */
+/** A manual attempt; `key_id`: the API key of the request. */
 export const replayDelivery = defineJob({
   name: 'webhook_endpoint.replay',
   payload: payload.extend({ key_id: z.uuid() }),

@@ -1,4 +1,4 @@
-// The registry of jobs: one object of jobs for each noun. A job without a handler does not compile.
+// The registry of jobs: one object of jobs for each resource. A job without a handler does not compile.
 import type { QueueName } from '#core/config/queues.ts'
 import { aiTaskJobs } from './ai-tasks.ts'
 import { deliveryJobs } from './deliveries.ts'
@@ -25,13 +25,13 @@ const JOBS = {
 
 export type JobName = (typeof JOBS)[keyof typeof JOBS]['name']
 type CallName = Extract<(typeof JOBS)[keyof typeof JOBS], { call: CallDefinition }>['name']
-/** The nouns with a job that calls a provider. */
+/** The resources with a job that calls a provider. */
 export type CallingResource = CallName extends `${infer ResourceName}.${string}` ? ResourceName : never
 
-/** The jobs that this version can perform. During a deployment another version may ask for others. */
+/** The jobs that this version can perform. During a deployment another version may enqueue others. */
 export const JOB_NAMES: readonly JobName[] = Object.values(JOBS).map(({ name }) => name)
 
-/** The names of the jobs of each queue. */
+/** The job names of each queue. */
 export const JOB_NAMES_OF: ReadonlyMap<QueueName, readonly JobName[]> = new Map(
   Array.from(
     Map.groupBy(Object.values(JOBS), ({ queue }) => queue),

@@ -1,9 +1,9 @@
-// What a job is, and how a statement asks for one: it inserts the job's row itself.
+// Defines jobs and enqueues them: the statement of a request inserts the job's row itself.
 import type { z } from 'zod'
 import type { QueueName } from '#core/config/queues.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
-/** All that is particular to a job. What comes again by the clock is no job: see `workers/recurring`. */
+/** The definition of a job. Recurring work is not a job: see `workers/recurring`. */
 export type JobDefinition<
   Name extends string = string,
   Payload extends z.ZodType = z.ZodType,
@@ -12,53 +12,56 @@ export type JobDefinition<
   /** `<resource>.<verb>`, also the key of its handler. */
   name: Name
   queue: QueueName
-  /** Ids only: the job reads everything else from the rows that they name. */
+  /** Ids only: the job reads everything else from the rows with these ids. */
   payload: Payload
-  /** The provider call that has the job's effect; null when the job has no effect outside. */
+  /** The provider call that has the job's effect; null for a job without an external effect. */
   call: Call
   retry: RetrySchedule
-  /** How many attempts may die with their process or throw. Attempts that end in any other way do not count. */
+  /** The maximum number of attempts that may die with their process or throw. Other attempts do not count. */
   max_attempts: number
 }
 
 export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
-  /** Who is called, as the log and the metrics name it. */
+  /** The provider's name in logs and metrics. */
   provider: string
   operation: string
-  /** What is stored with the job by `enqueue`, and parsed again before it is sent, perhaps by another version. */
+  /**
+   * The schema of the request that `enqueue` stores. It is parsed again before it is sent, possibly by another
+   * version.
+   */
   request: Request
   /**
-   * After an attempt whose effect nobody knows: sent again, where the provider does nothing twice under one key; else only
-   * looked up from then on, by a handler that sees `lookup_only` and decides `unknown` where nothing can be found.
-   * `repeat`: sent again however old it is, because it does no harm to happen twice.
+   * How an ambiguous attempt continues. `resend_same_key`: the call is sent again, because the provider does
+   * nothing twice under one key. `lookup`: it is only looked up, by a handler that sees `lookup_only` and
+   * decides `unknown` if it finds nothing. `repeat`: it is always sent again, because repeating it is harmless.
    */
   on_ambiguous: 'resend_same_key' | 'lookup' | 'repeat'
-  /** How long a request may take from its first byte to the end of its answer; at most what the provider's client allows. */
+  /**
+   * The maximum duration of a request, from its first byte to the end of the response; at most the limit of the
+   * provider's client.
+   */
   deadline_ms: number
   /**
-   * The status of the noun's row while the call is under way; several where it also shows whether an attempt is; null:
-   * its status does not depend on the call.
+   * The row's status while the call is in progress; several if it also shows whether an attempt is running;
+   * null if the status does not depend on the call.
    */
   status: string | readonly string[] | null
-  /** Its job also succeeds where the call was not needed any more, so that none was sent. */
+  /** The job may also succeed without sending the call, if it is no longer needed. */
   dispensable?: true
-  /** How the provider's ids of what the call makes look; null when it changes something that the provider knows. */
+  /** The format of the provider's id of the object that the call creates; null if it changes an existing object. */
   makes: { id: RegExp; example: string } | null
 }
 
 type RetrySchedule = {
-  /** The delay doubles with each failure in a row, up to the cap, and is drawn from the upper nine tenths of that. */
+  /** The delay doubles with each failure in a row up to the cap, and is drawn from the upper 90 % of that. */
   base_ms: number
   cap_ms: number
-  /**
-   * How long after its effect became unknown the provider is asked about it again; after that, at the last of these
-   * intervals.
-   */
+  /** The delays of lookups after the effect became unknown; the last one repeats. */
   lookup_delays_ms: readonly number[]
 }
 
 export const MAX_ATTEMPTS = 25
-/** How long after it became unknown something at a provider is asked about; later once a day. */
+/** The delays of lookups after an effect became unknown; the last one, a day, repeats. */
 export const LOOKUP_DELAYS_MS = [5_000, 60_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 24 * 3_600_000]
 const RETRY: RetrySchedule = {
   base_ms: 500,
@@ -66,7 +69,7 @@ const RETRY: RetrySchedule = {
   lookup_delays_ms: LOOKUP_DELAYS_MS,
 }
 
-/** Declares a job. `max_attempts` defaults to 25; `retry` to 0.5 s, doubled up to 10 minutes. */
+/** Declares a job. Default `max_attempts`: 25. Default `retry`: 0.5 s, doubled up to 10 minutes. */
 export function defineJob<Name extends string, Payload extends z.ZodType, Call extends CallDefinition | null>(
   job: Omit<JobDefinition<Name, Payload, Call>, 'retry' | 'max_attempts'> &
     Partial<Pick<JobDefinition, 'retry' | 'max_attempts'>>,
@@ -74,16 +77,16 @@ export function defineJob<Name extends string, Payload extends z.ZodType, Call e
   return { retry: RETRY, max_attempts: MAX_ATTEMPTS, ...job }
 }
 
-/** Claims a job by the statement that inserts it: its first attempt begins under this lease. */
+/** Claims a job in the statement that inserts it: its first attempt begins under this lease. */
 export type ClaimedBy = { worker: string; lease_ms: number }
 
 /**
- * Inserts job rows as a part of the statement that asks for them. `requested` selects one row for each job: `job_id,
- * tenant_id, subject_id, payload, rung` (true: this process rings right after the commit; false: a worker's sweep
- * will find the job), `dedupe_key` (null where the statement itself can only happen once) and `request_id`, for the
- * log. A job with a provider call also needs `request`, the exact parameters: neither a retry nor a deployment
- * changes what is sent under a key. `run_at`: when a job is due, where that is not at once. `claimed_by`: the worker
- * that has the job from the beginning.
+ * Inserts job rows as a part of the statement that requests them. `requested` selects one row for each job:
+ * `job_id, tenant_id, subject_id, payload, will_wake` (true: this process sends a wake-up right after the
+ * commit; false: a worker's sweep finds the job), `dedupe_key` (null if the statement itself can happen only
+ * once) and `request_id`, for the log. A job with a provider call also needs `request`, the exact parameters:
+ * neither a retry nor a deployment changes what is sent under a key. `run_at`: when the job is due. Default: at
+ * once. `claimed_by`: the worker that has the job from the start.
  */
 export function enqueue(
   sql: Sql | Tx,
@@ -113,7 +116,7 @@ export function enqueue(
 /** The SQL expression for each field of a job's request. */
 export type SelectedRequest<Request extends z.ZodType> = { [Field in keyof z.input<Request>]: Fragment }
 
-/** Whether all that is wrong with a stored request are fields that only a newer version knows. */
+/** Whether a stored request differs only by fields of a newer version. */
 export function isFromNewerVersion({ issues }: z.ZodError): boolean {
   return issues.every(({ code }) => code === 'unrecognized_keys')
 }

@@ -1,4 +1,4 @@
-// The jobs of messages. What is sent stands sealed in the row of the message, which never changes.
+// The jobs of messages. The content is sealed in the row of the message, which never changes.
 import { z } from 'zod'
 import { EMAIL, SMS } from '#core/config/providers.ts'
 import { defineJob } from './job.ts'
@@ -6,15 +6,15 @@ import { defineJob } from './job.ts'
 const payload = z.object({ message_id: z.uuid() })
 const call = {
   status: ['scheduled', 'queued', 'sending', 'unknown'],
-  // No provider here recognizes a second request as the same.
+  // No message provider recognizes a repeated request.
   on_ambiguous: 'lookup',
-  // It was canceled, or suppressed, before it left.
+  // It was canceled or suppressed before it was sent.
   dispensable: true,
   deadline_ms: 60_000,
   request: z.strictObject({
-    /** Whether it is tried again when it certainly was not sent: nobody waits who would do so. */
+    /** Whether it is retried if it certainly was not sent; false if the client waits and retries by itself. */
     retries: z.boolean(),
-    /** Whether files go with it, which stand in a table of their own. */
+    /** Whether it has attachments, which are stored in their own table. */
     has_files: z.boolean(),
   }),
 } as const
@@ -29,7 +29,7 @@ export const sendEmail = defineJob({
     operation: 'send_email',
     makes: { id: EMAIL.reference, example: EMAIL.examples.email },
   },
-  // What comes in about it ends its job; there is nobody to ask.
+  // A bounce or delivery report ends the job; the provider cannot be queried.
   retry: { base_ms: 5_000, cap_ms: 10 * 60_000, lookup_delays_ms: [30_000, 5 * 60_000, 3_600_000] },
 })
 

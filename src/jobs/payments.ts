@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { defineJob } from './job.ts'
 
-/** What all calls to the processor have in common. */
+/** The settings of all calls to the processor. */
 export const processorCall = {
   provider: PAYMENTS.provider,
   on_ambiguous: 'resend_same_key',
@@ -26,7 +26,7 @@ export const authorizePayment = defineJob({
       currency: z.string(),
       description: z.string().nullable(),
       return_url: z.string().nullable(),
-      /** Tokens, each sealed for its place; removed when the call is over. */
+      /** Tokens, each sealed for its context; removed when the call finishes. */
       sealed: z.object({ payment_method: z.string().optional() }).optional(),
       metadata: z.record(z.string(), z.string()),
     }),
@@ -59,7 +59,7 @@ export const cancelPayment = defineJob({
   },
 })
 
-/** Releases a hold that the processor has beside the one that the payment knows. The payment stays as it is. */
+/** Cancels a duplicate hold at the processor. The payment and its own hold do not change. */
 export const cancelDuplicatePayment = defineJob({
   name: 'payment.cancel_duplicate',
   queue: 'payments',

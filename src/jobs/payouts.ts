@@ -1,4 +1,4 @@
-// The jobs of payouts. Their queue is their own, so that a pause of it holds every call that pays out.
+// The jobs of payouts. They have their own queue, so that pausing it stops every call that pays out.
 import { z } from 'zod'
 import { PAYOUTS } from '#core/config/providers.ts'
 import { defineJob } from './job.ts'

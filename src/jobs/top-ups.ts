@@ -1,4 +1,4 @@
-// The jobs of top-ups. They share the queue of payments: a pause of payouts must not hold what fills the balance.
+// The jobs of top-ups. They share the queue of payments: pausing payouts must not stop top-ups of the balance.
 import { z } from 'zod'
 import { TOP_UPS } from '#core/config/providers.ts'
 import { defineJob } from './job.ts'
@@ -18,7 +18,7 @@ export const createTopUp = defineJob({
       /** In lower case. */
       currency: z.string(),
       description: z.string().nullable(),
-      /** The token of where the money comes from, sealed for its place; removed when the call is over. */
+      /** The token of the source of the money, sealed for its context; removed when the call finishes. */
       sealed: z.object({ source: z.string().optional() }).optional(),
       metadata: z.record(z.string(), z.string()),
     }),

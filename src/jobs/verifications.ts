@@ -27,7 +27,7 @@ export const createVerification = defineJob({
   },
 })
 
-/** Asks for another link to a session. It changes nothing there, so it needs no key. */
+/** Requests another link to a session. It changes nothing at the provider, so it needs no key. */
 export const linkVerification = defineJob({
   name: 'kyc.link',
   queue: 'compliance',
@@ -35,7 +35,7 @@ export const linkVerification = defineJob({
   call: null,
 })
 
-/** Lets go of the session of a verification that was decided by hand. */
+/** Cancels the session of a verification that was decided manually. */
 export const cancelVerification = defineJob({
   name: 'kyc.cancel',
   queue: 'compliance',
@@ -49,7 +49,7 @@ export const cancelVerification = defineJob({
   },
 })
 
-/** Cancels a session that the provider has beside the one that the verification knows. The verification stays as it is. */
+/** Cancels a duplicate session at the provider. The verification and its own session do not change. */
 export const cancelDuplicateVerification = defineJob({
   name: 'kyc.cancel_duplicate',
   queue: 'compliance',
