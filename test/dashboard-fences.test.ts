@@ -703,7 +703,7 @@ test('a page of the audit log looks at so many entries, says until when, and goe
       const { status, headers, body } = await browser.get(at)
       expect([at, status]).toEqual([at, 200])
       found.push(...body)
-      pages.push([body.length, headers.has('x-looked-until')])
+      pages.push([body.length, headers.has('x-scanned-until')])
       at = /^<(.*)>; rel="next"$/.exec(headers.get('link') ?? '')?.[1]
     }
     expect([path, pages]).toEqual([
@@ -718,5 +718,5 @@ test('a page of the audit log looks at so many entries, says until when, and goe
   }
   // What is found at once is a page like any other.
   const { headers, body } = await owner.get('/api/audit?action=get')
-  expect([body.length, headers.has('x-looked-until')]).toEqual([50, false])
+  expect([body.length, headers.has('x-scanned-until')]).toEqual([50, false])
 })

@@ -1,4 +1,4 @@
-// The checks that every request to the dashboard passes first, and the headers of every answer.
+// Checks every request to the dashboard, and sets the security headers of every response.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ApiContext } from '#api/context.ts'
 import { createLimit } from '#api/limit.ts'
@@ -8,10 +8,10 @@ import { networkOf } from '#core/network.ts'
 import { countPendingStatements, STATEMENTS_PER_CONNECTION } from '#core/pool.ts'
 import { createGuard } from './guard.ts'
 
-/** For each address, on the dashboard's own routes. */
+/** Rate limit of each client network, on the dashboard's own routes. */
 const LIMIT = { rps: 50, burst: 500 }
 
-/** The headers of every answer. The page has another policy. */
+/** Security headers of every response. Pages replace the content security policy. */
 const HEADERS = {
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'same-origin',
@@ -20,15 +20,15 @@ const HEADERS = {
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
   'permissions-policy': 'camera=(), microphone=(), geolocation=(), payment=()',
 }
-/** For pages under https: browsers request them over https only. */
+/** Makes browsers use https only. Sent if DASHBOARD_URL is https. */
 const HSTS = { 'strict-transport-security': 'max-age=31536000' }
-/** The routes of the API, which has its own limits. */
+/** Path prefix of the API's routes. The API has its own limits. */
 export const V1_PREFIX = '/api/v1/'
 const LIMITED_PATHS = /^\/(?:api|ops\/bull-board)(?:\/|$)/
-/** A path in another form: a whole address, an empty or dotted part, or a character encoded without need. */
+/** Matches paths that are not canonical: an absolute URL, an empty or dot segment, or a needlessly encoded character. */
 const NOT_CANONICAL = /^[^/]|\/\/|\/\.\.?(?:\/|$)|%(?:2[de]|3\d|[46][1-9a-f]|[57][\da]|5f|7e)/i
 
-/** Throws unless the request is admitted. */
+/** Sets the headers. Throws `AppError` if the request is refused. */
 export type PageAdmission = (request: FastifyRequest, reply: FastifyReply) => void
 
 export function createPageAdmission({ config, sql }: ApiContext): PageAdmission {
@@ -36,16 +36,16 @@ export function createPageAdmission({ config, sql }: ApiContext): PageAdmission 
   const headers = { ...HEADERS, ...(config.DASHBOARD_URL?.startsWith('https:') && HSTS) }
   const limit = createLimit(LIMIT)
   return (request, reply) => {
-    // On the raw answer: other packages write some answers themselves.
+    // Set on the raw response, because the API and bull-board write their own responses.
     for (const [name, value] of Object.entries(headers)) reply.raw.setHeader(name, value)
     const [path] = request.url.split('?', 1) as [string]
-    // The router decodes paths and accepts whole addresses, so both the text and the route that it found are checked.
+    // The router decodes paths and accepts absolute URLs, so both the raw path and the matched route are checked.
     if ([path, request.routeOptions.url ?? ''].some((each) => LIMITED_PATHS.test(each))) {
       reply.header('cache-control', 'no-store')
       if (!path.startsWith(V1_PREFIX)) {
         limit(networkOf(request.ip), reply)
         if (countPendingStatements(sql) > config.DATABASE_POOL * STATEMENTS_PER_CONNECTION)
-          throw new AppError('overloaded', { message: 'Too many statements wait for the database.' })
+          throw new AppError('overloaded', { message: 'Too many database statements are waiting.' })
       }
     }
     guard(request)

@@ -1,4 +1,4 @@
-// The dashboard as a Fastify application: the guard in front, sign-in, the API's routes for sessions, its own, and the pages.
+// The dashboard as a Fastify application: request checks, sign-in, the API under /api/v1, its own routes and the pages.
 import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
 import { serializerCompiler } from 'fastify-type-provider-zod'
 import { parseBody } from '#api/body.ts'
@@ -23,13 +23,13 @@ const BODY_LIMIT_BYTES = 64 * 1024
 
 type DashboardServices = Pick<DashboardContext, 'sessions' | 'operatorSql' | 'emulators' | 'version'>
 
-/** Builds the dashboard; the caller listens and closes. */
+/** Builds the dashboard. The caller listens and closes it. */
 export async function buildDashboard(api: ApiContext, services: DashboardServices): Promise<FastifyInstance> {
   const { config, sql, log } = api
   const refusals = createRefusals(() => config.API_URL ?? '', log)
   const admit = createPageAdmission(api)
-  const finders = createSessionLookup(api, services.sessions)
-  const gate = createTenantGate(sql, finders.requireSession)
+  const sessionLookup = createSessionLookup(api, services.sessions)
+  const gate = createTenantGate(sql, sessionLookup.requireSession)
   const { app: v1, operations } = await buildApiForSessions(api, gate)
   const app = createListener('dashboard', {
     log,
@@ -63,7 +63,7 @@ export async function buildDashboard(api: ApiContext, services: DashboardService
   app.decorateRequest('is_forwarded')
 
   app.addHook('onRequest', async (request, reply) => {
-    // A probe comes by whatever address its sender knows.
+    // Health probes may use any host name, so they skip the checks.
     if (request.routeOptions.url === HEALTH_PATH) return
     admit(request, reply)
     const { url } = request
@@ -75,7 +75,7 @@ export async function buildDashboard(api: ApiContext, services: DashboardService
       return
     }
     checkQuery(url, request.query)
-    // The address of a page is its own: browsers write blanks there as they like.
+    // Only API queries must be canonical. In addresses of pages, browsers may write a space as +.
     if (url.startsWith('/api/')) checkPlus(url)
   })
   app.addHook('onSend', async (request, reply) => await recordOutcome(api, request, reply))
@@ -86,7 +86,7 @@ export async function buildDashboard(api: ApiContext, services: DashboardService
   app.setErrorHandler((error: FastifyError, request, reply) => refusals.refuse(error, request, reply))
   app.setNotFoundHandler((request, reply) => refusals.refuse(new AppError('route_not_found'), request, reply))
 
-  for (const add of DASHBOARD_ROUTES) add(app, { ...api, ...services, ...finders, gate, operations })
+  for (const add of DASHBOARD_ROUTES) add(app, { ...api, ...services, ...sessionLookup, gate, operations })
   pageRoutes(app)
   await app.ready()
   return app

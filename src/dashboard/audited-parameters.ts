@@ -1,11 +1,11 @@
-// What an entry of the audit log tells of a request: whose row it is about, and fields that hold nothing private.
+// Describes a request for the audit log: the resource in its path, and fields without personal data.
 import type { FastifyRequest } from 'fastify'
 import type { AuditAct } from '#domain/people/audit-log.ts'
 import { AUDIT_SUBJECTS, type AuditSubject } from '#domain/people/audit-target.ts'
 
 /**
- * Fields of bodies and filters that are told: ids, amounts, times and decisions. No names, addresses or texts; nothing of
- * what is not here.
+ * Fields of bodies and queries that the audit log stores: ids, amounts, times and decisions, but no names, addresses or
+ * texts. Other fields are omitted.
  */
 export const AUDITED_FIELDS: ReadonlySet<string> = new Set([
   'action',
@@ -44,7 +44,7 @@ export const AUDITED_FIELDS: ReadonlySet<string> = new Set([
 ])
 const MAX_LENGTH = { field: 255, filters: 1_000 }
 
-/** The row that a request is about, by the id in its path, and what may be told of its body and its filters. */
+/** The resource that the path names, the audited fields of the body, and the query with all other values as `...`. */
 export function auditedParameters({
   params,
   routeOptions,
@@ -73,10 +73,10 @@ export function auditedParameters({
   }
 }
 
-/** The longest: `/v1/idempotency_keys/:key` is about no `key`. */
+/** Longest first: `/v1/idempotency_keys/:key` must not match `key`. */
 const SUBJECTS_BY_LENGTH = AUDIT_SUBJECTS.toSorted((one, other) => other.length - one.length)
 
-/** What the id in the path of a route is of, by the words before it: `/v1/ai/tasks/:id` is about an `ai_task`. */
+/** The audit subject of a route, from the segments before its id: `ai_task` for `/v1/ai/tasks/:id`. */
 export function subjectOfPath(path: string): { subject?: AuditSubject } {
   const name = path.replace(/\/:.*/, '').replaceAll('/', '_').replace(/ies$/, 'y').replace(/s$/, '')
   const subject = SUBJECTS_BY_LENGTH.find((each) => name.endsWith(`_${each}`))
@@ -87,7 +87,7 @@ function isScalar(value: unknown): boolean {
   return ['string', 'number', 'boolean'].includes(typeof value)
 }
 
-/** The start of a text; half a character at its end, which the database does not take, is replaced. */
+/** Truncates a text. Replaces half a surrogate pair at its end, which PostgreSQL rejects. */
 function truncate(text: string, length: number): string {
   return text.slice(0, length).toWellFormed()
 }

@@ -1,4 +1,4 @@
-// Passes requests on to better-auth, and answers as it did.
+// Forwards requests to better-auth, and sends its responses.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
 import { AppError } from '#core/errors.ts'
@@ -11,8 +11,8 @@ import { describeRefusal } from './sign-in-texts.ts'
 const MAX_USER_AGENT_LENGTH = 512
 
 /**
- * A path of better-auth. `body`: the fields that we accept; better-auth accepts more, such as an address to go to
- * afterwards. `local_fields`: fields that are not passed on. `added_fields`: fields that we set.
+ * A path of better-auth. `body`: the accepted fields; better-auth itself accepts more, such as a redirect URL.
+ * `local_fields`: fields that are not forwarded. `added_fields`: fields that the dashboard sets.
  */
 export type AuthEndpoint = {
   body: z.ZodObject
@@ -22,11 +22,11 @@ export type AuthEndpoint = {
 }
 
 export type AuthRelay = {
-  /** Returns the answer of better-auth. */
+  /** Returns the response of better-auth. */
   forward: (request: FastifyRequest, step?: Omit<AuthEndpoint, 'body'>) => Promise<Response>
-  /** Returns the session that an answer sets; undefined if it sets none. */
+  /** Returns the session that a response starts; undefined if it starts none. */
   sessionOf: (response: Response) => Promise<ActiveSession | undefined>
-  /** Ends the sessions of the user, except the one that the answer sets, or else that of the request. */
+  /** Ends the user's sessions, except the one that the response starts; if it starts none, except that of the request. */
   endOtherSessions: (request: FastifyRequest, response: Response, user_id: string) => Promise<void>
 }
 
@@ -38,10 +38,10 @@ export function createAuthRelay(context: DashboardContext): AuthRelay {
     async forward(request, { local_fields = [], added_fields, method = request.method } = {}) {
       const headers = headersOf(request)
       headers.set(CLIENT_ADDRESS_HEADER, request.ip)
-      // It is stored with the session.
+      // better-auth stores the user agent with the session.
       headers.set('user-agent', (headers.get('user-agent') ?? '').slice(0, MAX_USER_AGENT_LENGTH))
       headers.set('content-type', 'application/json')
-      // The schema has removed all other fields.
+      // The schema has removed unknown fields.
       const fields = Object.entries(Object(request.body))
       const body = {
         ...Object.fromEntries(fields.filter(([name]) => !local_fields.includes(name))),
@@ -70,7 +70,7 @@ export function headersOf(request: FastifyRequest): Headers {
   return headers
 }
 
-/** Sends the answer of better-auth, with errors in our form and words. */
+/** Sends a response of better-auth. Throws its errors as `AppError`; `message` replaces their text. */
 export async function sendAuthResponse(
   reply: FastifyReply,
   response: Response,
@@ -79,12 +79,15 @@ export async function sendAuthResponse(
   for (const cookie of response.headers.getSetCookie()) reply.header('set-cookie', cookie)
   const text = await response.text()
   if (response.ok) return reply.code(response.status).type('application/json; charset=utf-8').send(text)
-  const { message: words, restart_required } = describeRefusal(text)
-  const error = { message: message ?? words, ...(restart_required && { context: { restart_required } }) }
+  const { message: default_message, restart_required } = describeRefusal(text)
+  const error = {
+    message: message ?? default_message,
+    ...(restart_required && { context: { restart_required } }),
+  }
   if (response.status === 401) throw new AppError('unauthorized', error)
   if (response.status === 403) throw new AppError('forbidden', error)
   if (response.status === 404) throw new AppError('not_found', error)
   if (response.status === 429) throw new AppError('rate_limited', { ...error, retry_after_s: 60 })
   if (response.status < 500) throw new AppError('invalid_request', error)
-  throw new Error(`better-auth answered ${response.status}`)
+  throw new Error(`better-auth responded with status ${response.status}`)
 }

@@ -1,4 +1,4 @@
-// What the dashboard's routes share.
+// The context of the dashboard's routes, and their checks for a user, a tenant, a member or an operator.
 import type { FastifyRequest } from 'fastify'
 import type { ApiContext } from '#api/context.ts'
 import type { Sql } from '#core/db.ts'
@@ -10,69 +10,69 @@ import type { Sessions } from './sessions.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Who is signed in; set where a route needs somebody. */
+    /** The signed-in user. Set on routes that require one. */
     signed_in?: SignedIn
-    /** What becomes of the session's cookie, where it was prolonged. */
+    /** `set-cookie` headers of a refreshed session. */
     set_cookies?: string[]
   }
 }
 
 export type DashboardContext = ApiContext & {
   sessions: Sessions
-  /** The operations of /v1 that change something, by name. */
+  /** Names of the operations of /v1 that change something. */
   operations: readonly string[]
-  /** Connections that tenants cannot fill. */
+  /** Connections reserved for operators. */
   operatorSql: Sql
-  /** Who a request is by. Throws `rate_limited` when too many cookies without a session came from its address. */
+  /** Finds the session of a request. Throws `rate_limited` after too many invalid cookies from its address. */
   findSession: (request: FastifyRequest, options?: { refresh: boolean }) => Promise<ActiveSession | undefined>
-  /** Who is signed in by cookies that we have given. */
+  /** Finds the session of cookies that better-auth has just set. */
   findIssuedSession: (cookies: string[]) => Promise<ActiveSession | undefined>
   /**
-   * Throws `unauthorized` unless somebody is signed in, who is then the request's `signed_in`. `refresh`: `set_cookies` of the
-   * request is answered.
+   * Returns the signed-in user and sets `request.signed_in`. Throws `unauthorized` without a session. `refresh`: the
+   * session may be extended; the caller must send `request.set_cookies`.
    */
   requireSession: (request: FastifyRequest, options?: { refresh: boolean }) => Promise<SignedIn>
-  /** Lets requests in for a tenant. */
+  /** Admits requests to a tenant. */
   gate: {
-    /** Who is signed in, in the tenant that the request is for. Throws `conflict` when the session shows another one. */
+    /** Returns the user and the tenant of a request. Throws `conflict` if the session has selected another tenant. */
     enter(request: FastifyRequest): Promise<TenantUser>
-    /** Operators read in the open: each page of a tenant that they look at is on record, once a minute. */
+    /** Records an operator's access to a tenant in the audit log, at most once a minute for each URL. */
     recordAccess(request: FastifyRequest, tenant_id: string, act: AuditAct): Promise<void>
   }
-  /** Providers that are emulated here. */
+  /** Names of the emulated providers. */
   emulators: string[]
   version: string
 }
 
-/** Who is signed in, and what becomes of their cookies. */
+/** The user of a session, and the `set-cookie` headers that refresh it. */
 export type ActiveSession = { signed_in: SignedIn; set_cookies: string[] }
 
-/** Somebody who is signed in, with the tenant whose pages they see. */
+/** A signed-in user and their selected tenant. */
 export type TenantUser = SignedIn & { tenant: NonNullable<SignedIn['tenant']> }
 
-/** Throws `unauthorized` unless somebody is signed in, and `forbidden` when they see no tenant. */
+/** Throws `unauthorized` without a signed-in user, and `forbidden` without a selected tenant. */
 export function requireTenant(request: FastifyRequest): TenantUser {
   const signed_in = requireUser(request)
   const { tenant } = signed_in
   if (tenant === null)
     throw new AppError('forbidden', {
-      message: 'Your session shows no tenant. Choose one that you are a member of.',
+      message: 'No tenant is selected. Choose one that you are a member of.',
     })
   return { ...signed_in, tenant }
 }
 
-/** A member of the tenant, not an operator who looks at it. */
+/** Throws `forbidden` for an operator who is not a member of the tenant. */
 export function requireMember(request: FastifyRequest): TenantUser & { role: MemberRole } {
   const signed_in = requireTenant(request)
   const { role } = signed_in.tenant
   if (role === 'operator')
     throw new AppError('forbidden', {
-      message: 'You are looking at this tenant as an operator and are not a member of it.',
+      message: 'You view this tenant as an operator. Only its members may do this.',
     })
   return { ...signed_in, role }
 }
 
-/** Throws `forbidden` unless they are an operator of the installation. */
+/** Throws `forbidden` if the user is not an operator of the installation. */
 export function requireOperator(request: FastifyRequest): SignedIn {
   const signed_in = requireUser(request)
   if (!signed_in.is_operator)
@@ -84,8 +84,8 @@ export function requireOperator(request: FastifyRequest): SignedIn {
 }
 
 /**
- * Whether people can be invited by email; else they are given a link. Without DASHBOARD_URL only a request says where a
- * link would lead, and who makes it would choose: so none is mailed, unless nobody else reaches this machine.
+ * Whether invitations are emailed; otherwise the inviter passes on a link. Without DASHBOARD_URL the host of a link would
+ * come from the request, which can be forged, so invitations are emailed only if the dashboard listens on loopback.
  */
 export function canEmailInvitations({ config, areas }: ApiContext): boolean {
   const { DASHBOARD_URL, HOST, EMAIL_FROM } = config
@@ -95,7 +95,7 @@ export function canEmailInvitations({ config, areas }: ApiContext): boolean {
   )
 }
 
-/** Who acts, for the audit log; `tenant_id`: whose pages they act on. */
+/** The actor of an audit entry. `tenant_id`: the tenant of the entry; null: the installation. */
 export function actorOf(request: FastifyRequest, tenant_id: string | null): Actor {
   return { tenant_id, actor_id: requireUser(request).user_id, request_id: request.id, address: request.ip }
 }

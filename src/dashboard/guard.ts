@@ -1,18 +1,18 @@
-// Refuses requests that other sites make in the name of whoever is signed in.
+// Refuses cross-site requests, and requests to other hosts.
 import { isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import { checkHost } from '#api/host.ts'
 import type { Config } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
 
-/** Whether a request changes something, by its method. */
+/** Whether the method of a request may change something: any but GET, HEAD and OPTIONS. */
 export function isMutating({ method }: { method: string }): boolean {
   return method !== 'GET' && method !== 'HEAD' && method !== 'OPTIONS'
 }
 
 /**
- * Throws `forbidden` for a request that is for another host, as after DNS was made to lie, and for one that changes
- * something and comes from another site, by what the browser says of it (`Origin`, `Sec-Fetch-Site`).
+ * Creates a check that throws `forbidden` for requests to another host (DNS rebinding), and for mutating requests from
+ * another site according to `Origin` and `Sec-Fetch-Site` (CSRF).
  */
 export function createGuard(config: Config): (request: FastifyRequest) => void {
   const { DASHBOARD_URL, HOST } = config
@@ -21,10 +21,10 @@ export function createGuard(config: Config): (request: FastifyRequest) => void {
   function isOwnHost(host: string): boolean {
     if (own_url !== undefined) return host === own_url.host
     const name = URL.parse(`http://${host}`)?.hostname ?? ''
-    // A name can be made to lead here by whoever owns it, a number cannot.
+    // DNS rebinding needs a host name, so every IP address is accepted.
     return name === 'localhost' || name === HOST || isIP(name.replaceAll(/[[\]]/g, '')) !== 0
   }
-  // The whole of it: what was read over another scheme is another site.
+  // Includes the scheme: a page over another scheme is another origin.
   const isOwnOrigin = (request: FastifyRequest) => request.headers.origin === originOf(config, request)
 
   return (request) => {
@@ -33,7 +33,7 @@ export function createGuard(config: Config): (request: FastifyRequest) => void {
     checkHost(request)
     if (!isOwnHost(host))
       throw new AppError('forbidden', {
-        message: 'This host is not the dashboard. If it should be, set DASHBOARD_URL to its address.',
+        message: 'The dashboard does not serve this host. To serve it, set DASHBOARD_URL to its URL.',
       })
     if (!isMutating(request)) return
     const is_cross_origin = origin !== undefined && !isOwnOrigin(request)
@@ -42,7 +42,7 @@ export function createGuard(config: Config): (request: FastifyRequest) => void {
   }
 }
 
-/** Where the pages are, as the `Host` of this request has it, which the guard has looked at: no other header says it. */
+/** The origin of the pages: that of DASHBOARD_URL, otherwise from the `Host` header, which the guard has checked. */
 export function originOf({ DASHBOARD_URL }: Config, { protocol, headers }: FastifyRequest): string {
   if (DASHBOARD_URL !== undefined) return new URL(DASHBOARD_URL).origin
   return `${protocol === 'https' ? 'https' : 'http'}://${headers.host ?? 'localhost'}`

@@ -1,4 +1,4 @@
-// The `dashboard` process: sign-in, the tenants' pages, and operations.
+// The `dashboard` process: sign-in, tenant pages and operations.
 import { openApiContext } from '#api/open.ts'
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
@@ -32,12 +32,12 @@ export async function startDashboard(config: Config, log: Log): Promise<Service 
   return { url, ...createService(ends.move(), context.sql, { name: 'dashboard' }) }
 }
 
-/** Returns what ends it. */
+/** Deletes expired sessions now and every five minutes. Returns a function that stops this. */
 function startSessionCleanup(sql: Sql, log: Log): () => Promise<void> {
   let running = Promise.resolve()
   const cleanUp = () => {
     running = deleteExpiredSessions(sql).catch((err: unknown) =>
-      log.warn({ err }, 'expired sessions were not removed; it is tried again'),
+      log.warn({ err }, 'Could not delete expired sessions: retrying in five minutes'),
     )
   }
   cleanUp()
@@ -49,4 +49,4 @@ function startSessionCleanup(sql: Sql, log: Log): () => Promise<void> {
 }
 
 if (import.meta.main)
-  await runService('dashboard', 'serves sign-in, the pages of tenants, and operations.', startDashboard)
+  await runService('dashboard', 'serves sign-in, tenant pages and operations.', startDashboard)

@@ -1,4 +1,4 @@
-// An act on record: an entry before it happens, and one with what came of it, whatever that is.
+// Records acts in the audit log: an entry before the act, and another with its outcome.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ApiContext } from '#api/context.ts'
 import { appendAuditEntry, type Actor, type AuditAct } from '#domain/people/audit-log.ts'
@@ -6,15 +6,15 @@ import { actorOf } from './context.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What is on record of this request, until its outcome is too. */
+    /** The audit entry of this request, until its outcome is recorded. */
     open_audit_entry?: { seq: number; by: Actor; action: string } | undefined
   }
 }
 
-/** Where the audit entry of an act is named in its answer. */
+/** Response header with the number of the act's audit entry. */
 export const AUDIT_HEADER = 'x-audit-entry'
 
-/** Puts on record what a request asks for. Its outcome follows when the answer is ready, by `recordOutcome`. */
+/** Records an act before it runs. `recordOutcome` records its outcome. */
 export async function recordAct(
   { sql }: Pick<ApiContext, 'sql'>,
   request: FastifyRequest,
@@ -28,7 +28,7 @@ export async function recordAct(
   reply.header(AUDIT_HEADER, seq)
 }
 
-/** For each answer that is ready, refusals and failures too. */
+/** Records the outcome of the request's act, also if it was refused or failed. Does nothing without an act. */
 export async function recordOutcome(
   { sql, log }: Pick<ApiContext, 'sql' | 'log'>,
   request: FastifyRequest,
@@ -39,8 +39,8 @@ export async function recordOutcome(
   request.open_audit_entry = undefined
   const { seq: answers, by, action } = open_audit_entry
   const details = { status: reply.statusCode, ...(subject_id !== undefined && { id: subject_id }) }
-  // What was asked for is on record; that its outcome is not keeps nobody from their answer.
+  // The act is recorded, so a missing outcome does not fail the response.
   await appendAuditEntry(sql, by, { action, answers, details }).catch((err: unknown) =>
-    log.warn({ err, audit_entry: answers }, 'the outcome of an act was not recorded'),
+    log.warn({ err, audit_entry: answers }, 'Could not record the outcome of an act'),
   )
 }

@@ -1,4 +1,4 @@
-// Serves the pages: what `npm run build` has made of `web`, under a policy that lets nothing else run.
+// Serves the built pages (`npm run build`) under a strict content security policy.
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -9,20 +9,20 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import { AppError } from '#core/errors.ts'
 
 const BUILD_DIRECTORY = fileURLToPath(new URL('../../dist/dashboard', import.meta.url))
-/** What the built page has where the nonce of this answer belongs. */
+/** Placeholder in the built page for the nonce of a response. */
 const NONCE_PLACEHOLDER = '__CSP_NONCE__'
 const NOT_BUILT =
   'The pages of the dashboard are not built yet, or are being built. If this does not change, run: npm run build\n'
 
-/** Every path without a file is the page, which finds out itself what it shows. */
+/** Serves the assets, and index.html at every other path: the browser routes. */
 export function pageRoutes(app: FastifyInstance): void {
   const assets = join(BUILD_DIRECTORY, 'assets')
-  // They may be built while we run.
+  // The pages may be built while the dashboard runs.
   if (!existsSync(assets)) mkdirSync(assets, { recursive: true })
   app.register(files, {
     root: assets,
     prefix: '/assets/',
-    // Their names change with what they hold.
+    // File names contain a hash of the content.
     immutable: true,
     maxAge: '1y',
     index: false,

@@ -1,4 +1,4 @@
-// Guards the trying of passwords: how many are wrong, and how many are hashed at all.
+// Limits password attempts: wrong passwords, checks per account and address, and concurrent hashing.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from '#core/network.ts'
 import { createLimit } from '#api/limit.ts'
@@ -7,17 +7,18 @@ import { createGate } from '#core/gate.ts'
 import { countSignInFailure, undoSignInFailure } from '#domain/people/sign-in-limit.ts'
 import type { DashboardContext } from './context.ts'
 
-/** Hashing a password takes 32 MB and a tenth of a second of a processor. */
+/** Limits concurrent hashing: a hash takes 32 MB and 0.1 s of a processor. Throws `overloaded`. */
 export function createHashingGate({ running, waiting }: { running: number; waiting: number }) {
-  const refuse = () => new AppError('overloaded', { message: 'Too many passwords wait to be checked.' })
+  const refuse = () =>
+    new AppError('overloaded', { message: 'Too many passwords are waiting to be checked.' })
   return createGate({ running, queue: { waiting, wait_ms: 5_000, refuse } })
 }
 
-/** Passwords that are hashed, right or wrong. Behind one address there may be an office. */
+/** Limits of password checks, right or wrong. An office may share one address. */
 const ACCOUNT_LIMIT = { rps: 0.5, burst: 20, max_buckets: 100_000 }
 const ADDRESS_LIMIT = { rps: 1, burst: 60, max_buckets: 100_000 }
 
-/** Runs `verify`, which looks at a password given for the account of this email address and answers whether it was right. */
+/** Runs `verify`, which checks a password of the account with this email address. Its response is ok if the password is right. */
 export type PasswordGuard = (
   request: FastifyRequest,
   reply: FastifyReply,
@@ -26,8 +27,8 @@ export type PasswordGuard = (
 ) => Promise<Response>
 
 /**
- * A guard with room of its own. A wrong password counts, whoever tries it and where, in all guards and processes
- * together. Throws `rate_limited`.
+ * Creates a guard with its own hashing capacity. Wrong passwords are counted across all guards and processes. Throws
+ * `rate_limited`.
  */
 export function createPasswordGuard({ sql, hashOf }: DashboardContext): PasswordGuard {
   const hashing = createHashingGate({ running: 4, waiting: 64 })

@@ -1,4 +1,4 @@
-// How the dashboard's own routes read: by the gate of lists, with shares of users and tenants, and time that is charged.
+// Limits the reads of the dashboard's own routes by user and tenant, like the lists of the API.
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ListRequest, RunList } from '#api/lists.ts'
 import { requireVariable, type Config } from '#core/config.ts'
@@ -7,16 +7,16 @@ import { connectDatabase } from '#core/pool.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What a route reads over, once it is its turn. */
+    /** The connection of a read. Set when the read starts. */
     sql: Sql
   }
 }
 
-/** The connections of operators. One of them does not get all. */
+/** Number of connections reserved for operators, who share them fairly. */
 export const OPERATOR_CONNECTIONS = 3
 const OPERATOR_STATEMENT_TIMEOUT_MS = 2_000
 
-/** Opens the connections of operators, which tenants cannot fill; they end with `ends`. */
+/** Opens the connections reserved for operators. They close with `ends`. */
 export function connectOperatorSql(config: Config, ends: AsyncDisposableStack): Sql {
   const sql = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
     max: OPERATOR_CONNECTIONS,

@@ -1,16 +1,16 @@
-// Limits how many look-ups of sessions an address and a user may cause: they have few connections, which all share.
+// Limits session lookups by address and by user: all lookups share few connections.
 import { createHash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { createFailureLimit } from '#api/failures.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate, createGates } from '#core/gate.ts'
 
-/** The cookie of a session; others, as in the middle of signing in, lead to no look-up. */
+/** The session cookie. Without it, such as during sign-in, there is no lookup. */
 const SESSION_COOKIE = /\bsluice\.session_token=/
 const MAX_CACHED_COOKIES = 10_000
-/** Of one user. Whoever adds something to a valid cookie again and again has as many as they like. */
+/** Cached cookie headers of one user. A client can vary the header around a valid cookie without limit. */
 const MAX_COOKIES_PER_USER = 20
-/** Limits the look-ups of cookies that are known to be of one user. */
+/** Limits of the lookups of one user's cached cookies. */
 const USER_GATE = {
   running: 4,
   queue: {
@@ -19,31 +19,30 @@ const USER_GATE = {
     refuse: () =>
       new AppError('rate_limited', {
         retry_after_s: 1,
-        message: 'Too many of your requests wait for your session to be looked up: send fewer at once.',
+        message: 'Too many of your requests are waiting for a session lookup: send fewer at once.',
       }),
   },
 }
-/** Limits the look-ups of cookies that this process has not seen as valid. */
+/** Limits of the lookups of cookies that this process has not cached. */
 const NEW_COOKIE_GATE = {
   running: 8,
   queue: {
     waiting: 256,
     wait_ms: 1_000,
-    refuse: () => new AppError('overloaded', { message: 'Too many sessions wait to be looked up.' }),
+    refuse: () => new AppError('overloaded', { message: 'Too many session lookups are waiting.' }),
   },
 }
 
 /**
- * Looks up sessions by `find`. Throws `rate_limited` instead when too many cookies without one came from the same
- * address, or too many look-ups of one user are under way. A cookie that was valid last time is looked up whatever else
- * its address has sent.
+ * Limits session lookups by `find`. Throws `rate_limited` after too many invalid cookies from one address, or if too many
+ * lookups of one user are waiting. The limit of an address does not apply to cookies that were valid at their last lookup.
  */
 export function createSessionGate(): <T extends { signed_in: { user_id: string } }>(
   request: FastifyRequest,
   find: () => Promise<T | undefined>,
 ) => Promise<T | undefined> {
   const failures = createFailureLimit('sessions that have ended')
-  /** Whose each cookie is, and the cookies of each user; the oldest first. */
+  /** The user of each cached cookie, and the cookies of each user; the oldest first. */
   const user_by_cookie = new Map<string, string>()
   const cookies_by_user = new Map<string, Set<string>>()
   const gateNewCookie = createGate(NEW_COOKIE_GATE)
@@ -96,7 +95,7 @@ export function createSessionGate(): <T extends { signed_in: { user_id: string }
     if (user_id !== undefined) return await gateUser(user_id, lookUp)
     assertFewFailures()
     return await gateNewCookie(async () => {
-      // Others may have used up the budget while this one waited.
+      // Other requests may have used up the limit while this one waited.
       assertFewFailures()
       return await lookUp()
     })

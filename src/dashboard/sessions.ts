@@ -1,4 +1,4 @@
-// Sign-in by better-auth: passwords, one-time codes, passkeys and sessions. What people may do is not its business.
+// Authentication by better-auth: passwords, one-time codes, passkeys and sessions. It does not know roles.
 import { createHash, hkdfSync } from 'node:crypto'
 import { passkey } from '@better-auth/passkey'
 import { betterAuth } from 'better-auth'
@@ -15,7 +15,7 @@ import { connectDatabase } from '#core/pool.ts'
 import { withoutReserving } from '#core/postgres/reserve.ts'
 import { PASSWORD_LENGTH } from '#domain/people/password.ts'
 
-/** The header in which it gets the address of the caller, which we have found out. */
+/** Header that passes the client's address to better-auth. */
 export const CLIENT_ADDRESS_HEADER = 'x-sluice-address'
 export const AUTH_PATH = '/api/auth'
 const APP_NAME = 'Sluice'
@@ -23,7 +23,7 @@ const CONNECTIONS = 2
 
 export type Sessions = Awaited<ReturnType<typeof openSessions>>
 
-/** Opens it over connections of its own, because it reads times as `Date`; they end with `ends`. */
+/** Opens better-auth over separate connections, because it reads times as `Date`. They close with `ends`. */
 export async function openSessions(config: Config, log: Log, ends: AsyncDisposableStack) {
   const pool = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
     max: CONNECTIONS,
@@ -34,11 +34,11 @@ export async function openSessions(config: Config, log: Log, ends: AsyncDisposab
   const auth = createAuth(config, log, openKysely(pool))
   const context = await auth.$context
   return {
-    /** Answers a request under `AUTH_PATH`. */
+    /** Handles a request under `AUTH_PATH`. */
     handle: (request: Request): Promise<Response> => auth.handler(request),
     /**
-     * The id of the session that these headers belong to; undefined when there is none. `refresh`: it lasts longer when
-     * the last time was a day ago, and its cookie with it: `set_cookies` must be answered then.
+     * Finds the session of these headers; undefined if there is none. `refresh`: extends the session if it was last
+     * extended over a day ago. The caller must then send `set_cookies`.
      */
     async find(
       headers: Headers,
@@ -57,7 +57,7 @@ export async function openSessions(config: Config, log: Log, ends: AsyncDisposab
     hashPassword: (password: string): Promise<string> => context.password.hash(password),
     verifyPassword: (hash: string, password: string): Promise<boolean> =>
       context.password.verify({ hash, password }),
-    /** Opens what it has sealed, such as the secret of one-time codes. */
+    /** Decrypts a value that better-auth has encrypted, such as the secret of one-time codes. */
     decrypt: (sealed: string): Promise<string> =>
       symmetricDecrypt({ key: context.secretConfig, data: sealed }),
   }
@@ -70,7 +70,6 @@ function openKysely(pool: Sql): Kysely<unknown> {
   })
 }
 
-/** better-auth with our options. */
 function createAuth(config: Config, log: Log, db: Kysely<unknown>) {
   const { DASHBOARD_URL } = config
   return betterAuth({
@@ -90,7 +89,7 @@ function createAuth(config: Config, log: Log, db: Kysely<unknown>) {
     account: { modelName: 'userAccounts' },
     session: { modelName: 'userSessions', expiresIn: 7 * 24 * 3600, updateAge: 24 * 3600 },
     verification: { modelName: 'userChallenges' },
-    // We limit sign-in ourselves, over all processes.
+    // The dashboard limits sign-in itself, across all processes.
     rateLimit: { enabled: false },
     telemetry: { enabled: false },
     plugins: [
@@ -117,7 +116,7 @@ function createAuth(config: Config, log: Log, db: Kysely<unknown>) {
       defaultCookieAttributes: { sameSite: 'strict', httpOnly: true },
       database: { generateId: () => newId() },
       ipAddress: { ipAddressHeaders: [CLIENT_ADDRESS_HEADER] },
-      // The guard has checked the request already.
+      // The guard has already checked the request.
       disableCSRFCheck: true,
     },
     logger: {
@@ -131,7 +130,7 @@ function assertUserVerified(user_verified: boolean | undefined): void {
   if (user_verified !== true) throw new APIError('BAD_REQUEST', { code: 'PASSKEY_UNVERIFIED' })
 }
 
-/** A secret for each key, so that what was sealed with an old key opens as long as that is configured. */
+/** One secret for each encryption key: values encrypted with an old key stay readable while it is configured. */
 function secretsOf(keys: string): { version: number; value: string }[] {
   return keys.split(',').map((key) => ({
     version: createHash('sha256').update(key.trim()).digest().readUInt32BE() >>> 1,

@@ -1,9 +1,9 @@
-// What better-auth refuses on the paths that we serve, in our own words: by the codes of better-auth 1.7 and its plugins.
+// Messages for the error codes of better-auth 1.7 and its plugins, on the paths that the dashboard serves.
 import { PASSWORD_LENGTH } from '#domain/people/password.ts'
 
 const { min, max } = PASSWORD_LENGTH
 
-/** `restart_required`: the sign-in has ended with it, so that no code helps any more. */
+/** `restart_required`: the user must start the sign-in again; no further code is accepted. */
 type SignInRefusal = { message: string; restart_required?: true }
 
 const SIGN_IN_AGAIN = 'Your session has ended. Sign in again.'
@@ -42,15 +42,15 @@ const REFUSALS: Record<string, SignInRefusal> = {
   // Passkeys.
   CHALLENGE_NOT_FOUND: { message: 'This took too long. Start again.' },
   AUTHENTICATION_FAILED: { message: 'The passkey did not work. Try again, or sign in with your password.' },
-  PASSKEY_NOT_FOUND: { message: 'This passkey is not known here. It may have been removed.' },
+  PASSKEY_NOT_FOUND: { message: 'This passkey is not registered. It may have been removed.' },
   PASSKEY_UNVERIFIED: { message: 'The passkey must ask for a PIN, a fingerprint or a face.' },
   FAILED_TO_VERIFY_REGISTRATION: { message: 'The passkey could not be added. Try again.' },
-  YOU_ARE_NOT_ALLOWED_TO_REGISTER_THIS_PASSKEY: { message: 'This passkey belongs to somebody else.' },
+  YOU_ARE_NOT_ALLOWED_TO_REGISTER_THIS_PASSKEY: { message: 'This passkey belongs to another user.' },
 }
-/** Of what people do not meet, such as requests that no page makes. */
-const UNKNOWN_REFUSAL: SignInRefusal = { message: 'This was refused. Reload the page and try again.' }
+/** For all other codes. The pages cause none of them. */
+const UNKNOWN_REFUSAL: SignInRefusal = { message: 'The request was refused. Reload the page and try again.' }
 
-/** What the body of a refusal of better-auth says, to people. */
+/** The message for an error body of better-auth. */
 export function describeRefusal(body: string): SignInRefusal {
   try {
     const { code } = Object(JSON.parse(body)) as { code?: unknown }

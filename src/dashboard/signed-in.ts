@@ -1,4 +1,4 @@
-// Finds the session of a request, and who is signed in by it.
+// Finds the session of a request, and its user.
 import type { ApiContext } from '#api/context.ts'
 import { createLimit } from '#api/limit.ts'
 import { AppError } from '#core/errors.ts'
@@ -9,7 +9,7 @@ import { createSessionGate } from './sessions-gate.ts'
 import type { Sessions } from './sessions.ts'
 import { isAuditedAct } from './v1.ts'
 
-/** Acts of a user on all routes: each one adds an audit entry, and entries are never deleted. */
+/** Limit of a user's acts over all routes: each act adds an audit entry, and entries are never deleted. */
 const ACT_LIMIT = { rps: 1, burst: 120, max_buckets: 20_000 }
 
 type SessionLookup = Pick<DashboardContext, 'findSession' | 'findIssuedSession' | 'requireSession'>

@@ -1,4 +1,4 @@
-// Whose pages a request is about: it is let in for the tenant that the page shows, and what operators read is on record.
+// Admits a request to the tenant that its page shows, and records the access of operators.
 import type { FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import type { Sql } from '#core/db.ts'
@@ -7,9 +7,9 @@ import { findTenantsOf, type SignedIn } from '#domain/people/find.ts'
 import { actorOf, requireTenant, type DashboardContext } from './context.ts'
 import { isMutating } from './guard.ts'
 
-/** In which pages name the tenant that they show, by its id. */
+/** Request header with the id of the tenant that the page shows. */
 const TENANT_HEADER = 'x-sluice-tenant'
-/** How long the same look of an operator at a tenant counts as one. */
+/** An operator's repeated access to one URL within this time is recorded once. */
 const SAME_ACCESS_MS = 60_000
 const MAX_RECENT_ACCESSES = 10_000
 
@@ -36,8 +36,8 @@ export function createTenantGate(
 }
 
 /**
- * Throws `conflict` when the page shows another tenant than the session, as after another tab has chosen one. What
- * changes something has to name the tenant where somebody sees several.
+ * Throws `conflict` if the page shows another tenant than the session has selected, for example after a switch in another
+ * tab. Throws `invalid_request` for a mutating request without the header, if the user has access to several tenants.
  */
 export async function checkTenant(
   sql: Sql,
@@ -49,13 +49,13 @@ export async function checkTenant(
     if (tenant === null || !has_several_tenants || !isMutating(request)) return
     throw new AppError('invalid_request', {
       param: TENANT_HEADER,
-      message: `You have access to more than one tenant: give the id of the one that this request is for in the header ${TENANT_HEADER}.`,
+      message: `You have access to several tenants: send the id of the tenant of this request in the header ${TENANT_HEADER}.`,
     })
   }
   if (requested_id === tenant?.id) return
-  const shown = (await findTenantsOf(sql, user_id)).find(({ id }) => id === requested_id)
+  const page_tenant = (await findTenantsOf(sql, user_id)).find(({ id }) => id === requested_id)
   throw new AppError('conflict', {
     param: TENANT_HEADER,
-    message: `This page shows ${shown?.slug ?? 'one tenant'}, but your session shows ${tenant === null ? 'none' : 'another one'}. Reload the page.`,
+    message: `This page shows ${page_tenant?.slug ?? 'one tenant'}, but your session has selected ${tenant === null ? 'none' : 'another one'}. Reload the page.`,
   })
 }

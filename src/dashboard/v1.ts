@@ -1,4 +1,4 @@
-// Serves the API's own routes to who is signed in, under /api/v1: the same rules and queries, another way to be let in.
+// Serves the routes of the API to signed-in users under /api/v1: the same rules and queries, authenticated by session.
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { buildApi } from '#api/app.ts'
 import type { ApiContext } from '#api/context.ts'
@@ -13,8 +13,8 @@ import { auditedParameters } from './audited-parameters.ts'
 const ALL_SCOPES = new Set(SCOPES)
 
 /**
- * Builds the API for sessions, and names its operations that change something. It does not listen: the dashboard passes
- * requests on.
+ * Builds the API with session authentication. Also returns the names of its operations that change something. It does not
+ * listen: the dashboard forwards requests to it.
  */
 export async function buildApiForSessions(
   context: ApiContext,
@@ -47,12 +47,12 @@ export async function buildApiForSessions(
   return { app, operations }
 }
 
-/** Whether a request changes something, so that it is put on record as an act. */
+/** Whether the audit log records a request as an act: its method is mutating and its operation changes something. */
 export function isAuditedAct(request: FastifyRequest): boolean {
   return isMutating(request) && !request.is404 && !READ_ONLY_ACTS.has(operationName(request))
 }
 
-/** Its name in the document, or what was asked for. */
+/** The name of the operation in the OpenAPI document, otherwise the method and the route. */
 function operationName({ method, routeOptions: { config, url } }: FastifyRequest): string {
   return config.definition?.operation_id ?? `${method} ${url ?? ''}`
 }

@@ -1,4 +1,4 @@
-// What people read and change of their own account: name, password, sessions, codes and passkeys.
+// Routes of the user's own account: name, password, sessions, one-time codes and passkeys.
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { findPasskeyNames, findPasswordHash, removePasskeys } from '#domain/people/credentials.ts'
@@ -9,27 +9,26 @@ import { recordAct } from '../on-record.ts'
 import { createPasswordGuard } from '../passwords.ts'
 import { AUTH_PATH } from '../sessions.ts'
 
-/** Paths that only read. */
 const READ_PATHS = ['list-sessions', 'passkey/list-user-passkeys'] as const
 
 const text = z.string().max(4_096)
 /** A missing password counts as a wrong one. */
 const passwordBody = z.object({ password: text.optional() })
 const emptyBody = z.object({})
-const newPassword = z.object({
+const newPasswordBody = z.object({
   currentPassword: text,
   newPassword: text,
   remove_passkeys: z.boolean().optional(),
 })
 
 /**
- * A change by a user who is signed in. `action`: its name in the audit log; null: nothing changes yet. `password_check`: it
- * needs the password again, which the step checks, or we do. `ends_sessions`: all other sessions end, because a credential
- * changed. `lists_passkeys`: the answer lists the passkeys that are left.
+ * A change of the user's own account. `action`: its name in the audit log; null: nothing changes yet. `password_check`: who
+ * checks the password that it requires. `ends_sessions`: all other sessions end, because a credential changed.
+ * `lists_passkeys`: the response lists the remaining passkeys.
  */
 type AccountChange = AuthEndpoint & {
   action: string | null
-  password_check?: 'by step' | 'by us'
+  password_check?: 'better-auth' | 'dashboard'
   ends_sessions?: boolean
   lists_passkeys?: boolean
 }
@@ -40,47 +39,47 @@ const CHANGES: Record<string, AccountChange> = {
     action: 'profile.rename',
   },
   'change-password': {
-    body: newPassword,
+    body: newPasswordBody,
     local_fields: ['remove_passkeys'],
     // Another person who knows the old password may have a session.
     added_fields: { revokeOtherSessions: true },
     action: 'profile.change_password',
-    password_check: 'by step',
+    password_check: 'better-auth',
     ends_sessions: true,
     lists_passkeys: true,
   },
   'revoke-session': { body: z.object({ token: text }), action: 'profile.end_session' },
   'revoke-other-sessions': { body: emptyBody, action: 'profile.end_other_sessions' },
-  'two-factor/enable': { body: passwordBody, action: null, password_check: 'by step' },
+  'two-factor/enable': { body: passwordBody, action: null, password_check: 'better-auth' },
   'two-factor/disable': {
     body: passwordBody,
     action: 'two_factor.disable',
-    password_check: 'by step',
+    password_check: 'better-auth',
     ends_sessions: true,
   },
   'two-factor/generate-backup-codes': {
     body: passwordBody,
     action: 'two_factor.new_backup_codes',
-    password_check: 'by step',
+    password_check: 'better-auth',
   },
-  // A passkey would make a stolen session permanent. Checked here too, so that no passkey is created in vain.
+  // A passkey would make a stolen session permanent, so it requires the password. Checked before the browser creates one.
   'passkey/generate-register-options': {
     body: passwordBody,
     method: 'GET',
     action: null,
-    password_check: 'by us',
+    password_check: 'dashboard',
   },
   'passkey/verify-registration': {
     body: passwordBody.extend({ response: z.looseObject({}), name: text.optional() }),
     local_fields: ['password'],
     action: 'passkeys.add',
-    password_check: 'by us',
+    password_check: 'dashboard',
   },
   'passkey/delete-passkey': {
     body: passwordBody.extend({ id: text }),
     local_fields: ['password'],
     action: 'passkeys.remove',
-    password_check: 'by us',
+    password_check: 'dashboard',
   },
   'passkey/update-passkey': { body: z.object({ id: text, name: text }), action: 'passkeys.rename' },
 }
@@ -88,7 +87,7 @@ const CHANGES: Record<string, AccountChange> = {
 export function accountRoutes(app: FastifyInstance, context: DashboardContext): void {
   const { requireSession } = context
   const { forward, endOtherSessions } = createAuthRelay(context)
-  // A separate guard: users who are signed in do not delay sign-ins.
+  // A separate guard: signed-in users do not delay sign-ins.
   const guardPassword = createPasswordGuard(context)
 
   for (const path of READ_PATHS)
@@ -108,10 +107,12 @@ export function accountRoutes(app: FastifyInstance, context: DashboardContext): 
         const { user_id, email, tenant } = await requireSession(request)
         if (action !== null) await recordAct(context, request, reply, tenant?.id ?? null, { action })
         const attempt = () =>
-          password_check === 'by us' ? checkPassword(context, request.body, user_id) : forward(request, step)
+          password_check === 'dashboard'
+            ? checkPassword(context, request.body, user_id)
+            : forward(request, step)
         let response =
           password_check === undefined ? await attempt() : await guardPassword(request, reply, email, attempt)
-        if (password_check === 'by us' && response.ok) response = await forward(request, step)
+        if (password_check === 'dashboard' && response.ok) response = await forward(request, step)
         if (ends_sessions && response.ok) await endOtherSessions(request, response, user_id)
         if (lists_passkeys && response.ok)
           response = await withPasskeys(context, request.body, response, user_id)
@@ -120,7 +121,7 @@ export function accountRoutes(app: FastifyInstance, context: DashboardContext): 
     )
 }
 
-/** Answers 200 if the password in the body is that of the user. */
+/** Responds with 200 if the body has the user's password, otherwise with 400. */
 async function checkPassword(
   { sql, sessions }: DashboardContext,
   body: unknown,
@@ -133,14 +134,14 @@ async function checkPassword(
   return matches ? Response.json({}) : Response.json({ code: 'INVALID_PASSWORD' }, { status: 400 })
 }
 
-/** Removes the passkeys on request, and lists those left: a person who knew the password may have added one. */
+/** Removes the passkeys if requested, and lists the remaining ones: a person who knew the password may have added one. */
 async function withPasskeys(
   { sql }: DashboardContext,
-  asked: unknown,
+  request_body: unknown,
   response: Response,
   user_id: string,
 ): Promise<Response> {
-  if (newPassword.parse(asked).remove_passkeys === true) await removePasskeys(sql, user_id)
+  if (newPasswordBody.parse(request_body).remove_passkeys === true) await removePasskeys(sql, user_id)
   const body = { ...Object(await response.json()), passkeys: await findPasskeyNames(sql, user_id) }
   return Response.json(body, { headers: response.headers })
 }

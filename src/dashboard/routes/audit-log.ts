@@ -1,4 +1,4 @@
-// Settings, Audit, and the audit of the installation: who did what.
+// The audit log of a tenant (Settings, Audit) and of the installation.
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
@@ -8,8 +8,8 @@ import { findActOutcomes } from '#domain/operator-acts/act.ts'
 import { findAuditEntries, type AuditEntry, type AuditFilters } from '#domain/people/audit-log.ts'
 import { requireTenant } from '../context.ts'
 
-/** Until when entries were looked at, where a page is not full because it had looked at enough: the next one goes on there. */
-const SCANNED_UNTIL_HEADER = 'x-looked-until'
+/** Time of the last scanned entry, if a scan stopped before the page was full. The next page continues there. */
+const SCANNED_UNTIL_HEADER = 'x-scanned-until'
 
 const jsonObject = z.record(z.string(), z.custom<Json>())
 const entrySchema = z.object({
@@ -24,7 +24,7 @@ const entrySchema = z.object({
   request_id: z.string().nullable(),
   address: z.string().nullable(),
   outcome: jsonObject.nullable(),
-  /** What comes of it is on record apart: without an `outcome` nobody knows. Null: the entry is too old to say it. */
+  /** Whether another entry records the outcome: if so, a missing `outcome` is unknown. Null: the entry is too old to tell. */
   expects_outcome: z.boolean().nullable(),
 })
 type EntryView = z.output<typeof entrySchema>
@@ -44,7 +44,7 @@ export function auditLogRoutes(root: FastifyInstance): void {
   )
 }
 
-/** Of all tenants, for operators. */
+/** The audit log of all tenants, for operators. */
 export function installationAuditRoutes(root: FastifyInstance): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
   app.get('/api/ops/audit', { schema }, async (request, reply) =>
@@ -61,7 +61,7 @@ async function sendEntries(reply: FastifyReply, filters: AuditFilters): Promise<
   return await withActOutcomes(sql, entries)
 }
 
-/** An act of operators ends after its entry: how it stands now is its outcome. */
+/** Adds the current state of operator acts as their outcome, because they finish after their entry. */
 async function withActOutcomes(sql: Sql, entries: AuditEntry[]): Promise<EntryView[]> {
   const ids = entries.flatMap(({ details: { act_id } }) => (typeof act_id === 'string' ? [act_id] : []))
   const acts = await findActOutcomes(sql, ids)

@@ -1,4 +1,4 @@
-// Settings, Email: the domains that the tenant's email may be from. Operators change them.
+// Settings, Email: the sender domains that a tenant's email may use. Only operators change them.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
@@ -9,7 +9,7 @@ import { changeEmailDomains, findEmailDomains, MAX_EMAIL_DOMAINS } from '#domain
 import { actorOf, requireOperator, requireTenant, type DashboardContext } from '../context.ts'
 import { AUDIT_HEADER } from '../on-record.ts'
 
-/** `domains` null: the tenant has no list, and those of the installation count. Of these an empty list means any. */
+/** `domains` null: the tenant uses `of_installation`. An empty `of_installation` allows any domain. */
 const domainsSchema = z.object({
   domains: z.array(z.string()).nullable(),
   of_installation: z.array(z.string()),
@@ -25,15 +25,15 @@ const body = z.strictObject({
 export function emailDomainRoutes(root: FastifyInstance, { sql, config }: DashboardContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
 
-  /** Changes the list as `next` says, on record. */
+  /** Replaces the list with the result of `update`, and records that. `update` null: the default. */
   async function change(
     request: FastifyRequest,
     reply: FastifyReply,
-    next: (domains: string[]) => string[] | null,
+    update: (domains: string[]) => string[] | null,
   ): Promise<FastifyReply> {
     requireOperator(request)
     const { id } = requireTenant(request).tenant
-    const entry = await changeEmailDomains(sql, id, (was) => next(was ?? []), actorOf(request, id))
+    const entry = await changeEmailDomains(sql, id, (domains) => update(domains ?? []), actorOf(request, id))
     return await reply.code(204).header(AUDIT_HEADER, entry).send()
   }
 

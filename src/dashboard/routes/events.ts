@@ -1,4 +1,4 @@
-// Events and endpoints as the pages show them, beside what /v1 has: the latest first, and figures over time.
+// Reads that /v1 lacks: events with the newest first, and figures of webhook endpoints over time.
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'

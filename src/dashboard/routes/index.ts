@@ -1,4 +1,4 @@
-// The routes of the dashboard that /v1 does not have: one line each.
+// The dashboard's own routes, which /v1 lacks.
 import type { FastifyInstance } from 'fastify'
 import { requireTenant, type DashboardContext } from '../context.ts'
 import { isMutating } from '../guard.ts'
@@ -17,7 +17,7 @@ import { overviewRoutes } from './overview.ts'
 import { sessionRoutes } from './session.ts'
 import { signInRoutes } from './sign-in.ts'
 
-/** Routes that answer something of the tenant that is shown. */
+/** Routes about the selected tenant. */
 const TENANT_ROUTES: ((app: FastifyInstance, context: DashboardContext) => void)[] = [
   keyRoutes,
   emailDomainRoutes,
@@ -30,7 +30,7 @@ const TENANT_ROUTES: ((app: FastifyInstance, context: DashboardContext) => void)
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** What the look of an operator is called in the audit log. */
+    /** Name of the action in the audit log if an operator reads this route. */
     audit_action?: string
   }
 }
@@ -44,7 +44,7 @@ export const DASHBOARD_ROUTES: ((app: FastifyInstance, context: DashboardContext
   operationsRoutes,
 ]
 
-/** Lets in who sees the tenant, and records what operators see of it. */
+/** Admits users with access to the tenant, and records the access of operators. */
 function tenantRoutes(root: FastifyInstance, context: DashboardContext): void {
   const { gate, runList } = context
   root.register(async (app) => {
@@ -56,7 +56,7 @@ function tenantRoutes(root: FastifyInstance, context: DashboardContext): void {
     })
     app.addHook('onRoute', ({ method, url, config }) => {
       if (method === 'GET' && config?.audit_action === undefined)
-        throw new Error(`GET ${url} needs a name for the audit log: config.look`)
+        throw new Error(`GET ${url} needs a name for the audit log: set config.audit_action`)
     })
     limitReads(app, runList, (request) => {
       const { user_id, tenant } = requireTenant(request)

@@ -1,4 +1,4 @@
-// What the link of an invitation leads to, for people who are not signed in yet.
+// Shows and accepts an invitation, also for people who are not signed in.
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
@@ -17,14 +17,14 @@ const invitationView = z.object({
   tenant: z.string(),
   email: z.string(),
   role: roleSchema,
-  /** Null: not told, because the link was shown to who invites, and may not have come to the address. */
+  /** Whether the email address has an account. Null if the link was not emailed: its reader may not own the address. */
   has_user: z.boolean().nullable(),
 })
 const acceptBody = z.strictObject({
   name: personName,
   password: z.string().min(PASSWORD_LENGTH.min).max(PASSWORD_LENGTH.max),
 })
-/** Of an address. */
+/** Rate limit of each client network. */
 const LIMIT = { rps: 1, burst: 20 }
 
 export function invitationRoutes(root: FastifyInstance, context: DashboardContext): void {
@@ -65,7 +65,7 @@ export function invitationRoutes(root: FastifyInstance, context: DashboardContex
       }
       if (has_user || body == null)
         throw new AppError('unauthorized', {
-          message: `Sign in as ${email} to accept the invitation, or give a name and a password if you are new.`,
+          message: `Sign in as ${email} to accept the invitation, or send a name and a password to create an account.`,
         })
       const { name, password } = body
       const password_hash = await hashing(() => sessions.hashPassword(password))
@@ -86,6 +86,6 @@ function assertAccepted(accepted: boolean): void {
 
 function invitationNotFound(): AppError {
   return new AppError('not_found', {
-    message: 'This invitation was used, revoked or has expired. Ask for another one.',
+    message: 'This invitation was used or revoked, or has expired. Ask for a new one.',
   })
 }

@@ -1,4 +1,4 @@
-// Settings, API Keys: made here, shown once, rotated and revoked.
+// Settings, API Keys: lists, creates, rotates and revokes keys. A secret is shown once.
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
@@ -21,7 +21,7 @@ const keySchema = z.object({
   revoked_at: z.string().nullable(),
 })
 const keyWithSecretSchema = keySchema.extend({ secret: z.string() })
-/** Keys of a tenant that work at once, and that are shown. */
+/** Maximum keys of a tenant: valid at once, and in the list. */
 const MAX_KEYS = { valid: 200, listed: 500 }
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
 const createBody = z.strictObject({
@@ -29,7 +29,7 @@ const createBody = z.strictObject({
   scopes: z.array(z.enum(SCOPES)).min(1).max(SCOPES.length),
   expires_at: dateTime.nullable().default(null),
 })
-/** Seconds for which the old key goes on working. */
+/** `grace_s`: how long the old key stays valid. */
 const rotateBody = z.strictObject({
   grace_s: z
     .int()
@@ -77,7 +77,7 @@ export function keyRoutes(root: FastifyInstance, { sql }: DashboardContext): voi
       const key = await sql.begin(async (tx) => {
         const rotated = await rotateApiKey(tx, tenant, id, grace_s, actorOf(request, tenant.id))
         if (rotated === undefined) throw keyNotFound()
-        // The new key is theirs to read: what they may not do is undone.
+        // The caller reads the new secret, so they must be allowed to grant its scopes. A throw rolls the rotation back.
         assertGrantable(role, rotated.scopes)
         return rotated
       })

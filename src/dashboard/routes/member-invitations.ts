@@ -13,7 +13,7 @@ import { roleSchema } from '#domain/people/role.ts'
 import { actorOf, canEmailInvitations, type DashboardContext } from '../context.ts'
 import { originOf } from '../guard.ts'
 import { AUDIT_HEADER } from '../on-record.ts'
-import { changed, requireManager, memberRefusal } from './members.ts'
+import { auditEntryOf, requireManager, memberRefusal } from './members.ts'
 
 const inviteBody = z.strictObject({
   email: z
@@ -84,13 +84,13 @@ export function memberInvitationRoutes(root: FastifyInstance, context: Dashboard
 
   app.post('/api/members/invitations/:id/revoke', { schema: { params: byId } }, async (request, reply) => {
     const { tenant } = requireManager(request)
-    const asked = { tenant_id: tenant.id, id: request.params.id, by: actorOf(request, tenant.id) }
-    const audit_entry = changed(await revokeInvitation(sql, asked))
+    const invitation = { tenant_id: tenant.id, id: request.params.id, by: actorOf(request, tenant.id) }
+    const audit_entry = auditEntryOf(await revokeInvitation(sql, invitation))
     return await reply.code(204).header(AUDIT_HEADER, audit_entry).send()
   })
 }
 
-/** The origin of an invitation's link. Links mailed without DASHBOARD_URL are for people at this machine. */
+/** The origin of an invitation's link. Without DASHBOARD_URL, emailed links use localhost. */
 function linkOrigin(config: Config, request: FastifyRequest, mailed: boolean): string {
   return mailed && config.DASHBOARD_URL === undefined
     ? `http://localhost:${request.socket.localPort}`

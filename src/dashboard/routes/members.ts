@@ -1,4 +1,4 @@
-// Settings, Members: who belongs to a tenant and as what.
+// Settings, Members: lists members, changes their roles and removes them.
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
@@ -15,7 +15,7 @@ const memberSchema = z.object({
   user_id: z.uuid(),
   name: z.string(),
   email: z.string(),
-  /** Else nobody has shown that they read what is sent there. */
+  /** False: the user has not proven that they receive email at the address. */
   email_verified: z.boolean(),
   role: roleSchema,
   two_factor_enabled: z.boolean(),
@@ -53,13 +53,13 @@ export function memberRoutes(root: FastifyInstance, { sql }: DashboardContext): 
     { schema: { params: byUser, body: z.strictObject({ role: roleSchema }) } },
     async (request, reply) => {
       const change = { ...changeOf(request, request.params.user_id), role: request.body.role }
-      const audit_entry = changed(await changeRole(sql, change))
+      const audit_entry = auditEntryOf(await changeRole(sql, change))
       return await reply.code(204).header(AUDIT_HEADER, audit_entry).send()
     },
   )
 
   app.delete('/api/members/:user_id', { schema: { params: byUser } }, async (request, reply) => {
-    const audit_entry = changed(await removeMember(sql, changeOf(request, request.params.user_id)))
+    const audit_entry = auditEntryOf(await removeMember(sql, changeOf(request, request.params.user_id)))
     return await reply.code(204).header(AUDIT_HEADER, audit_entry).send()
   })
 }
@@ -76,8 +76,8 @@ function changeOf(request: FastifyRequest, user_id: string) {
   return { tenant_id: tenant.id, user_id, by: actorOf(request, tenant.id) }
 }
 
-/** Returns the audit entry of a change. Throws if it was refused. */
-export function changed(result: MemberResult | RevokeResult): number {
+/** Returns the number of a change's audit entry. Throws if the change was refused. */
+export function auditEntryOf(result: MemberResult | RevokeResult): number {
   if ('refused' in result) throw memberRefusal(result.refused)
   return result.changed
 }

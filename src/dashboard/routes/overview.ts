@@ -1,4 +1,4 @@
-// The overview of a tenant, the search of the palette, and what belongs to the story of a row.
+// The overview of a tenant, the search of the command palette, and the timeline of a resource.
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
@@ -9,7 +9,7 @@ import { findTimelineData, timelineDataSchema } from '#domain/operations/payment
 import { requireTenant } from '../context.ts'
 
 const params = z.strictObject({ id: z.uuid() })
-/** A stretch of time; without it, all of it. */
+/** Default: the complete timeline. */
 const timeRange = z.strictObject({ since: dateTime.optional(), before: dateTime.optional() })
 const querystring = z.strictObject({ q: z.string().trim().min(1).max(255) })
 

@@ -1,4 +1,4 @@
-// Who is signed in, what they may do, and whose pages they see.
+// The session: its user, their permissions and the selected tenant.
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
@@ -17,7 +17,7 @@ import { checkTenant } from '../tenant-gate.ts'
 
 const tenantSchema = z.object({ id: z.uuid(), slug: z.string(), name: z.string() })
 const sessionSchema = z.object({
-  /** Of this session, to tell it apart in the list of sessions. */
+  /** Identifies this session in the list of sessions. */
   session_id: z.uuid(),
   user: z.object({
     id: z.uuid(),
@@ -28,13 +28,13 @@ const sessionSchema = z.object({
   is_operator: z.boolean(),
   tenant: tenantSchema.nullable(),
   role: z.enum([...roleSchema.options, 'operator']).nullable(),
-  /** The operations of /v1 that change something, and acts of the dashboard, that the role may do here. */
+  /** The operations of /v1 that change something, and the acts of the dashboard, that the role may do. */
   may: z.array(z.string()),
-  /** By act, the roles that may do it. */
+  /** The roles that may do each act. */
   who_may: z.record(z.string(), z.array(roleSchema)),
-  /** The roles that they may give to members, change and take away. */
+  /** The roles that the user may assign to members, change and remove. */
   roles_to_give: z.array(roleSchema),
-  /** The scopes that keys which they make can have. */
+  /** The scopes that the user may grant to API keys. */
   key_scopes: z.array(z.string()),
   tenants: z.array(tenantSchema.extend({ role: roleSchema })),
   areas: z.array(
@@ -43,13 +43,13 @@ const sessionSchema = z.object({
       state: z.enum(['deployed', 'switched_off', 'not_deployed', 'without_credentials']),
     }),
   ),
-  /** Providers that are emulated here. */
+  /** Names of the emulated providers. */
   emulators: z.array(z.string()),
-  /** A card that the emulated processor accepts; null: it is not emulated. */
+  /** A payment method that the emulated processor accepts. Null if the processor is not emulated. */
   payment_method_to_try: z.string().nullable(),
-  /** Where API keys are used. */
+  /** Base URL of the API. */
   api_url: z.string(),
-  /** Whether people can be invited by email; else they are given a link. */
+  /** Whether invitations are emailed; otherwise the inviter gets a link. */
   sends_email: z.boolean(),
   version: z.string(),
 })
@@ -75,7 +75,7 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
       const { user_id, tenant } = signed_in!
       return { key_id: user_id, tenant_id: tenant?.id ?? user_id }
     })
-    // It shows no row of the tenant: so that an operator reads it is not put on record.
+    // Pauses are not data of the tenant, so the access of operators is not recorded.
     reads.get(
       '/api/session/pauses',
       { schema: { response: { 200: z.array(pausedQueueSchema) } } },
@@ -92,8 +92,8 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
     async (request, reply) => {
       const { tenant_id } = request.body
       const { session_id } = await requireSession(request)
-      const shown = await selectTenant(sql, session_id, tenant_id)
-      if (!shown)
+      const selected = await selectTenant(sql, session_id, tenant_id)
+      if (!selected)
         throw new AppError('not_found', { message: 'There is no such tenant, or you have no access to it.' })
       await appendAuditEntry(sql, actorOf(request, tenant_id), { action: 'show_tenant' })
       return await reply.code(204).send()

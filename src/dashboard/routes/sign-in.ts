@@ -1,4 +1,4 @@
-// Sign-in: its steps, by password, code or passkey, limited and recorded.
+// The steps of a sign-in by password, code or passkey. They are rate-limited and recorded.
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
@@ -20,8 +20,8 @@ const passwordBody = z.object({ email: text, password: text, rememberMe: z.boole
 const codeBody = z.object({ code: text })
 
 /**
- * Steps of a sign-in. `by`: the method that the audit entry names. `single_use_code`: a code works once. `signs_in_again`: it also
- * starts a new sign-in for a user who is signed in.
+ * Steps of a sign-in. `by`: the method, for the audit entry. `single_use_code`: each code is accepted once.
+ * `signs_in_again`: a signed-in user can start a new session.
  */
 const SIGN_IN: Record<
   string,
@@ -35,7 +35,7 @@ const SIGN_IN: Record<
     signs_in_again: true,
   },
 }
-/** For each address: a challenge is a row that is stored for five minutes. */
+/** Limit of each client network: a challenge is a row that is stored for five minutes. */
 const CHALLENGE_LIMIT = { rps: 0.2, burst: 20 }
 
 export function signInRoutes(root: FastifyInstance, context: DashboardContext): void {
@@ -45,7 +45,7 @@ export function signInRoutes(root: FastifyInstance, context: DashboardContext): 
   const limitChallenges = createLimit(CHALLENGE_LIMIT)
   const guardPassword = createPasswordGuard(context)
 
-  /** Records a sign-in if the answer has a session; without one, another step follows. */
+  /** Records a sign-in if the response starts a session. Otherwise another step follows. */
   async function recordSignIn(request: FastifyRequest, response: Response, by: string): Promise<void> {
     const found = await sessionOf(response)
     if (found === undefined) return
@@ -75,7 +75,7 @@ export function signInRoutes(root: FastifyInstance, context: DashboardContext): 
       }
       if (current_user === undefined || signs_in_again) await recordSignIn(request, response, by)
       else if (single_use_code && !current_user.two_factor_enabled) {
-        // The first code confirms that they are set up.
+        // The first correct code turns two-factor authentication on.
         request.signed_in = current_user
         const actor = actorOf(request, current_user.tenant?.id ?? null)
         reply.header(AUDIT_HEADER, await appendAuditEntry(sql, actor, { action: 'two_factor.enable' }))
@@ -92,7 +92,7 @@ export function signInRoutes(root: FastifyInstance, context: DashboardContext): 
 
 /**
  * Marks a correct code as used. Throws `unauthorized` if it was used before. `current_user`: the user who was already signed
- * in. `new_user`: the user whom the code signs in.
+ * in. `new_user`: the user that the code signs in.
  */
 async function consumeCode(
   context: DashboardContext,
@@ -106,7 +106,7 @@ async function consumeCode(
       message: 'This code was used before. Wait for the next one.',
     })
   if (new_user !== undefined) await endSession(context.sql, new_user.session_id)
-  // For better-auth this sign-in has ended, so the next code cannot complete it.
+  // better-auth has finished this sign-in, so another code cannot complete it.
   throw new AppError('unauthorized', {
     message: 'This code was used before. Sign in again with the next one.',
     context: { restart_required: true },

@@ -116,7 +116,7 @@ export async function readPage<T>(
   return {
     rows: Array.isArray(found) ? found : found.data,
     next: next && changedParameters(next, query ?? {}),
-    scanned_until: headers.get('x-looked-until'),
+    scanned_until: headers.get('x-scanned-until'),
   }
 }
 

@@ -1,4 +1,4 @@
-// What operators ask to be done about jobs; workers carry it out.
+// Operator acts on jobs: requested, listed and canceled here, executed by workers.
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
@@ -46,7 +46,7 @@ export function actRoutes(root: FastifyInstance, { sql, operatorSql }: Dashboard
         const id = await requestAct(tx, requested, { who, matched })
         const { act, job_id, ...other_fields } = requested
         const details = { ...other_fields, matched, act_id: id }
-        // What is done about the jobs of one tenant is on record there too.
+        // An act on the jobs of one tenant is also in the audit log of that tenant.
         const tenant_id =
           job_id === undefined
             ? await findTenantOfFilter(tx, requested.filter ?? {})
@@ -89,7 +89,7 @@ export function actRoutes(root: FastifyInstance, { sql, operatorSql }: Dashboard
     const { id } = request.params
     await sql.begin(async (tx) => {
       if (!(await cancelAct(tx, id, email)))
-        throw new AppError('conflict', { message: 'It has ended or was already canceled.' })
+        throw new AppError('conflict', { message: 'The act is finished or already canceled.' })
       const entry = { action: 'jobs.cancel_act', subject: 'act', subject_id: id } as const
       reply.header(AUDIT_HEADER, await appendAuditEntry(tx, actorOf(request, null), entry))
     })

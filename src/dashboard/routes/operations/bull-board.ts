@@ -1,11 +1,11 @@
-// bull-board beside our own pages: the wake-ups as BullMQ has them, to be looked at and not changed.
+// bull-board: a read-only view of the wake-ups in BullMQ.
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { QUEUES } from '#core/config/queues.ts'
 import { AppError } from '#core/errors.ts'
 import type { DashboardContext } from '../../context.ts'
 
 const PATH = '/ops/bull-board'
-/** A style that its script puts into the page; of another version it is not applied, which harms nothing. */
+/** Hash of a style that bull-board's script adds. The style of another version is blocked, which is harmless. */
 const SCRIPT_STYLE_HASH = 'sha256-r2N1TB/gHbBtBZFKg7ejmq1acVSREzucTAEw6ga4hoU='
 const POLICY = [
   "default-src 'none'",
@@ -18,18 +18,18 @@ const POLICY = [
   "form-action 'none'",
   "frame-ancestors 'none'",
 ].join('; ')
-/** What its page would fetch from other hosts. */
+/** Links of its page to files on other hosts. */
 const EXTERNAL_LINKS = /<link\b[^>]*\bhref="https?:[^>]*>/g
-/** What it shows until its script runs, in styles that stand in the page. */
+/** Its loading screen, which has inline styles. */
 const LOADING_PLACEHOLDER = /(<div id="root">)[^]*?<\/style>\s*(<\/div>)/
 
-/** It is loaded when somebody opens it. Only what reads is passed on: its own routes that change something are not there. */
+/** Loads bull-board on the first request. Serves GET only, so its mutating routes are unreachable. */
 export function bullBoardRoutes(app: FastifyInstance, { queue, log }: DashboardContext): void {
   let board: Promise<FastifyInstance> | undefined
   async function load(): Promise<FastifyInstance> {
     const queues = await queue.bullQueues(QUEUES).catch((err: unknown) => {
-      log.warn({ err }, 'bull-board found no queue')
-      throw new AppError('overloaded', { message: 'The queue does not answer. Try again soon.' })
+      log.warn({ err }, 'bull-board could not open the queues')
+      throw new AppError('overloaded', { message: 'The queues are unavailable. Try again soon.' })
     })
     return await buildBoard(queues)
   }
@@ -62,7 +62,7 @@ async function buildBoard(
   const server = new FastifyAdapter()
   createBullBoard({
     queues: queues.map((each) => new BullMQAdapter(each, { readOnlyMode: true })),
-    // The adapter brings a copy of these types of its own, and private fields make them differ.
+    // The adapter has its own copy of these types. Private fields make them incompatible.
     serverAdapter: server as unknown as Parameters<typeof createBullBoard>[0]['serverAdapter'],
     options: {
       uiConfig: { boardTitle: 'Wake-ups in BullMQ', miscLinks: [{ text: 'Sluice', url: '/ops/queues' }] },

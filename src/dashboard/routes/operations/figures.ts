@@ -1,4 +1,4 @@
-// What operators watch: queues over time, tenants by share, providers, processes, schedules, drifts and what is parked.
+// Figures for operators: queues, tenants by share, providers, processes, schedules, drifts and parked notifications.
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
@@ -40,44 +40,50 @@ const parkedQuery = z.strictObject({
 })
 const tenantsQuery = z.strictObject({ search: z.string().trim().max(100).default('') })
 const tenantSchema = z.object({ id: z.uuid(), slug: z.string(), name: z.string() })
-const of = <Schema extends z.ZodType>(schema: Schema) => ({ response: { 200: schema } })
+const responding = <Schema extends z.ZodType>(schema: Schema) => ({ response: { 200: schema } })
 
 export function figureRoutes(root: FastifyInstance, { gate }: DashboardContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
 
-  app.get('/api/ops/queues', { schema: of(queuesFiguresSchema) }, ({ sql }) => findQueueFigures(sql))
+  app.get('/api/ops/queues', { schema: responding(queuesFiguresSchema) }, ({ sql }) => findQueueFigures(sql))
   app.get(
     '/api/ops/queues/:queue/names',
     {
       schema: {
         params: z.strictObject({ queue }),
         querystring: namesQuery,
-        ...of(nameFiguresSchema),
+        ...responding(nameFiguresSchema),
       },
     },
     async ({ params, query, sql }) => findNameFigures(sql, { ...params, ...query }),
   )
   app.get(
     '/api/ops/series',
-    { schema: { querystring: seriesQuerySchema, ...of(seriesSchema) } },
+    { schema: { querystring: seriesQuerySchema, ...responding(seriesSchema) } },
     async ({ query, sql }) => findSeries(sql, query),
   )
   app.get(
     '/api/ops/shares',
-    { schema: { querystring: sharesQuery, ...of(tenantSharesSchema) } },
+    { schema: { querystring: sharesQuery, ...responding(tenantSharesSchema) } },
     async ({ query, sql }) => findTenantShares(sql, query),
   )
   app.get(
     '/api/ops/tenants',
-    { schema: { querystring: tenantsQuery, ...of(z.array(tenantSchema)) } },
+    { schema: { querystring: tenantsQuery, ...responding(z.array(tenantSchema)) } },
     async ({ query, sql }) => listTenants(sql, query.search, 50),
   )
-  app.get('/api/ops/providers', { schema: of(providerHealthSchema) }, ({ sql }) => findProviderHealth(sql))
-  app.get('/api/ops/processes', { schema: of(z.array(processSchema)) }, ({ sql }) => findProcesses(sql))
-  app.get('/api/ops/schedules', { schema: of(z.array(scheduleSchema)) }, ({ sql }) => findSchedules(sql))
+  app.get('/api/ops/providers', { schema: responding(providerHealthSchema) }, ({ sql }) =>
+    findProviderHealth(sql),
+  )
+  app.get('/api/ops/processes', { schema: responding(z.array(processSchema)) }, ({ sql }) =>
+    findProcesses(sql),
+  )
+  app.get('/api/ops/schedules', { schema: responding(z.array(scheduleSchema)) }, ({ sql }) =>
+    findSchedules(sql),
+  )
   app.get(
     '/api/ops/drifts',
-    { schema: { querystring: driftsQuery, ...of(z.array(tenantsDriftSchema)) } },
+    { schema: { querystring: driftsQuery, ...responding(z.array(tenantsDriftSchema)) } },
     async (request) => {
       const { query, sql } = request
       const drifts = await findAllDrifts(sql, query)
@@ -91,7 +97,7 @@ export function figureRoutes(root: FastifyInstance, { gate }: DashboardContext):
   )
   app.get(
     '/api/ops/parked',
-    { schema: { querystring: parkedQuery, ...of(z.array(parkedNotificationSchema)) } },
+    { schema: { querystring: parkedQuery, ...responding(z.array(parkedNotificationSchema)) } },
     async ({ query, sql }) => findParkedNotifications(sql, query),
   )
 }

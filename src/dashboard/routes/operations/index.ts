@@ -1,4 +1,4 @@
-// Operations, over all tenants: for operators only.
+// Operations over all tenants, for operators only.
 import type { FastifyInstance } from 'fastify'
 import { createListRunner } from '#api/lists.ts'
 import { requireOperator, type DashboardContext } from '../../context.ts'
@@ -21,7 +21,7 @@ const OPERATIONS_ROUTES: Routes[] = [
   proposalRoutes,
   installationAuditRoutes,
 ]
-/** They answer for as long as somebody listens, or read nothing of ours. */
+/** Routes without read limits: the stream stays open, and bull-board does not read the database. */
 const OTHER_ROUTES: Routes[] = [streamRoutes, bullBoardRoutes]
 
 export function operationsRoutes(root: FastifyInstance, context: DashboardContext): void {

@@ -1,4 +1,4 @@
-// Jobs, for operators: search, how many match, and the page of one.
+// Jobs, for operators: search, count and details.
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
@@ -16,9 +16,9 @@ const searchQuery = jobFiltersSchema.extend({
 })
 const countSchema = z.object({
   count: z.int(),
-  /** There are more than that. */
+  /** True if there are more than `count`. */
   more: z.boolean(),
-  /** The same jobs as an act takes them, without those of the history; null when no act can: by text, or jobs that are over. */
+  /** The same filter for an act, without the history. Null if an act cannot use it: a text search, or finished jobs. */
   filter: actFilterSchema.nullable(),
 })
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
@@ -40,7 +40,7 @@ export function jobRoutes(root: FastifyInstance, { gate }: DashboardContext): vo
       const { tenant, ...filters } = query
       const slug = tenant === undefined || z.uuid().safeParse(tenant).success ? undefined : tenant
       const tenant_id = slug === undefined ? tenant : (await findTenant(sql, slug))?.id
-      // It takes fewer filters than a search, and what is counted is what it takes.
+      // An act supports fewer filters than a search. The count is of the jobs that the act would match.
       const parsed = actFilterSchema.safeParse({ ...filters, ...(tenant_id && { tenant_id }) })
       const unknown_tenant = tenant !== undefined && tenant_id === undefined
       const filter = parsed.success && !unknown_tenant ? parsed.data : null
@@ -53,7 +53,7 @@ export function jobRoutes(root: FastifyInstance, { gate }: DashboardContext): vo
     { schema: { params, response: { 200: jobDetailSchema } } },
     async (request) => {
       const job = found(await findJob(request.sql, request.params.id), 'not_found')
-      // It shows what the tenant's pages show, down to amounts.
+      // The response has data of the tenant, such as amounts, so the access is recorded.
       if (job.tenant !== null)
         await gate.recordAccess(request, job.tenant_id, {
           action: 'readJob',

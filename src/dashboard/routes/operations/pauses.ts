@@ -1,4 +1,4 @@
-// Pauses of queues and tenants. No call starts more than a second after one is on record.
+// Pauses of queues and tenants. A pause takes effect within a second.
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'

@@ -1,4 +1,4 @@
-// What operators propose, and what another of them decides about it; workers carry it out.
+// Proposals: one operator proposes, another decides, and workers execute.
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'

@@ -1,4 +1,4 @@
-// Server-sent events for operators: pauses, figures of queues and acts under way, as they change.
+// Server-sent events for operators: pauses, queue figures and the latest acts, as they change.
 import type { ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import type { Sql } from '#core/db.ts'
@@ -10,16 +10,16 @@ import { findQueueFigures } from '#domain/operations/queues.ts'
 import { requireOperator, type DashboardContext } from '../../context.ts'
 
 const POLL_INTERVAL_MS = 1_000
-/** Figures are counted every ten seconds. */
+/** Figures are updated every ten seconds, so not every poll reads them. */
 const POLLS_PER_FIGURES = 5
-/** Proxies close silent connections, and a user who is no operator any more is disconnected. */
+/** Interval of keep-alives, because proxies close idle connections, and of the check that the user is still an operator. */
 const CHECK_INTERVAL_MS = 5_000
 const MAX_STREAMS = 200
 const MAX_STREAMS_PER_USER = 5
-/** A reader that is so far behind has stalled. It reconnects. */
+/** A client with more unread bytes has stalled. It is disconnected and may reconnect. */
 const MAX_UNREAD_BYTES = 1024 * 1024
 
-/** The events that are sent, by name. */
+/** The events by name. Every `every_polls`th poll reads them. */
 const TOPICS: { name: string; every_polls: number; find: (sql: Sql) => Promise<unknown> }[] = [
   { name: 'pauses', every_polls: 1, find: findPauses },
   { name: 'acts', every_polls: 1, find: async (sql) => listActs(sql, { limit: 20 }) },
@@ -46,7 +46,7 @@ function createBroadcast({ operatorSql, log }: Pick<DashboardContext, 'operatorS
   let closing = false
 
   async function send(): Promise<void> {
-    // The reader has stalled: it has not read what was sent over a second ago.
+    // These clients have stalled: they have not read the events of earlier polls.
     for (const stream of streams.keys())
       if (stream.writableLength > MAX_UNREAD_BYTES) {
         streams.delete(stream)
@@ -64,7 +64,7 @@ function createBroadcast({ operatorSql, log }: Pick<DashboardContext, 'operatorS
   function schedule(): void {
     timer ??= setTimeout(() => {
       void send()
-        .catch((err: unknown) => log.debug({ err }, 'the stream of operations found nothing to tell'))
+        .catch((err: unknown) => log.debug({ err }, 'Could not read the events of the operations stream'))
         .finally(() => {
           timer = undefined
           if (streams.size > 0 && !closing) schedule()
@@ -72,7 +72,7 @@ function createBroadcast({ operatorSql, log }: Pick<DashboardContext, 'operatorS
         })
     }, POLL_INTERVAL_MS)
   }
-  /** Removes it too: nothing may be written after its end. */
+  /** Removes the stream first, because nothing may be written after its end. */
   function end(stream: ServerResponse): void {
     streams.delete(stream)
     stream.end()
@@ -91,7 +91,7 @@ function createBroadcast({ operatorSql, log }: Pick<DashboardContext, 'operatorS
       stream.write(
         `retry: 2000\n\n${Array.from(last_sent, ([name, data]) => messageOf(name, data)).join('')}`,
       )
-      stream.on('error', (err) => log.debug({ err }, 'a stream of operations broke off'))
+      stream.on('error', (err) => log.debug({ err }, 'An operations stream was disconnected'))
       stream.on('close', () => streams.delete(stream))
       streams.set(stream, user_id)
       schedule()
@@ -125,7 +125,7 @@ export function streamRoutes(app: FastifyInstance, context: DashboardContext): v
       return
     }
     const check = setInterval(() => {
-      // It was ended, and the reader did not read that.
+      // The stream has ended, but the client has not closed the connection.
       if (!broadcast.has(stream)) {
         stream.destroy()
         return
@@ -133,7 +133,7 @@ export function streamRoutes(app: FastifyInstance, context: DashboardContext): v
       void requireSession(request).then(
         ({ is_operator }) =>
           void (is_operator
-            ? broadcast.has(stream) && stream.write(': still here\n\n')
+            ? broadcast.has(stream) && stream.write(': keep-alive\n\n')
             : broadcast.end(stream)),
         () => broadcast.end(stream),
       )
