@@ -238,7 +238,7 @@ test('a process says which variable it cannot do without', async () => {
       { DISABLED_AREAS: 'customers,custommers' },
       'DISABLED_AREAS: no area is called "custommers"; there are customers, payments',
     ],
-    ['src/workers/main.ts', { QUEUES: 'payments,paymens' }, 'QUEUES: no queue is called "paymens"'],
+    ['src/workers/main.ts', { QUEUES: 'payments,paymens' }, 'QUEUES: there is no queue "paymens"'],
     ['src/api/main.ts', { NODE_ENV: 'production', REDIS_URL: '' }, 'REDIS_URL is not set'],
     [
       'src/start/main.ts',

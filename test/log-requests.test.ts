@@ -137,7 +137,7 @@ test('a notification is found by its request, its event and its payment, also if
   const of_payment = { payment_id: body.id, tenant_id: deployment.tenant_id }
   const { request_id, notification_id, ...answered } = await lineOf(event.id, { msg: 'answered' })
   expect(answered).toMatchObject({ route: '/stripe', event_id: event.id, state: 'waiting', ...of_payment })
-  const waited = await lineOf(String(request_id), { msg: 'a notification has waited' })
+  const waited = await lineOf(String(request_id), { msg: 'a waiting notification was compared' })
   expect(waited).toMatchObject({ notification_id, event_id: event.id, state: 'received', ...of_payment })
   const applied = await lineOf(String(request_id), { msg: 'an attempt ended' })
   expect(applied).toMatchObject({ request_id, notification_id, job: 'notification.apply' })

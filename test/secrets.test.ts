@@ -115,7 +115,7 @@ test('whatever happens to a payment, its secrets are stored and logged nowhere',
     select id from jobs where subject_id = ${payment.payment_id} and name = 'payment.capture'`
   const places = {
     tables: [await readAllRows(sql), payment.payment_id],
-    'what the processes wrote': [deployment.output(), 'the worker works'],
+    'what the processes wrote': [deployment.output(), 'the worker is running'],
     'what went through Redis': [heard(), job!.id],
     'what was refused': [refusals.map(({ text }) => text).join('\n'), 'payment_declined'],
   } as const

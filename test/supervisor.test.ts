@@ -385,7 +385,7 @@ test.concurrent(
     const { code, stdout, stderr } = await runCommand(START, [], given)
     expect({ code, stderr }).toEqual({
       code: 1,
-      stderr: `QUEUES: no queue is called "paymens"; there are ${QUEUES.join(', ')}\n`,
+      stderr: `QUEUES: there is no queue "paymens". The queues are ${QUEUES.join(', ')}.\n`,
     })
     // Each step with its time, up to the one that failed.
     expect(stdout).toMatch(

@@ -218,7 +218,7 @@ test('one of which no email can be written holds up no others, and the log says 
   expect(await logOf(bad!)).toMatchObject([{ level: ERROR, tenant_id: refused }])
 })
 
-const WORK = 'telling of disabled endpoints'
+const WORK = 'notices of disabled endpoints'
 const failures = async () =>
   (await metrics.recurringFailures.get()).values.find(({ labels }) => labels['work'] === WORK)?.value ?? 0
 const stillUntold = async (world: World, ids: string[]) =>

@@ -52,7 +52,7 @@ export const MUTATIONS: Mutation[] = [
     patches: [
       {
         file: 'src/workers/sweep.ts',
-        from: 'const found = await findDue(context.sql, walks, { names: JOB_NAMES, grace_ms })',
+        from: 'const found = await findDue(context.sql, scans, { names: JOB_NAMES, grace_ms })',
         to: 'const found: Awaited<ReturnType<typeof findDue>> = []',
       },
     ],
@@ -145,7 +145,7 @@ export const MUTATIONS: Mutation[] = [
     patches: [
       {
         file: 'src/workers/handlers/messages/sending.ts',
-        from: '(await sender.look(context, job, message))',
+        from: '(await sender.lookUp(context, job, message))',
         to: '(await attempt(context, job, sender, { message, files }))',
       },
     ],
@@ -179,8 +179,8 @@ create table unsequenced_events`,
     patches: [
       {
         file: 'src/workers/handlers/deliveries/jobs.ts',
-        from: "    if (delivery.stored === null && delivery.sample === null) return ended(delivery, how, 'exhausted')",
-        to: `    if (delivery.stored === null && delivery.sample === null) return ended(delivery, how, 'exhausted')
+        from: "    if (delivery.stored === null && delivery.sample === null) return endUnsent(delivery, how, 'exhausted')",
+        to: `    if (delivery.stored === null && delivery.sample === null) return endUnsent(delivery, how, 'exhausted')
     await context.sql\`
       update webhook_deliveries set status = 'delivered', delivered_at = now(), next_attempt_at = null
       where tenant_id = \${tenant_id} and id = \${delivery.id} and created_at = \${delivery.created_at}\``,

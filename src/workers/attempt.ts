@@ -1,4 +1,4 @@
-// One attempt at a claimed job: its handler decides, and each decision is settled, until one is final.
+// One attempt at a claimed job: its handler decides, and each decision is settled until one is final.
 import { isDuplicateReference, isUnavailable } from '#core/db.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
@@ -8,15 +8,15 @@ import { discard, park, retry, unknown, type Decision } from './decision.ts'
 import { handlerOf } from './handlers/index.ts'
 import { factsOf } from './job-log.ts'
 
-const ATTEMPTS_EXHAUSTED =
-  'too many attempts died or threw: perhaps the job ends the process that performs it'
+const ATTEMPTS_EXHAUSTED = 'too many attempts died or threw: the job may crash the process that performs it'
 const DUPLICATE_REFERENCE = 'the provider answered with the id of another object'
 
 type NextDecision = () => Promise<Decision>
 
 /**
- * Settles what the handler decides; after `go_on` also its next decision, unless the fence refuses a write. A handler that
- * throws decides nothing: the job is retried or given up. Rejects when the database is away or a call could not start.
+ * Runs the handler and settles its decision. After `continue` it also settles the next decision, unless the fence
+ * refused the write. If the handler throws, the job is retried or given up. Rejects if the database is unavailable or
+ * a call could not start.
  */
 export async function attempt(
   context: WorkerContext,
@@ -37,7 +37,7 @@ export async function attempt(
       if (decision.kind !== 'continue' || settlement.outcome === 'fenced') return settlement
       next = decision.next
     } catch (error) {
-      // Without the database nothing can be written: the lease lapses, and the job is claimed again.
+      // Without the database nothing can be written: the lease expires, and another worker claims the job.
       if (has_failed || isUnavailable(error) || error instanceof NotStarted) throw error
       has_failed = true
       context.log.error({ err: error, ...factsOf(job) }, 'a job threw')
@@ -54,7 +54,7 @@ function afterError(context: WorkerContext, job: ClaimedJob, error: unknown): Ne
       ? `${error.name}: ${error.message}`
       : 'threw'
   const last_decision = job.call === null ? discard(reason) : unknown(reason)
-  // Called again, the provider would answer the same.
+  // The provider would give the same answer to another call.
   const is_last =
     (is_duplicate && job.call !== null) || (job.call?.lookup_only !== true && job.attempt >= job.max_attempts)
   return async () =>
@@ -63,7 +63,7 @@ function afterError(context: WorkerContext, job: ClaimedJob, error: unknown): Ne
       : retry(reason, { outcome: 'ambiguous', counts_attempt: true })
 }
 
-/** What the handler decides about a job that is given up, or else `decision`. */
+/** The decision of the handler's `giveUp`, or `decision` if it has none or returns none. */
 async function giveUp(
   context: WorkerContext,
   job: ClaimedJob,
@@ -74,14 +74,14 @@ async function giveUp(
     return (await handlerOf(job.name).giveUp?.(context, job, reason)) ?? decision
   } catch (error) {
     if (isUnavailable(error) || error instanceof NotStarted) throw error
-    // A handler that fails here too must not keep the job from ending.
+    // A handler that throws here too must not keep the job open.
     context.log.error({ err: error, ...factsOf(job) }, 'a job that is given up threw again')
     return job.call === null ? park(reason, { code: 'poison' }) : decision
   }
 }
 
-// Only attempts that died or threw count. When they are used up, the call becomes unknown and is only looked up. A lookup
-// that dies counts too: after one of these the job is parked.
+// Only attempts that died or threw count. When they are used up, the call becomes unknown and is only looked up. A
+// lookup that dies counts too: after one such lookup the job is parked.
 function decideExhausted({ attempt, max_attempts, call }: ClaimedJob): Decision | undefined {
   const is_lookup = call?.lookup_only === true
   if (attempt <= max_attempts + (is_lookup ? 1 : 0)) return undefined

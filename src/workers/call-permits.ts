@@ -1,4 +1,4 @@
-// Permits for the provider calls of attempts: none starts more than a second after a pause was committed.
+// Permits for the provider calls of attempts. No call starts more than one second after a pause was committed.
 import { createBatcher } from '#core/batch.ts'
 import type { Sql } from '#core/db.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
@@ -9,17 +9,17 @@ import { handlerOf } from './handlers/index.ts'
 import type { ProviderWatch } from './provider-watch.ts'
 
 /**
- * A call may start this long after the database was asked whether its queue is paused; later it must be asked again.
- * This keeps the promise that no call starts more than a second after a pause was committed.
+ * How long a permit is valid after the database reported that the queue is not paused. Then it must be renewed. This
+ * ensures that no call starts more than one second after a pause was committed.
  */
 const PERMIT_LIFETIME_MS = 900
-/** A call may also start right after an answer that took longer than `PERMIT_LIFETIME_MS`: asking again would be no better. */
+/** Grace period after a renewal that took longer than `PERMIT_LIFETIME_MS`: another renewal would not be faster. */
 const ANSWER_GRACE_MS = 50
 
 export type CallPermits = {
   /**
-   * Runs an attempt with a permit for its calls. When a call may not start, the attempt ends with what `notStarted` returns;
-   * `unsent`: no call of the attempt was sent.
+   * Runs an attempt with a permit for its calls. If a call may not start, the attempt ends with the result of
+   * `notStarted`. `unsent`: the attempt sent no call.
    */
   run<T>(
     claimed: JobClaim,
@@ -34,14 +34,14 @@ export function createCallPermits(
   provider_watch: ProviderWatch,
   isClosing: () => boolean,
 ): CallPermits {
-  /** When the database was asked; undefined when calls of the job may not start. */
+  /** When the database was queried; undefined if calls of the job may not start. */
   const checkQueue = createBatcher<ClaimedJob, number | undefined>('permit', async (jobs) => {
     const requested_at = performance.now()
     const startable = await findStartable(urgent_sql, jobs)
     return jobs.map(({ id }) => (startable.has(id) ? requested_at : undefined))
   })
 
-  // Connects and prepares the statement now: that takes several round trips, too many for a permit once the database
+  // Connects and prepares the statement now: that takes several round trips, too many for a permit when the database
   // is slow.
   void findStartable(urgent_sql, []).catch(() => {})
 

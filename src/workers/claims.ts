@@ -6,10 +6,10 @@ import type { WorkerContext } from './context.ts'
 import { handlerOf } from './handlers/index.ts'
 import type { Shares } from './shares.ts'
 
-/** `requested_at`: when the database was asked whether the queue is paused, on the clock of `performance.now()`. */
+/** `requested_at`: when the database was queried for pauses, on the clock of `performance.now()`. */
 export type JobClaim = { job: ClaimedJob; requested_at: number }
 
-/** Returns a function that claims a job; undefined if it cannot be claimed. */
+/** Returns a function that claims a job. It resolves to undefined if the job cannot be claimed. */
 export function createJobClaimer(
   { sql, credentials: configured }: WorkerContext,
   shares: Shares,
@@ -32,7 +32,10 @@ export function createJobClaimer(
   })
 }
 
-/** Where no key protects from a second effect, a call in doubt is never sent again; where none matters, it always is. */
+/**
+ * Decides if the call may be sent again. Without an idempotency key (`lookup`), a call in doubt is never sent again.
+ * A call that is harmless to repeat (`repeat`) is always sent.
+ */
 export function applyCallRule(job: ClaimedJob): ClaimedJob {
   const { call } = job
   const rule = handlerOf(job.name).definition.call?.on_ambiguous

@@ -3,15 +3,18 @@ import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 
 export type Loop = { close(): Promise<void> }
-/** `hurry`: the interval has become shorter. What the loop waits for now is not longer than that. */
+/** `runNow`: call it when the interval has become shorter, so that the current wait is shortened to it. */
 export type RestartableLoop = Loop & { runNow(): void }
 
-/** Thrown by work that failed and has said so itself, in the log and in the record of its runs. */
+/** Thrown by work that has already logged and recorded its failure. */
 export class RunError extends Error {
   override name = 'RunError'
 }
 
-/** Runs `work` repeatedly, `interval_ms()` after the last run ended. A failure is counted and logged, and the loop goes on. */
+/**
+ * Runs `work` repeatedly, each time `interval_ms()` after the last run ended. A failure is counted and logged, and
+ * the loop continues.
+ */
 export function repeat(
   log: Log,
   name: string,
@@ -31,7 +34,7 @@ export function repeat(
     } catch (error) {
       metrics.recurringFailures.inc({ work: name })
       if (!failing && !(error instanceof RunError))
-        log.warn({ err: error }, `${name} failed; it is tried again until it works`)
+        log.warn({ err: error }, `${name} failed; it is retried until it succeeds`)
       failing = true
     }
     schedule()
@@ -49,7 +52,7 @@ export function repeat(
   schedule()
   return {
     runNow() {
-      // While the work is under way, what comes after it is not planned yet.
+      // While the work runs, the next run is not scheduled yet.
       if (timer === undefined || due_at - performance.now() <= interval_ms()) return
       clearTimeout(timer)
       schedule()

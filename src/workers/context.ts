@@ -1,4 +1,4 @@
-// The resources that handlers and recurring work share, created once by `main.ts`.
+// The resources that handlers and recurring work share. `main.ts` creates them once.
 import type { AddressHash } from '#core/addresses.ts'
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
@@ -15,10 +15,10 @@ export type WorkerContext = Providers & {
   vault: Vault
   config: Config
   credentials: ProviderCredentials
-  /** Only where messages are sent, or heard of. */
+  /** Needs ADDRESS_KEY; only for queues that send messages or apply their provider events. */
   hashOf: AddressHash
   job_log: JobLog
   provider_watch: ProviderWatch
-  /** Posts events to the addresses of tenants. */
+  /** Posts events to the webhook endpoints of tenants. */
   receivers: Receivers
 }

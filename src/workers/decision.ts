@@ -1,5 +1,5 @@
-// What a handler decides about an attempt, and what each decision makes of the job. A decision is a value: `perform`
-// writes it, with what it tells of a noun, in one fenced step (`settle.ts`).
+// A handler's decision about an attempt, and the job's next state for each decision. A decision is a value: `perform`
+// writes it together with its effects in one fenced statement (`settle.ts`).
 import assert from 'node:assert/strict'
 import type { Outcome, UnsuccessfulOutcome } from '#core/outcome.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
@@ -8,11 +8,11 @@ import type { JobDefinition } from '#jobs/job.ts'
 import type { Effects } from './settle.ts'
 
 type AttemptResult = {
-  /** Of a noun; nothing: only what becomes of the job is written. */
+  /** The settlement of the job's resource. If absent, only the job is written. */
   effects?: Effects
-  /** The provider's id of the object that the call made or changed. */
+  /** The provider's id of the object that the call created or changed. */
   reference?: string | null
-  /** This attempt sent nothing. If no other attempt may have sent the call either, it counts as never sent. */
+  /** This attempt sent nothing. If no earlier attempt may have sent the call, it counts as never sent. */
   unsent?: boolean
 }
 
@@ -31,41 +31,38 @@ export type Decision = AttemptResult &
 
 type RetryOptions = {
   outcome?: 'retry' | 'ambiguous' | 'misconfigured'
-  /** No sooner than this. */
+  /** The minimum delay. */
   after_ms?: number
   /** Replaces the delay of the job's retry schedule. */
   delay_ms?: number
-  /**
-   * The provider was asked about the call and gave no answer: an unknown call stays unknown, at the same step of its
-   * schedule.
-   */
+  /** The lookup at the provider failed: an unknown call stays unknown, at the same step of its schedule. */
   unanswered?: boolean
   /**
-   * No attempt has had an effect, as the noun's row says, whatever may be in doubt about the job: the call is not
-   * looked up, it begins anew.
+   * The resource row shows that no attempt has had an effect, even if the job is in doubt: the call is not lookup up
+   * but sent anew.
    */
   restart_call?: boolean
-  /** What the provider said, which the tenant is shown instead of nothing. */
+  /** The provider's failure, shown to the tenant. */
   reported?: NonNullable<Settlement['error']>
-  /** What it tells is what somebody may wait for, although the job goes on. */
+  /** Publishes the state, because a request may wait for these effects although the job continues. */
   publish_state?: boolean
-  /** The attempt counts towards `max_attempts`: a job that throws each time must not do so for ever. */
+  /** The attempt counts towards `max_attempts`, so that a job that always throws is not retried for ever. */
   counts_attempt?: boolean
-  /** The provider answered, and is not done yet: the attempt did not fail. */
+  /** The provider answered but has not decided yet: the attempt did not fail. */
   answered?: boolean
 }
 
 /** The job succeeded. */
 export const done = (result: AttemptResult = {}): Decision => ({ kind: 'done', ...result })
 
-/** The job failed: its effect definitively did not happen and will not. */
+/** The job failed: its effect did not happen and will not happen. */
 export const failed = (failure: NonNullable<Settlement['error']>, result: AttemptResult = {}): Decision => ({
   kind: 'failed',
   failure,
   ...result,
 })
 
-/** Tries again with the same key; a call that may only be looked up is looked up again. */
+/** Retries with the same key. A call that may only be lookup up is lookup up again. */
 export const retry = (reason: string, options: RetryOptions & AttemptResult = {}): Decision => ({
   kind: 'retry',
   reason,
@@ -73,8 +70,8 @@ export const retry = (reason: string, options: RetryOptions & AttemptResult = {}
 })
 
 /**
- * Tries again with a new key (the next generation of the call), after a definitive failure under the old one. `parked`: not
- * before an operator retries it.
+ * Retries with a new key (the next generation of the call), after a definitive failure under the old key. `parked`:
+ * only after an operator retries it.
  */
 export const rotate = (reason: string, { parked = false } = {}): Decision => ({
   kind: 'rotate',
@@ -83,23 +80,22 @@ export const rotate = (reason: string, { parked = false } = {}): Decision => ({
 })
 
 /**
- * The effect is unknown: from now on the call is looked up and not sent. `within_ms`: the next lookup is no later than
- * this. `absent`: the provider's complete list shows no effect, long enough after the last sending.
+ * The effect is unknown: from now on the call is lookup up and not sent. `within_ms`: the maximum delay until the
+ * next lookup. `absent`: the provider's complete list shows no effect, long enough after the last sending.
  */
 export const unknown = (
   reason: string,
   options: { within_ms?: number; absent?: boolean } = {},
 ): Decision => ({ kind: 'unknown', reason, ...options })
 
-/** Sets the job aside for `delay_ms`, or, without it, until an operator retries it. */
+/** Parks the job for `delay_ms`. Default: until an operator retries it. */
 export const park = (
   reason: string,
   options: { code?: string; delay_ms?: number } & AttemptResult = {},
 ): Decision => ({ kind: 'park', reason, ...options })
 
 /**
- * Gives the job back to be claimed again. `unsent` false: this attempt may already have sent a call that had an
- * effect.
+ * Returns the job to be claimed again. `unsent` false: this attempt may already have sent a call that had an effect.
  */
 export const giveBack = (reason: string, { unsent = true } = {}): Decision => ({
   kind: 'give_back',
@@ -107,11 +103,11 @@ export const giveBack = (reason: string, { unsent = true } = {}): Decision => ({
   unsent,
 })
 
-/** Ends a job that no attempt could finish and that has no provider call whose effect could be in doubt. */
+/** Ends a job that no attempt could finish and whose effect cannot be in doubt: it has no provider call. */
 export const discard = (reason: string): Decision => ({ kind: 'discard', reason })
 
 /**
- * Writes what it tells while the job keeps running, and then makes the decision of `next`. If the worker is killed in
+ * Writes `effects` while the job keeps running, then makes the decision of `next`. If the worker is killed in
  * between, the job is claimed again.
  */
 export const continueWith = (effects: Effects, next: () => Promise<Decision>): Decision => ({
@@ -120,10 +116,7 @@ export const continueWith = (effects: Effects, next: () => Promise<Decision>): D
   next,
 })
 
-/**
- * The decision after an outcome that changes nothing but the job: try again, however often that happened, while the
- * key is valid.
- */
+/** Retries after an outcome that changes only the job. There is no limit of attempts while the key is valid. */
 export function retryUndone(outcome: Exclude<Outcome<unknown>, { kind: 'done' | 'declined' }>): Decision {
   if (outcome.kind === 'misconfigured')
     return retry(outcome.reason, { outcome: 'misconfigured', unsent: true })
@@ -131,25 +124,22 @@ export function retryUndone(outcome: Exclude<Outcome<unknown>, { kind: 'done' | 
   return retry(outcome.reason, { outcome: 'ambiguous', after_ms: outcome.after_ms })
 }
 
-/**
- * The decision after a look that brought no answer: nothing changed anywhere, so it is soon tried again, as a look or
- * as a call.
- */
+/** Retries a lookup that got no answer. Nothing has changed, so it is soon retried, as a lookup or as a call. */
 export function unanswered(
-  looked: UnsuccessfulOutcome,
+  lookup: UnsuccessfulOutcome,
   options: Pick<RetryOptions, 'counts_attempt' | 'publish_state'> & AttemptResult = {},
 ): Decision {
-  const reason = looked.kind === 'declined' ? looked.failure.message : looked.reason
-  const outcome = looked.kind === 'misconfigured' ? 'misconfigured' : 'retry'
-  const after_ms = looked.kind === 'retry' ? looked.after_ms : undefined
+  const reason = lookup.kind === 'declined' ? lookup.failure.message : lookup.reason
+  const outcome = lookup.kind === 'misconfigured' ? 'misconfigured' : 'retry'
+  const after_ms = lookup.kind === 'retry' ? lookup.after_ms : undefined
   return retry(reason, { outcome, after_ms, unanswered: true, ...options })
 }
 
-/** While our credentials or set-up are refused, a job is tried again this often. */
+/** The retry delay while the provider refuses our credentials or configuration. */
 const MISCONFIGURED_DELAY_MS = 30_000
 
 /**
- * What is written about the job for a decision: its state, and when it is tried or looked at again, by the retry
+ * The settlement of the job for a decision: its state, and the delay of its next attempt or lookup by the retry
  * schedule of its definition.
  */
 export function settlementOf(
@@ -183,7 +173,7 @@ export function settlementOf(
         restart_call = false,
         answered = false,
       } = decision
-      // A call that may only be looked up is looked up again, not sent.
+      // A call that may only be lookup up is not sent.
       const is_lookup = job.call?.lookup_only === true && !restart_call
       if (is_lookup && decision.unanswered !== true) return settleAsUnknown(settlement, job, retry)
       const scheduled_ms =
@@ -192,7 +182,7 @@ export function settlementOf(
       return {
         ...settlement,
         state: is_lookup ? 'unknown' : 'ready',
-        outcome: outcome,
+        outcome,
         error: decision.reported ?? settlement.error,
         delay_ms,
         rotate: restart_call && job.call?.in_doubt === true,
@@ -201,7 +191,7 @@ export function settlementOf(
       }
     }
     case 'rotate':
-      // Another key would not protect from a second effect either.
+      // Another key would not prevent a second effect either.
       if (call?.on_ambiguous === 'lookup' && job.call?.in_doubt === true)
         return settleAsUnknown(settlement, job, retry)
       return decision.parked === true
@@ -228,13 +218,19 @@ export function settlementOf(
   }
 }
 
-/** The call is looked up from now on. The attempt that leaves its effect unknown failed; a look that finds nothing did not. */
+/**
+ * From now on the call is lookup up. The attempt that leaves its effect unknown failed; a lookup that finds nothing
+ * did not fail.
+ */
 function settleAsUnknown(settlement: Settlement, job: ClaimedJob, retry: JobDefinition['retry']): Settlement {
   const failing = job.unknown_ms === null
   return { ...settlement, state: 'unknown', outcome: 'unknown', delay_ms: lookupDelay(job, retry), failing }
 }
 
-/** Exponential with jitter: between a tenth and the whole of the delay, and no sooner than the provider asks for. */
+/**
+ * Exponential backoff with jitter: between 10 % and 100 % of the delay, and at least the delay that the provider asks
+ * for.
+ */
 function retryDelay(
   { failures }: ClaimedJob,
   { base_ms, cap_ms }: JobDefinition['retry'],
@@ -244,12 +240,12 @@ function retryDelay(
   return Math.max(after_ms, ceiling_ms * (0.1 + 0.9 * Math.random()))
 }
 
-/** A provider that stores an error for each new key is asked less and less often, also where lookups come in between. */
+/** A provider that stores an error for each new key is called less and less often, also if lookups come in between. */
 function rotationDelay(job: ClaimedJob, retry: JobDefinition['retry']): number {
   const failures = Math.max(job.failures, (job.call?.generation ?? 1) - 1)
   return retryDelay({ ...job, failures }, retry, 0)
 }
 
 function lookupDelay({ unknown_ms }: ClaimedJob, { lookup_delays_ms }: JobDefinition['retry']): number {
-  return lookup_delays_ms.find((look_ms) => look_ms > (unknown_ms ?? 0)) ?? lookup_delays_ms.at(-1)!
+  return lookup_delays_ms.find((delay_ms) => delay_ms > (unknown_ms ?? 0)) ?? lookup_delays_ms.at(-1)!
 }

@@ -1,4 +1,4 @@
-// Sends events: gives them their sequences, claims due deliveries from the backlogs of their endpoints and performs them.
+// Sends events: sequences them, claims due deliveries from the backlogs of endpoints and performs them.
 import type { Sql } from '#core/db.ts'
 import { completeRecoveries, continueRecovery } from '#domain/deliveries/continue-recovery.ts'
 import type { BacklogPosition, ScannedBacklogs } from '#domain/deliveries/backlogs.ts'
@@ -17,23 +17,25 @@ import { createPace } from './pace.ts'
 import type { Performer } from './perform.ts'
 import { createSequencer } from './sequencer.ts'
 
-/** The interval at which backlogs that have changed are visited, while there are none. */
+/** How often changed backlogs are visited while there are none. */
 const IDLE_INTERVAL_MS = 50
-/** The interval while there is more to do than one pass does. */
+/** How often while there is more work than one pass does. */
 const BUSY_INTERVAL_MS = 1
 /** Between two scans of all backlogs. */
 const SCAN_INTERVAL_MS = 200
 const RECOVERY_INTERVAL_MS = 1_000
-/** An endpoint gets so many attempts at once before it has answered soon, ... */
+/** Concurrent attempts at an endpoint that has not answered fast yet (unproven). */
 const UNPROVEN_WINDOW = 10
-/** ... and all such endpoints together get this part of the slots; for the second and more at one of them there is less. */
+/**
+ * The share of slots for all unproven endpoints together. `of_more`: for second and further attempts at one endpoint.
+ */
 const UNPROVEN_SHARE = { of_all: 0.5, of_more: 0.25 }
 
 type DeliveryOptions = { queue: Queue; performer: Performer; worker: string; concurrency: number }
 
 /**
- * One worker at a time sequences events; the others find it locked. Every worker claims deliveries, as many as it has
- * room for: soon from backlogs that have changed, and by a scan from all others.
+ * One worker at a time sequences events; the lock excludes the others. Each worker claims as many deliveries as it
+ * has room for: soon from changed backlogs, and by a scan from all others.
  */
 export function deliverEvents(context: WorkerContext, options: DeliveryOptions): Loop[] {
   const { sql, log } = context
@@ -53,14 +55,14 @@ export function deliverEvents(context: WorkerContext, options: DeliveryOptions):
   )
   const visiting = repeat(
     log,
-    'taking deliveries from lines that moved',
+    'claiming deliveries of changed backlogs',
     () => (backlogs.isEmpty() ? IDLE_INTERVAL_MS : BUSY_INTERVAL_MS),
     async () => await visit(backlogs, claim),
   )
-  // However many backlogs there are, it visits no more of them in a second: new events are not left to it.
+  // The scan visits a fixed number of backlogs a second, so new events do not wait for it.
   const scanning = repeat(
     log,
-    'taking deliveries',
+    'claiming deliveries',
     () => scan.intervalMs(),
     () => scan.next(),
   )
@@ -80,16 +82,16 @@ export function deliverEvents(context: WorkerContext, options: DeliveryOptions):
   ]
 }
 
-/** The backlogs that are visited soon. */
+/** The backlogs to visit soon. */
 type Backlogs = {
   isEmpty(): boolean
   /** Events of these tenants have new deliveries. */
   changed(tenants: string[]): void
-  /** An attempt has ended, so there is room in the window of its endpoint or, for a slow endpoint, of all such. */
+  /** An attempt has ended: its endpoint, or for an unproven endpoint all unproven endpoints, have room again. */
   attemptEnded(backlog: BacklogPosition, is_proven: boolean): void
-  /** Visits a backlog again at this time. A timer that is set goes on: it comes soon, whatever is found meanwhile. */
+  /** Schedules the next visit of a backlog. A timer that is set stays: it fires soon. */
   next_scan(backlog: BacklogPosition, when: NextScan): void
-  /** Takes all that wait for a visit. */
+  /** Returns and clears the backlogs to visit. */
   claim(): { backlogs: BacklogPosition[]; tenants: string[] }
 }
 
@@ -97,7 +99,7 @@ function createBacklogs(wake: () => void): Backlogs {
   /** By endpoint. */
   const backlogs = new Map<string, BacklogPosition>()
   const tenants = new Set<string>()
-  /** Endpoints whose backlog is visited again: when an attempt there ends, or by a timer. */
+  /** Endpoints with a scheduled visit: after an attempt there, or by a timer. */
   const planned = new Map<string, 'after_attempt' | 'timer'>()
 
   function visitSoon(backlog: BacklogPosition): void {
@@ -137,7 +139,7 @@ function createBacklogs(wake: () => void): Backlogs {
   }
 }
 
-/** Undefined where there is no room. */
+/** Undefined if the worker has no room. */
 type Claim = (visited: ScannedBacklogs) => Promise<ClaimedDeliveries | undefined>
 
 /** Claims due deliveries of the visited backlogs and begins to perform them. */
@@ -192,12 +194,12 @@ async function visit(backlogs: Backlogs, claim: Claim): Promise<void> {
   const claimed = await claim(visited)
   if (claimed === undefined) return
   const scanned = new Set(claimed.scanned.map(({ backlog }) => backlog.endpoint_id))
-  // Nothing is due in the others.
+  // Nothing is due in the other backlogs.
   for (const backlog of visited.backlogs)
     if (!scanned.has(backlog.endpoint_id)) backlogs.next_scan(backlog, null)
 }
 
-/** Scans all backlogs, a part at a time. */
+/** Scans all backlogs, a page at a time. */
 function createScan(sql: Sql, claim: Claim) {
   let after = FIRST_BACKLOG
   let more_dropped = false
@@ -207,7 +209,7 @@ function createScan(sql: Sql, claim: Claim) {
     async next(): Promise<void> {
       if (after === FIRST_BACKLOG && !(await hasBacklog(sql))) return
       const claimed = await claim({ after })
-      // Without room it goes on where it was.
+      // Without room the scan continues from the same position.
       if (claimed === undefined) return
       after = claimed.after ?? FIRST_BACKLOG
       more_dropped = claimed.dropped > 0
@@ -220,7 +222,7 @@ async function recover(sql: Sql, closed: () => boolean): Promise<void> {
     try {
       more = await continueRecovery(sql)
     } finally {
-      // No recovery stays open because others have steps left, or fail.
+      // A recovery completes even if other recoveries fail or have steps left.
       await completeRecoveries(sql)
     }
   }

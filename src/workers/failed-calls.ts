@@ -1,13 +1,13 @@
-// Counts calls to providers that failed, by minute and outcome, until they are written.
+// Counts failed calls to providers by minute and outcome until they are written.
 import type { CallFailure, FailedCalls } from '#domain/operations/provider-outages.ts'
 
-/** Failures that could not be written are kept for so many providers, minutes and outcomes. */
+/** The maximum number of buffered counts (provider, minute and outcome) while they cannot be written. */
 const MAX_BUFFERED_COUNTS = 500
 
 export type FailedCallCounts = {
   add(provider: string, outcome: CallFailure): void
   isEmpty(): boolean
-  /** Writes all counts. They are kept if that fails. */
+  /** Writes all counts. If that fails, they stay buffered. */
   flush(write: (failed: FailedCalls[]) => Promise<void>): Promise<void>
 }
 

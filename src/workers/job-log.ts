@@ -1,5 +1,5 @@
-// The log lines of a job: one for each attempt and each provider call. Every line about a job carries the request that
-// asked for it and the ids of its rows. A notification that has waited has a line too: it may need no job.
+// The log lines of a job: one for each attempt and each provider call. Each line carries the id of the API request
+// and the ids of the job's rows. A notification that has waited also gets a line: it may need no job.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createSampler, withoutRedaction, type Log } from '#core/log.ts'
 import { throttle } from '#core/seldom.ts'
@@ -14,19 +14,19 @@ const MISCONFIGURED_INTERVAL_MS = 60_000
 const job_facts = new AsyncLocalStorage<Facts>()
 
 export type JobLog = {
-  /** Runs `work`; what it logs through `call`, `factsOf` and `addLogFacts` belongs to this job. */
+  /** Runs `work`. Lines that it logs through `call`, `factsOf` and `addLogFacts` belong to this job. */
   of<T>(job: ClaimedJob, work: () => Promise<T>): Promise<T>
   /** Logs how an attempt ended. */
   ended(job: ClaimedJob, settlement: Settlement, ms: number): void
-  /** Logs a provider call; always where the provider said something that only the log tells. */
+  /** Logs a provider call. A call with `reported`, a text that only the log shows, is always logged. */
   call(call: { operation: string; outcome: string; duration_ms: number; reported?: string }): void
-  /** Logs what became of a notification that had waited. */
+  /** Logs the new state of a notification that had waited. */
   waited(notification: ComparedNotification): void
 }
 
 /**
- * `log_sample_rate`: the share of requests whose jobs are logged, 0 to 1. Jobs that end unknown or discarded are always
- * logged.
+ * `log_sample_rate`: the share of requests whose jobs are logged, 0 to 1. Jobs that end unknown or discarded are
+ * always logged.
  */
 export function createJobLog(log: Log, log_sample_rate: number): JobLog {
   const sampled = createSampler(log_sample_rate)
@@ -35,11 +35,11 @@ export function createJobLog(log: Log, log_sample_rate: number): JobLog {
     (suppressed, facts: Facts) =>
       log.error(
         { ...facts, suppressed },
-        'a job waits until the configuration is corrected: a variable or a key is missing',
+        'a job waits for the configuration: a variable or a key is missing',
       ),
     MISCONFIGURED_INTERVAL_MS,
   )
-  /** Of jobs whose call was refused: that the provider does so is logged for all of them together. */
+  /** Jobs whose provider refused our credentials: the provider watch logs that for all of them together. */
   const refused = new WeakSet<Facts>()
   const isLogged = ({ request_id, job_id }: Facts) => sampled(String(request_id ?? job_id))
 
@@ -64,17 +64,17 @@ export function createJobLog(log: Log, log_sample_rate: number): JobLog {
     waited({ id, event_id, request_id, ...stored }) {
       if (!isLogged({ request_id, job_id: id })) return
       const line = { request_id, notification_id: id, event_id, ...storedFields(stored) }
-      lines.info(line, 'a notification has waited')
+      lines.info(line, 'a waiting notification was compared')
     },
   }
 }
 
-/** Adds ids, and what came of it, to the log lines of the job that is running, once they are known. */
+/** Adds ids and results to the log lines of the running job. */
 export function addLogFacts(facts: Record<string, string | number | null>): void {
   Object.assign(job_facts.getStore() ?? {}, facts)
 }
 
-/** What each line about the job says: its ids and, once they are known, those of its rows. */
+/** The ids of the job and, once known, those of its rows. */
 export function factsOf(job: ClaimedJob): Facts {
   return job_facts.getStore() ?? idsOf(job)
 }

@@ -4,36 +4,36 @@ import type { Log } from '#core/log.ts'
 import { LEASE_MS, renewLeases, type ClaimedJob } from '#domain/jobs/claim.ts'
 
 const RENEW_INTERVAL_MS = 1000
-/** At most this many renewals may wait for the database at once. */
+/** Concurrent renewals while the database is slow. */
 const MAX_CONCURRENT_RENEWALS = 4
 /**
- * How long after a stop provider calls may still be answered. Then they are given up, and the worker that claims their job
- * makes them again.
+ * How long provider calls may still be answered after a stop. Then they are aborted, and the worker that claims the
+ * job sends them again.
  */
 const STOP_TIMEOUT_MS = 10_000
 
 export type Leases = {
   /** Starts to renew the lease of a job that was just claimed. */
   track(job: ClaimedJob): Lease
-  /** The worker stops: jobs under way get a last few seconds. */
+  /** The worker stops: running jobs are aborted after `STOP_TIMEOUT_MS`. */
   stop(): void
   close(): void
 }
 
 type Lease = {
-  /** Aborted when the lease has lapsed, or when the worker cannot wait any longer. */
+  /** Aborted when the lease has expired or the stop timeout has passed. */
   signal: AbortSignal
   release(): void
 }
 
-/** `sql` is a connection of its own, so that renewals do not wait behind the statements of the jobs. */
+/** `sql` is a separate connection, so that renewals do not wait for the statements of jobs. */
 export function createLeases(sql: Sql, log: Log): Leases {
   type TrackedLease = { lease_token: string; confirmed_at: number; controller: AbortController }
   const leases = new Map<string, TrackedLease>()
   let renewals = 0
   let stop: NodeJS.Timeout | undefined
 
-  // Connects and prepares the statement now: that takes several round trips, too many for a lease once the database
+  // Connects and prepares the statement now: that takes several round trips, too many for a lease when the database
   // is slow.
   void renewLeases(sql, []).catch(() => {})
   const renewal = setInterval(() => {

@@ -1,4 +1,4 @@
-// The `worker` process: performs jobs, claims waiting jobs by turns of the tenants, and does the recurring work.
+// The `worker` process: performs jobs, claims waiting jobs round robin by tenant, and does the recurring work.
 import assert from 'node:assert/strict'
 import { createAddressHash } from '#core/addresses.ts'
 import { ConfigError, requireVariable, type Config } from '#core/config.ts'
@@ -47,7 +47,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     max: 1,
     application_name: 'sluice-worker-leases',
   })
-  // The jobs never wait behind audits, retention and the like, whose statements are slow.
+  // Recurring work has slow statements: jobs must not wait for them.
   const recurring_sql = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
     max: 2,
     application_name: 'sluice-worker-recurring',
@@ -92,7 +92,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
       deliveries: config.DELIVERY_CONCURRENCY,
       queue: queue.backend,
     },
-    'the worker works',
+    'the worker is running',
   )
   cleanup.defer(async () => {
     await Promise.all(loops.map((loop) => loop.close()))
@@ -101,7 +101,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   return createService(cleanup.move(), sql, { name: 'worker', queues })
 }
 
-/** Opens what handlers and recurring work share; `ends` closes it. */
+/** Opens the resources that handlers and recurring work share; `cleanup` closes them. */
 function openContext(
   config: Config,
   log: Log,
@@ -133,7 +133,7 @@ function openContext(
   }
 }
 
-/** The recurring work of a worker of these queues. */
+/** Starts the recurring work for these queues. */
 function startRecurring(context: WorkerContext, queues: readonly QueueName[]): Loop[] {
   const { config } = context
   return [
@@ -162,7 +162,9 @@ const unset = () => assert.fail('ADDRESS_KEY is not set')
 function queuesOf({ QUEUES: names }: Config): readonly QueueName[] {
   const unknown_queue = names.find((name) => !QUEUES.some((queue) => queue === name))
   if (unknown_queue !== undefined)
-    throw new ConfigError(`QUEUES: no queue is called "${unknown_queue}"; there are ${QUEUES.join(', ')}`)
+    throw new ConfigError(
+      `QUEUES: there is no queue "${unknown_queue}". The queues are ${QUEUES.join(', ')}.`,
+    )
   return names.length === 0 ? QUEUES : QUEUES.filter((queue) => names.includes(queue))
 }
 

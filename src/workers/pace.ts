@@ -1,18 +1,18 @@
-// How soon endpoints answer, as this worker sees it: those that do not may not take all of its slots.
+// How fast endpoints answer this worker. Slow endpoints may not use all of its slots.
 
-/** An endpoint whose last attempt took longer, or that keeps one waiting for longer, is slow. */
+/** An endpoint is slow if its last attempt took longer, or its oldest open attempt has waited longer. */
 const SLOW_MS = 1_000
-/** So many endpoints are remembered; the ones that were used least lately are forgotten. */
+/** The maximum number of endpoints in memory; the least recently used are evicted. */
 const MAX_ENDPOINTS = 10_000
 
 export type Pace = {
-  /** An attempt begins in so many milliseconds; the returned function ends it. */
+  /** Records an attempt that begins in `in_ms` milliseconds; the returned function ends it. */
   begin(endpoint_id: string, in_ms: number): () => void
   /** When the last attempt at it began, or null, on the clock of `performance.now()`. */
   lastAt(endpoint_id: string): number | null
-  /** Whether it has lately answered soon. */
+  /** Whether its last attempts were answered fast. */
   isProven(endpoint_id: string): boolean
-  /** How many attempts are under way at endpoints of which that is not known. */
+  /** The open attempts at endpoints that are not proven. */
   unproven(): number
 }
 

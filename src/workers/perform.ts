@@ -1,5 +1,5 @@
-// Performs jobs: claims one under a lease, lets its handler decide, settles that decision behind the fence, and wakes
-// waiting requests.
+// Performs jobs: claims a job under a lease, runs its handler, settles its decision behind the fence, and publishes
+// the state to waiting requests.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
@@ -20,36 +20,36 @@ import { createShares, type Shares } from './shares.ts'
 import type { Source } from './slots.ts'
 
 export type Performer = {
-  /** Performs the job if it can be claimed; resolves when it is settled or could not be claimed. Never rejects. */
+  /** Performs the job if it can be claimed. Resolves when it is settled or could not be claimed. Never rejects. */
   perform(job: { id: string; queue: string; by: Source }): Promise<void>
   /**
-   * Performs a job that was made under a lease of this worker; `requested_at`: when the database was asked whether its queue is
-   * paused, on the clock of `performance.now()`; it begins `begins_in_ms` later. Never rejects.
+   * Performs a job that was inserted under a lease of this worker, after `begins_in_ms`. `requested_at`: when the
+   * database was queried for pauses, on the clock of `performance.now()`. Never rejects.
    */
   performClaimed(job: ClaimedJob, requested_at: number, begins_in_ms?: number): Promise<void>
-  /** How many more jobs of the queue the sweep may bring. */
+  /** How many more jobs of the queue a scan may claim. */
   room(queue: string): number
-  /** How these may be shared among tenants. */
+  /** How these slots are shared among tenants. */
   shares: Pick<Shares, 'left' | 'hasUsedUpQuota'>
   /**
-   * When the last bell of this queue came, on the clock of `performance.now()`; before any came, when the performer
-   * was created.
+   * When the last wake-up of this queue arrived, on the clock of `performance.now()`. Before the first: when the
+   * performer was created.
    */
   lastWakeUpAt(queue: string): number
-  /** For how long there has been no job of any queue, in milliseconds; 0 while one is under way. */
+  /** How long no job of any queue has run, in milliseconds; 0 while one runs. */
   idleFor(): number
-  /** Calls back whenever there is a job after none was under way. */
+  /** Sets a callback for each job that starts while no other job runs. */
   onFirstJob(called: () => void): void
-  /** Takes no more jobs, and resolves when those under way are settled. */
+  /** Stops claiming. Resolves when the running jobs are settled. */
   close(): Promise<void>
 }
 
 export type PerformerOptions = {
   worker: string
   queues: readonly string[]
-  /** How many jobs of a queue may be under way at once. */
+  /** The concurrency of a queue. */
   concurrencyOf: (queue: string) => number
-  /** A connection for leases and permits, so that their statements do not wait behind those of the jobs. */
+  /** A connection for leases and permits, so that they do not wait for the statements of jobs. */
   urgent_sql: Sql
 }
 
@@ -77,7 +77,7 @@ export function createPerformer(
       await withLease(claimed.job, (signal) => runClaimed(run_context, claimed, signal))
   }
 
-  /** Keeps the job's lease, and counts it for its tenant, until `work` ends. */
+  /** Renews the job's lease and counts the job for its tenant until `work` ends. */
   async function withLease(job: ClaimedJob, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const release = shares.hold(job)
     const lease = leases.track(job)
@@ -96,7 +96,7 @@ export function createPerformer(
       await running.run({ id, queue: name }, by, () => claimAndRun({ id, queue: name }))
     },
     async performClaimed(job, requested_at, begins_in_ms = 0) {
-      // Also while it waits for a slot, or for its time.
+      // The lease is also renewed while the job waits for a slot or for its start time.
       await withLease(job, async (signal) => {
         const begins_at = performance.now() + begins_in_ms
         if (closing) return
@@ -122,7 +122,7 @@ export function createPerformer(
 
 type RunContext = { context: WorkerContext; queue: Queue; permits: CallPermits; isClosing: () => boolean }
 
-/** Makes an attempt at a job whose lease is kept. Never rejects. */
+/** Makes an attempt at a leased job. Never rejects. */
 async function runClaimed(
   { context, queue, permits, isClosing }: RunContext,
   claimed: JobClaim,
@@ -137,12 +137,15 @@ async function runClaimed(
   await context.job_log.of(job, async () => {
     try {
       const settlement = await permits.run(claimed, signal, attemptUnlessClosing, (reason, unsent) =>
-        // An earlier call of this attempt may have had an effect whose outcome is not written.
+        // An earlier call of this attempt may have had an effect that is not written.
         settle(giveBack(reason, { unsent })),
       )
       reportEnd(context, queue, job, { settlement, run_ms: performance.now() - claimed_at })
     } catch (error) {
-      context.log.warn({ err: error, ...factsOf(job) }, 'a job was left to its lease')
+      context.log.warn(
+        { err: error, ...factsOf(job) },
+        'an attempt could not be settled: the job is claimed again when its lease expires',
+      )
     }
   })
 }
@@ -161,7 +164,7 @@ async function settleDecision(
   return is_ours ? settlement : { ...settlement, outcome: 'fenced' }
 }
 
-/** Counts and logs an attempt that has ended, and tells waiting requests of a job that is over. */
+/** Counts and logs an ended attempt, and publishes the state of a finished job to waiting requests. */
 function reportEnd(
   { job_log, log }: WorkerContext,
   queue: Queue,

@@ -1,39 +1,41 @@
-// How one provider answers this worker, and the log lines about it: one a minute while it does not.
+// The health of one provider as this worker sees it, and its log lines: one a minute during an outage.
 import { PROVIDER_FACTS } from '#core/config/providers.ts'
 import type { Log } from '#core/log.ts'
 import { variablesToCheck, problemOf, type CallFailure } from '#domain/operations/provider-outages.ts'
 
 const LOG_INTERVAL_MS = 60_000
-/** An outage that is over so soon is not logged. */
+/** A shorter outage is not logged. */
 const MIN_LOGGED_OUTAGE_MS = 5_000
 /**
- * A call that takes longer counts as not answered before it ends, unless another has been answered since it began. One whose
- * deadline leaves it more than a minute may take until then: an answer that takes so long is none that is late.
+ * A longer call counts as unanswered before it ends, unless another call was answered after it began. A call with a
+ * deadline above one minute may take until its deadline.
  */
 const LATE_MS = 40_000
 const lateAfter = (deadline_ms: number) => (deadline_ms > 60_000 ? deadline_ms : LATE_MS)
-/** An outage during which no call fails any more is over after this long. */
+/** An outage ends this long after its last failed call. */
 const OUTAGE_EXPIRY_MS = 15 * 60_000
-/** So is one of calls that passed their deadlines: another worker may get answers, and no job that is retried says otherwise. */
+/**
+ * The same for calls that exceeded their deadlines: another worker may get the answers, so no retried job reports
+ * them.
+ */
 const LATE_OUTAGE_EXPIRY_MS = 2 * 60_000
-/** In the words of the log. */
 const PROBLEM_TEXTS = { credentials: 'refuses our credentials', no_answer: 'does not answer' }
 
-/** Since no call was answered. */
+/** The time during which no call was answered. */
 type CallOutage = { since: number; failed_at: number; outcome: CallFailure; logged: boolean }
 
 export type CallHealth = {
   /** Null while calls are answered. */
   outage(): CallOutage | null
-  /** Counts a call that failed for the next line of the log. */
+  /** Counts a failed call for the next log line. */
   count(): void
-  /** No call has been answered since then. */
+  /** Records that no call was answered since `since`, in Unix milliseconds. */
   fail(outcome: CallFailure, since: number): void
   answer(): void
   wasAnsweredSince(at: number): boolean
-  /** An attempt sends its call, which has this deadline; what is returned is called when the attempt ends. */
+  /** Records a sent call with its deadline; call the returned function when the attempt ends. */
   sent(deadline_ms: number): () => void
-  /** Finds calls that are late, and outages that are over because time has passed. */
+  /** Finds late calls and expired outages. */
   check(): void
   forget(): void
 }
@@ -63,7 +65,7 @@ export function createProviderHealth(provider: string, log: Log): CallHealth {
   }
 
   function fail(outcome: CallFailure, since: number): void {
-    // One that refuses our credentials after it did not answer has another problem since then.
+    // A different problem, for example refused credentials after no answer, begins a new outage.
     const same = outage !== null && problemOf(outage.outcome) === problemOf(outcome)
     outage = { since, logged: false, ...(same && outage), failed_at: Date.now(), outcome }
     warn()

@@ -1,5 +1,5 @@
-// Watches the calls to providers: counts those that fail, notices which providers do not answer, and logs one line a minute for
-// each of these, with the variables to check. A call that is answered is written nowhere.
+// Watches the calls to providers: counts failed calls, detects outages, and logs one line a minute for each outage
+// with the variables to check. Answered calls are not written.
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { CALL_FAILURES, writeOutages } from '#domain/operations/provider-outages.ts'
@@ -11,11 +11,11 @@ import { createProviderHealth, type CallHealth } from './provider-health.ts'
 const REPORT_INTERVAL_MS = 5_000
 
 export type ProviderWatch = {
-  /** A call has ended. */
+  /** Records an ended call. */
   ended(provider: string, call: FinishedCall): void
-  /** An attempt sends its call, which has this deadline; what is returned is called when the attempt ends. */
+  /** Records a sent call with its deadline; call the returned function when the attempt ends. */
   sent(provider: string, deadline_ms: number): () => void
-  /** Writes what was seen every few seconds, until it is closed. */
+  /** Writes failed calls and outages every few seconds until it is closed. */
   report(sql: Sql, worker: string): Loop
 }
 
@@ -64,7 +64,7 @@ export function watchProviders(log: Log): ProviderWatch {
       return {
         async close() {
           await loop.close()
-          // A worker that has ended says nothing about providers.
+          // A stopped worker reports no outages.
           for (const health of providers.values()) health.forget()
           await write(sql, worker).catch(() => {})
         },

@@ -5,11 +5,11 @@ import { createSlots, type Source, type Slots } from './slots.ts'
 export type RunningJobs = {
   /** Runs `work` in a slot of the queue, unless the job already runs. Never rejects. */
   run(job: { id: string; queue: string }, by: Source, work: () => Promise<void>): Promise<void>
-  /** How many more jobs of the queue the sweep may bring. */
+  /** How many more jobs of the queue a scan may claim. */
   room: (queue: string) => number
-  /** For how long no job has run, in milliseconds; 0 while one does. */
+  /** How long no job has run, in milliseconds; 0 while one runs. */
   idleFor: () => number
-  /** Calls back whenever a job runs after none did. */
+  /** Sets a callback for each job that starts while no other job runs. */
   onFirstJob: (called: () => void) => void
   /** Resolves when the jobs that run now have ended. */
   ended(): Promise<void>
@@ -27,7 +27,7 @@ export function createRunningJobs(
 
   return {
     async run({ id, queue }, by, work) {
-      // A bell and the sweep may bring the same job to one process.
+      // A wake-up and a scan may both start the same job in this process.
       if (running.has(id)) return
       const job = slots
         .get(queue)!

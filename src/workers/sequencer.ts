@@ -1,4 +1,4 @@
-// The sequencer of events: gives events that are committed their place in the feed, one worker at a time.
+// The sequencer: gives committed events their position in the feed, one worker at a time.
 import { databaseCode } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import { sequenceEvents } from '#domain/feed.ts'
@@ -7,17 +7,17 @@ import type { WorkerContext } from './context.ts'
 import type { Performer } from './perform.ts'
 
 const INTERVAL_MS = 50
-/** The interval while there is more to do than one pass does. */
+/** How often while there is more work than one pass does. */
 const BUSY_INTERVAL_MS = 1
-/** Rows that one statement makes, about; after one that took too long, fewer for a while. */
+/** Approximate rows per statement. After a statement that timed out the size is halved, then doubled again. */
 const BATCH_ROWS = { max: 4_000, min: 50 }
 const STATEMENT_CANCELED = '57014'
-/** Where nothing has happened for a while, new events are looked for less often. */
+/** Without events or jobs for `after_ms`, the interval is longer. */
 const IDLE = { after_ms: 5_000, interval_ms: 200 }
 
 type Sequencer = { sequence(): Promise<void>; intervalMs(): number }
 
-/** `sequenced`: called with the tenants whose events have new deliveries. */
+/** `sequenced` is called with the tenants whose events have new deliveries. */
 export function createSequencer(
   { sql }: WorkerContext,
   { queue, performer }: { queue: Queue; performer: Performer },
@@ -49,7 +49,7 @@ export function createSequencer(
       if (more_events) return BUSY_INTERVAL_MS
       const quiet_ms = Math.min(performance.now() - sequenced_at, performer.idleFor())
       if (quiet_ms > IDLE.after_ms) return IDLE.interval_ms
-      // Steadily, however long it takes.
+      // The interval is measured from start to start.
       return Math.max(BUSY_INTERVAL_MS, began_at + INTERVAL_MS - performance.now())
     },
   }

@@ -1,21 +1,22 @@
-// Settling steps. Each writes the job, and what a decision tells of a noun, in one fenced statement.
+// Settling steps. Each writes a job and the effects of a decision on its resource in one fenced statement.
 import { createBatcherPerPool } from '#core/batch.ts'
 import type { Sql } from '#core/db.ts'
 import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'
 
-/** What a decision tells of a noun, ready to be written. */
+/** The effects of a decision on a resource. */
 export type Effects = {
-  /** Writes it together with the job. False when the lease is lost: then nothing was written. */
+  /** Writes the effects together with the job. False if the lease was lost: then nothing was written. */
   settle(sql: Sql, settlement: Settlement): Promise<boolean>
 }
 
-/** The fields of a noun's settlement beside those of the job. */
+/** The fields of a resource's settlement without those of the job. */
 export type SettlementDetails<S extends Settlement> = Omit<S, keyof Settlement>
 
 /**
- * Declares the settling step of a noun and returns the function that makes the `effects` of a decision. `settle` returns the
- * ids of the jobs whose lease was still ours. Settlements that arrive during a statement are gathered into the next one;
- * two of the same `key` never share a statement. `step` is its name in the metrics. `gather_ms`: see `createBatcher`.
+ * Declares the settling step of a resource. Returns a function that creates the `effects` of a decision. `settle`
+ * returns the ids of the jobs whose lease this worker still held. Settlements that arrive during a statement are
+ * batched into the next one; two with the same `key` never share a statement. `step` is its name in the metrics.
+ * `gather_ms`: see `createBatcher`.
  */
 export function createSettlingStep<Details extends object>(
   step: string,
@@ -34,7 +35,7 @@ export function createSettlingStep<Details extends object>(
   return (details) => ({ settle: (sql, settlement) => write(sql, { ...settlement, ...details }) })
 }
 
-/** Effects the same, and calls `then` when it is written. */
+/** The same effects; calls `then` after they are written. */
 export function onceWritten(effects: Effects, then: () => void): Effects {
   return {
     async settle(sql, settlement) {
@@ -45,5 +46,5 @@ export function onceWritten(effects: Effects, then: () => void): Effects {
   }
 }
 
-/** For a decision that tells nothing of a noun: only the job is written. */
+/** For a decision without effects on a resource: only the job is written. */
 export const JOB_ONLY = createSettlingStep<object>('settle_job', settleJobs, ({ job_id }) => job_id)({})

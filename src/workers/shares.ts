@@ -1,29 +1,29 @@
-// The shares of the tenants in the slots of a queue: a caller may decide how long the call of a job lasts, and none may
-// take every slot.
+// The quotas of tenants in the slots of a queue. A tenant can influence how long its calls take, so no tenant may use
+// every slot.
 import type { TenantShare } from '#domain/jobs/claim.ts'
 
 /**
- * The part of the slots of a queue that one tenant may hold. It holds also while no other tenant has work, because a slot
- * that was given away is not free when another comes. It is less than walks may bring, so that they find room for others
- * too. With fewer than four slots it is all of them.
+ * The share of a queue's slots that one tenant may use, also while no other tenant has jobs: a used slot is not free
+ * when another tenant's job arrives. It is less than the share that scans may use, so that scans find room for other
+ * tenants. With fewer than four slots the quota is all of them.
  */
 const MAX_TENANT_SHARE = 0.75
 
 export type Shares = {
-  /** What is left to each tenant when `count` more jobs are wanted; undefined while nobody can come above a share. */
+  /** Each tenant's remaining quota for a claim of `count` jobs. Undefined while no tenant can exceed its quota. */
   left(queue: string, count: number): TenantShare | undefined
   /**
-   * Runs `claim` with what is left, by queue. Until it ends the jobs count for every tenant: only then it is known whose
-   * they are.
+   * Runs `claim` with the remaining quotas by queue. Until it ends, the jobs count for every tenant, because their
+   * tenants are not known yet.
    */
   claiming<T>(jobs: { queue: string }[], claim: (left: Record<string, TenantShare>) => Promise<T>): Promise<T>
   /** Counts a job for its tenant until the returned function is called. */
   hold(job: { queue: string; tenant_id: string }): () => void
-  /** Whether a tenant holds all of its share: its other jobs wait although there may be free slots. */
+  /** Whether a tenant uses all of its quota: its other jobs wait although there may be free slots. */
   hasUsedUpQuota(queue: string): boolean
 }
 
-/** For one worker; `sizeOf`: how many slots a queue has. */
+/** For one worker. `sizeOf`: the number of slots of a queue. */
 export function createShares(sizeOf: (queue: string) => number): Shares {
   const quotaOf = (queue: string) => Math.ceil(sizeOf(queue) * MAX_TENANT_SHARE)
   type SlotUsage = { by: Map<string, number>; total: number; unknown: number }

@@ -1,20 +1,20 @@
-// The slots of one queue in this process. They limit how many of its jobs run at once, brought by bells or by the sweep.
+// The slots of one queue in this process. They limit how many of its jobs run at once, from wake-ups and from scans.
 
-/** What brought a job: a bell, or the sweep's walk over the waiting jobs in the database. */
+/** The origin of a job: a wake-up, or a scan of the waiting jobs in the database. */
 export type Source = 'wakeup' | 'scan'
 
 export type Slots = {
-  /** Runs `work` when a slot is free. When none is, bells and walks are served in turns. */
+  /** Runs `work` when a slot is free. Waiting wake-ups and scans get slots alternately. */
   run(by: Source, work: () => Promise<void>): Promise<void>
-  /** How many more jobs a walk may bring. */
+  /** How many more jobs a scan may claim. */
   room(): number
 }
 
-/** One slot in eight is kept free of walks, so that a new job finds one beside a backlog. */
-const RESERVED_FRACTION = 8
+/** One slot in eight is reserved for wake-ups, so that a new job finds a free slot during a backlog. */
+const RESERVED_ONE_IN = 8
 
 export function createSlots(size: number): Slots {
-  const scan_slots = size - Math.floor(size / RESERVED_FRACTION)
+  const scan_slots = size - Math.floor(size / RESERVED_ONE_IN)
   const waiting: Record<Source, (() => void)[]> = { wakeup: [], scan: [] }
   let used = 0
   let running_from_scans = 0

@@ -1,5 +1,5 @@
-// The sweep claims due jobs that no bell will bring, by turns of the tenants. The watchdog restarts a consumer that
-// brings no bells.
+// The sweep claims due jobs that no wake-up starts, round robin by tenant. The watchdog restarts a consumer that
+// receives no wake-ups.
 import { metrics } from '#core/metrics.ts'
 import type { TenantShare } from '#domain/jobs/claim.ts'
 import { findDue, findOldestDue } from '#domain/jobs/claimable.ts'
@@ -9,17 +9,18 @@ import type { WorkerContext } from './context.ts'
 import type { Performer } from './perform.ts'
 import { repeat, type Loop } from './clock.ts'
 
-/** A bell is taken for lost when its job has not been claimed for this long. */
+/** A wake-up counts as lost if its job has not been claimed for this long. */
 const OVERDUE_MS = 1000
 const SWEEP_INTERVAL_MS = 50
 /**
- * A worker that has had no job for `IDLE_MS` asks the database less often. It takes a bell for lost that much earlier, so
- * that a lost bell costs no more than before: an idle worker hears its bells at once.
+ * A worker without jobs for `IDLE_AFTER_MS` scans less often. It counts wake-ups as lost that much earlier, so that a
+ * lost wake-up costs no more time: an idle worker receives its wake-ups at once.
  */
 const IDLE_AFTER_MS = 2000
 const IDLE_SWEEP_INTERVAL_MS = 500
 /**
- * The interval while more jobs wait than were taken; then only queues with this share of their slots free are swept.
+ * The interval while more jobs wait than were claimed. Then only queues with `MIN_FREE_SHARE` of their slots free are
+ * scanned.
  */
 const BUSY_SWEEP_INTERVAL_MS = 5
 const MIN_FREE_SHARE = 0.25
@@ -35,17 +36,17 @@ type SweepOptions = {
 }
 
 /**
- * Claims due jobs straight from the database: those that no bell will bring, or all while the queue is away. One
- * statement serves all queues, and takes from each only what this worker has room for: a backlog waits in the
- * database, not here.
+ * Claims due jobs from the database: those without a wake-up, or all while the queue is down. One statement serves
+ * all queues. It claims from each queue only as many jobs as this worker has room for: a backlog waits in the
+ * database.
  */
 export function startSweep(
   context: WorkerContext,
   { queue, queues, performer, concurrencyOf, watchdog }: SweepOptions,
 ): Loop {
   /**
-   * For each queue: the tenant after which its walk continues, and whether more jobs were found than taken in this round
-   * through the tenants (`more`) and in the last one (`had_more`).
+   * For each queue: the tenant after which its scan continues, and whether more jobs were found than claimed in this
+   * round through the tenants (`more`) and in the last one (`had_more`).
    */
   const rounds = new Map(
     queues.map((name) => [name, { after: null as string | null, more: false, had_more: false }]),
@@ -53,7 +54,7 @@ export function startSweep(
   let busy = false
   let swept_at = 0
 
-  // Decided once a walk: the next one comes late only if this one looked for bells that were lost since.
+  // Decided once per scan: the next scan may be late only if this scan included wake-ups that can be lost until then.
   let idle = false
 
   async function scan(): Promise<void> {
@@ -70,7 +71,7 @@ export function startSweep(
     busy = false
     const found = await findDue(context.sql, scans, { names: JOB_NAMES, grace_ms })
     for (const { queue: name, room, share } of scans) {
-      // A paused queue is not walked.
+      // A paused queue is not scanned.
       const { ids, overdue, after } = found.find((one) => one.queue === name) ?? NONE_DUE
       const round = rounds.get(name)!
       round.more ||= ids.length > 0 && ids.length >= Math.min(room, minRemainingQuota(share))
@@ -88,7 +89,7 @@ export function startSweep(
   const interval_ms = () =>
     busy ? BUSY_SWEEP_INTERVAL_MS : idle ? IDLE_SWEEP_INTERVAL_MS : SWEEP_INTERVAL_MS
   const loop = repeat(context.log, 'direct claims', interval_ms, scan)
-  // What follows from the first job after a rest does not wait.
+  // Follow-up jobs of the first job after idle time do not wait.
   performer.onFirstJob(() => {
     idle = false
     loop.runNow()
@@ -96,19 +97,19 @@ export function startSweep(
   return loop
 }
 
-/** What is left to the tenant that holds most: so many jobs may be all that a walk could take of it. */
+/** The busiest tenant's remaining quota: the most that one scan may claim. */
 function minRemainingQuota(share: TenantShare | undefined): number {
   return share === undefined ? Infinity : share.left - Math.max(0, ...Object.values(share.claimed))
 }
 
 export type Watchdog = Loop & {
-  /** A job of this queue was found overdue: its bell was lost. */
+  /** A job of this queue was overdue: its wake-up was lost. */
   missed(queue: string): void
 }
 
 /**
- * Restarts the consumer of a queue that brings no bells although some were rung: jobs keep being found overdue, or
- * wait although there are free slots for every tenant. Jobs that the sweep claims do not prove that the consumer works.
+ * Restarts the consumer of a queue that receives no wake-ups although some were sent: jobs are repeatedly overdue, or
+ * wait although every tenant has free slots. Jobs that the sweep claims do not prove that the consumer works.
  */
 export function startWatchdog(
   context: WorkerContext,
@@ -118,7 +119,7 @@ export function startWatchdog(
     restart,
   }: { queues: readonly string[]; performer: Performer; restart: (queue: string) => Promise<void> },
 ): Watchdog {
-  /** When a bell was first and last missed since one came. */
+  /** When a wake-up was first and last missed since the last one arrived. */
   const misses = new Map<string, { first: number; last: number }>()
 
   async function check(): Promise<void> {
@@ -136,7 +137,7 @@ export function startWatchdog(
       if (silent_ms < WATCHDOG_TIMEOUT_MS || !(missing || waiting)) continue
       context.log.error(
         { queue: name, age_s, silent_ms },
-        'jobs wait and no bell brings them: the consumer is restarted',
+        'no wake-ups arrive although jobs are due: restarting the consumer',
       )
       metrics.watchdog.inc({ queue: name })
       misses.delete(name)

@@ -32,7 +32,7 @@ export const PARTS: Record<PartName, Part> = {
   },
   worker: {
     file: 'src/workers/main.ts',
-    ready: 'the worker works',
+    ready: 'the worker is running',
     start: async (config, log) => await (await import('#workers/main.ts')).startWorker(config, log),
   },
 }

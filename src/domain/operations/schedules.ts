@@ -8,7 +8,7 @@ const DESCRIPTIONS: Record<string, string> = {
   audit: 'Checks the books, jobs and events that changed since the last run.',
   reconciling: 'Asks providers about rows that make no progress, and keeps the drifts of unknown jobs.',
   'roll-ups': 'Counts jobs and payments per minute and per hour, for figures and charts.',
-  'moving what is finished': 'Moves finished jobs into the history.',
+  'moving finished jobs': 'Moves finished jobs into the history.',
   'moving notifications': 'Moves finished notifications into the history.',
   'SMS lookups': 'Asks the provider about SMS whose status callback did not arrive.',
 }

@@ -1,59 +1,60 @@
-// What it means that a provider's complete list shows no effect of a call. Lists are consistent where a search is not:
-// what is in none of them, long enough after the call was last sent, never took effect.
+// Judges an absence: a provider's complete list that shows no effect of a call. Lists are consistent, searches are
+// not: an object that no list shows, long enough after the last sending, was never created.
 import { isOneAccount } from '#domain/jobs/accounts.ts'
 import { findLastSend, type SendHistory } from '#domain/jobs/calls.ts'
 import type { WorkerContext } from '../context.ts'
 import { unknown, type Decision } from '../decision.ts'
 
-/** When an absence counts as proof that a call never took effect. */
+/** When an absence proves that a call never took effect. */
 export type AbsenceRule = {
-  /** An absence counts this long after the last sending. */
+  /** The minimum age of the last sending. */
   after_ms: number
-  /** So many lookups must show it. */
+  /** The number of lookups that must show the absence. */
   lookups: 1 | 2
   /**
-   * A refusal after an attempt in doubt is tried and looked up again this long after the first refusal; then it is
-   * final. The earlier attempt may still be on its way.
+   * After an attempt in doubt, a refusal is retried and looked up at these delays after the first refusal; after the
+   * last delay it is final. The earlier attempt may still be in transit.
    */
   refusal_lookups_ms: readonly number[]
 }
 const REFUSAL_LOOKUPS_MS = [5_000, 60_000, 5 * 60_000]
-/** For an effect without consequences: it is canceled if it shows up later. */
+/** For an effect without consequences. An object that appears later is canceled. */
 export const HARMLESS: AbsenceRule = { after_ms: 0, lookups: 1, refusal_lookups_ms: [] }
-/** For an effect that can be undone: it is canceled if it shows up later. */
+/** For an effect that can be undone. An object that appears later is canceled. */
 export const REVERSIBLE: AbsenceRule = {
   after_ms: 2 * 60_000,
   lookups: 1,
   refusal_lookups_ms: REFUSAL_LOOKUPS_MS,
 }
-/** For money that would be gone. */
+/** For money that cannot be recovered. */
 export const IRREVERSIBLE: AbsenceRule = {
   after_ms: 10 * 60_000,
   lookups: 2,
   refusal_lookups_ms: REFUSAL_LOOKUPS_MS,
 }
 
-/** The time between two lookups that must both show an absence. */
+/** The minimum time between two lookups that must both show an absence. */
 const MIN_LOOKUP_GAP_MS = 60_000
 /**
- * The list of all payments is read from so long before the first sending until so long after the last. The clocks of the
- * provider and of the database differ by less, which each list shows (`assertClockInSync`), and a call leaves within it after
- * its claim. If the database's clock was wrong at the sending and is right now, a second hold is made, and one is canceled.
+ * Margin of the list of all payments, before the first sending and after the last. The clocks of the provider and of
+ * the database differ by less, which each list shows (`believeClock`), and a call is sent within this time after its
+ * claim. If the database's clock was wrong at the sending and is right now, a second hold is created, and one of them
+ * is canceled.
  */
 const MARGIN_S = 60
 /**
- * Lists with a filter of their own begin so long before the job, and end so long after the last sending: they are short,
- * and what they miss would be paid twice.
- * That the clocks agree now does not say that they agreed at the sending.
+ * Margin of filtered lists, before the job's creation and after the last sending. These lists are short, and an
+ * object that they miss would be paid twice. That the clocks agree now does not prove that they agreed at the
+ * sending.
  */
 const FILTERED_MARGIN_S = 24 * 3600
 
-/** The provider of a call, and a fingerprint of our credentials there. */
+/** The provider of a call, and the fingerprint of our credentials there. */
 export type QueriedProvider = { name: string; credentials: string }
 
 /**
- * Whether each sending of the call is on record, and was made with the credentials of today or with others that are known
- * to be of the same account. Lists of another account say nothing about it.
+ * Whether each sending of the call is on record and used the current credentials, or others that are known to belong
+ * to the same account. Lists of another account prove nothing about the call.
  */
 export async function wasSentToAccount(
   { sql }: Pick<WorkerContext, 'sql'>,
@@ -75,9 +76,8 @@ export type SentJob = {
 }
 
 /**
- * The time in which the provider can have made the object of a call, for a list with a filter of its own, and the present,
- * in Unix time by the database's clock: no worker's clock counts. It begins before the job: what an earlier key has made is
- * found too.
+ * The time range for a filtered list that shows a call's object, and the present, in Unix seconds by the database's
+ * clock. It begins before the job's creation, so that objects of earlier keys are found too.
  */
 export function filteredListRange({
   send_history: { created_s, last_s },
@@ -90,9 +90,8 @@ export function filteredListRange({
 }
 
 /**
- * The time in which the provider can have made the object of a call, for a list of all that it made then. After a rotation
- * it begins where the complete list of the key before was read to: should the object of an earlier key show up after that,
- * it is taken instead of a second one.
+ * The time range for a list of all objects that shows a call's object. After a rotation it begins where the complete
+ * list for the previous key ended: an object of an earlier key that appears later is used instead of a second one.
  */
 export async function sendingRange(
   { sql }: Pick<WorkerContext, 'sql'>,
@@ -110,8 +109,8 @@ export async function sendingRange(
 }
 
 /**
- * Judges a call that its provider's complete list does not show. Undefined: it never took effect. Else the decision that
- * waits until that is certain.
+ * Decides about a call that the provider's complete list does not show. Undefined: it never took effect. Otherwise
+ * the decision that waits until the absence is proven.
  */
 export function confirmAbsence(
   send_history: SendHistory,
@@ -121,15 +120,15 @@ export function confirmAbsence(
   if (left_ms > 0) return unknown('the provider does not show it yet', { within_ms: left_ms })
   const between_ms = MIN_LOOKUP_GAP_MS - (send_history.absent_ms ?? 0)
   if (lookups === 2 && between_ms > 0)
-    return unknown('the provider does not show it; it is looked up once more', {
+    return unknown('the provider does not show it: one more lookup confirms that', {
       within_ms: between_ms,
       absent: true,
     })
   return undefined
 }
 
-/** Why a call stays unknown. */
+/** The reason of a call that stays unknown. */
 export const OTHER_CREDENTIALS =
-  'the call was sent with other credentials that are not known to be of this account, so what these show proves nothing'
-/** Why a call gets a new key. */
+  'the call was sent with credentials that may belong to another account, so the lists of this account prove nothing'
+/** The reason of a call that gets a new key. */
 export const NEVER_TOOK_EFFECT = 'the provider has no record of it: it never took effect'

@@ -1,11 +1,11 @@
-// What creations and changes at a provider have in common: whether a call is sent, and what its answer proves.
+// Shared by creations and changes at a provider: whether a call is sent, and what its answer proves.
 import type { Outcome } from '#core/outcome.ts'
 import type { ProviderCall } from '#domain/jobs/calls.ts'
 
-/** A call that has been refused for this long, each time before it had any effect, has failed. */
+/** A call fails after it was refused for this long, each time before it had any effect. */
 const MAX_REFUSED_MS = 24 * 3_600_000
 
-/** Stands in for the outcome of a call that may only be looked up, and so is not sent. */
+/** The outcome of a call that may only be looked up and is not sent. */
 const NOT_SENT = { kind: 'ambiguous', reason: 'too late to send again', replayed: true } as const
 export const UNREACHABLE = {
   code: 'processor_error',
@@ -24,7 +24,7 @@ export async function sendUnlessLookupOnly<Found>(
   return call.lookup_only ? NOT_SENT : await send(call.key)
 }
 
-/** Whether every attempt was refused for a whole day and none can have reached the provider. */
+/** Whether every attempt was refused for a day and none can have reached the provider. */
 export function neverSent(
   call: Pick<ProviderCall, 'in_doubt' | 'refused_ms'>,
   sent: Outcome<unknown>,
@@ -33,8 +33,8 @@ export function neverSent(
 }
 
 /**
- * Whether the call may have had an effect although it was answered otherwise: a refusal after an earlier attempt, a key
- * that was used with other parameters (`processor_error`), or a stored error. Then only the provider's records decide.
+ * Whether the call may have taken effect despite this answer: a refusal after an earlier attempt, a key that was used
+ * with other parameters (`processor_error`), or a stored error. Then only the provider's records decide.
  */
 export function mayHaveTakenEffect(
   call: Pick<ProviderCall, 'in_doubt'>,
@@ -43,14 +43,14 @@ export function mayHaveTakenEffect(
   return sent.kind === 'declined' ? call.in_doubt || !isProviderRefusal(sent) : isReplayedError(sent)
 }
 
-/** Whether the provider itself refused the request. Otherwise its key was used with other parameters. */
+/** Whether the provider refused the request itself. Otherwise its key was used with other parameters. */
 export function isProviderRefusal(
   sent: Outcome<unknown>,
 ): sent is Extract<Outcome<never>, { kind: 'declined' }> {
   return sent.kind === 'declined' && sent.failure.code !== 'processor_error'
 }
 
-/** Whether the provider repeats a stored answer, so that only another key helps. */
+/** Whether the provider repeats a stored error, so that only a new key helps. */
 export function isReplayedError(
   sent: Outcome<unknown>,
 ): sent is Extract<Outcome<never>, { kind: 'ambiguous' }> {

@@ -1,26 +1,26 @@
-// Changes something that a provider has. Every change follows this one rule: the call is sent under its stored key, or
-// only looked up; after a refusal or in doubt, the provider's record of the object decides.
+// Changes an object at a provider. Every change follows this rule: the call is sent under its stored key, or only
+// looked up; after a refusal or in doubt, the provider's record of the object decides.
 import type { Failure, Outcome } from '#core/outcome.ts'
 import { rotate, unanswered, retryUndone, unknown, type Decision } from '../decision.ts'
 import { isReplayedError, neverSent, sendUnlessLookupOnly, type StoredCall } from './calls.ts'
 
-/** The most new keys for a change: each for which the provider has stored an error costs two calls. */
+/** The maximum number of keys for a change: each key with a stored error costs two calls. */
 export const MAX_GENERATIONS = 12
 
-/** A resource's part of a change. Every field is required, so that no resource forgets a case. */
+/** The resource-specific part of a change. Every field is required, so that no resource omits a case. */
 export type Change<Found> = {
   /** The provider's id of the object. */
   reference: string
-  /** After this many keys a change that has no effect fails. */
+  /** After this many keys a change without an effect fails. */
   max_generations: number
-  /** Sends the stored request, once. */
+  /** Sends the stored request once. */
   send: (key: string) => Promise<Outcome<Found>>
   find: () => Promise<Outcome<Found | null>>
-  /** Decides for an object that is as it was to become; null for any other. */
+  /** Decides if the object is in the requested state; otherwise null. */
   changed: (found: Found) => Decision | null
-  /** Decides for an object that cannot be changed any more, or not yet; null for one that is unchanged. */
+  /** Decides if the object cannot be changed now or any more; otherwise null. */
   otherwise: (found: Found) => Decision | null
-  /** Decides for an object that is unchanged, after the provider refused or (null) was not reached. */
+  /** Decides for an unchanged object after a refusal, or null if the provider was not reached. */
   unchanged: (found: Found, refusal: Failure | null) => Decision
 }
 
@@ -42,7 +42,7 @@ export async function changeAtProvider<Found>(
   if (found === null) return unknown(`the provider does not know ${reference}`)
   const decided = changed(found) ?? otherwise(found)
   if (decided !== null) return decided
-  // The provider would repeat the stored error of this key for ever, so only a new key helps.
+  // The provider repeats the stored error of this key for ever, so only a new key helps.
   if (isReplayedError(sent) && call.generation < max_generations) return rotate(sent.reason)
   return unchanged(found, sent.kind === 'declined' ? sent.failure : null)
 }

@@ -1,6 +1,6 @@
-// Creates something at a provider, once. Every creation follows this one rule: the call is sent under its stored key, or
-// only looked up; wherever it may hide an effect, the provider's records decide; a new key is used only for what never
-// took effect.
+// Creates an object at a provider once. Every creation follows this rule: the call is sent under its stored key, or
+// only looked up; if it may have taken effect, the provider's records decide; a new key is used only for a call that
+// never took effect.
 import type { Failure, Outcome } from '#core/outcome.ts'
 import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
@@ -26,34 +26,34 @@ import {
 } from './calls.ts'
 import { compare, type ComparedResource } from './notifications/drifts.ts'
 
-/** A resource's part of its creation. Every field is required, so that no resource forgets a case. */
+/** The resource-specific part of a creation. Every field is required, so that no resource omits a case. */
 export type Creation<Found extends { reference: string }> = {
   provider: QueriedProvider
   absence: AbsenceRule
-  /** Sends the stored request, once. */
+  /** Sends the stored request once. */
   send: (key: string) => Promise<Outcome<Found>>
   /** Whether the provider has not decided yet. The key would repeat that answer, so the record is looked up. */
   isUndecided: (answer: Found) => boolean
-  /** Reads the provider's id from our row: a notification may have been faster than the answer of the call. */
+  /** Reads the provider's id from the resource row: a notification may have arrived before the answer of the call. */
   findReference: () => Promise<string | null>
   find: (reference: string) => Promise<Outcome<Found | null>>
   /**
-   * Searches the provider's records by our own ids. `proves`: what a complete list does not show will prove something.
-   * `decides`: it does now, so the search must be complete.
+   * Searches the provider's records by our own ids. `proves`: an absence in a complete list can be a proof.
+   * `decides`: this lookup decides, so the search must be complete.
    */
   search: (needed: { proves: boolean; decides: boolean }) => Promise<Outcome<Found | null>>
-  /** Whether the record is what was asked for. */
+  /** Whether the record matches the request. */
   matchesRequest: (found: Found) => boolean
-  /** Decides for a record that is not what was asked for. Nothing is settled with it. */
+  /** Decides for a record that does not match the request. Nothing is settled with it. */
   onMismatch: (found: Found) => Promise<Decision>
   created: (found: Found) => Decision
-  /** The provider refused for good. `reference`: its id of the failed object, if it made one. */
+  /** The provider refused definitively. `reference`: its id of the failed object, if it created one. */
   refused: (failure: Failure, reference: string | null) => Decision
-  /** The call never took effect. */
+  /** Decides for a call that never took effect. */
   absent: () => Promise<Decision>
-  /** Why the creation failed if the provider turned the call away for a whole day. */
+  /** The failure if the provider refused connections for a day. */
   unreachable: Failure
-  /** Settles that certainly nothing was sent so far; null where the row does not show it. */
+  /** The effects that settle that nothing was sent so far; null if the row does not show that. */
   unsent: Effects | null
 }
 
@@ -81,7 +81,7 @@ export async function createAtProvider<Found extends { reference: string }>(
   return sent.kind === 'ambiguous' ? retryUndone(sent) : withUnsentEffects(creation, retryUndone(sent))
 }
 
-/** Decides a creation in doubt by the provider's records. `refusal`: how the provider refused this attempt. */
+/** Decides a creation in doubt by the provider's records. `refusal`: the provider's refusal of this attempt. */
 export async function lookUpCreation<Found extends { reference: string }>(
   context: WorkerContext,
   job: CreatingJob,
@@ -109,7 +109,7 @@ export async function lookUpCreation<Found extends { reference: string }>(
   return retry(refusal.failure.message, { delay_ms, unsent: true, answered: true })
 }
 
-/** Decides for a record that is not what was asked for. A record of other money than `asked` is shown as a drift. */
+/** Decides for a record that does not match the request. If its money differs from `requested`, a drift is opened. */
 export async function reportMismatch(
   context: WorkerContext,
   compared: ComparedResource,
@@ -123,7 +123,7 @@ export async function reportMismatch(
   return unknown(`${reference} is another ${compared.resource.replace('_', '-')}`)
 }
 
-/** The call never took effect: it is made again under a new key. */
+/** The call never took effect: it is sent again under a new key. */
 export async function resendUnderNewKey(): Promise<Decision> {
   return rotate(NEVER_TOOK_EFFECT)
 }
@@ -135,7 +135,10 @@ async function decide<Found extends { reference: string }>(
   return matchesRequest(found) ? created(found) : await onMismatch(found)
 }
 
-/** When a refusal in doubt is looked up again; undefined: it is final. */
+/**
+ * When a refusal in doubt is looked up again, in milliseconds after the first refusal. Undefined: the refusal is
+ * final.
+ */
 function nextRefusalLookup({ call }: CreatingJob, { absence }: { absence: AbsenceRule }): number | undefined {
   return absence.refusal_lookups_ms.find((each_ms) => each_ms > (call.refused_ms ?? 0))
 }
@@ -144,7 +147,7 @@ function withUnsentEffects({ unsent }: { unsent: Effects | null }, decision: Dec
   return unsent === null ? decision : { ...decision, effects: unsent }
 }
 
-/** A pause, or the end of the worker, kept the call from leaving. */
+/** A pause or the stop of the worker prevented the call. */
 function notStarted(error: unknown): NotStarted {
   if (error instanceof NotStarted) return error
   throw error

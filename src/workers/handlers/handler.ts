@@ -1,4 +1,4 @@
-// Handlers: each is bound to the definition of its job and gets the job with its stored payload and request parsed.
+// Handlers: each is bound to its job definition and gets the job with its stored payload and request parsed.
 import type { z } from 'zod'
 import { describeIssue } from '#core/describe.ts'
 import type { ProviderCall, SendHistory } from '#domain/jobs/calls.ts'
@@ -8,31 +8,31 @@ import { isFromNewerVersion, type CallDefinition, type JobDefinition } from '#jo
 import type { WorkerContext } from '../context.ts'
 import { park, retry, type Decision } from '../decision.ts'
 
-/** A job that only a newer version can read is due again after this long, for a worker of that version. */
+/** The retry delay of a job that only a newer version can read, so that a worker of that version claims it. */
 export const NEWER_VERSION_DELAY_MS = 60_000
 
 /** A claimed job with its payload parsed. */
 export type Job<Payload> = Omit<ClaimedJob, 'payload' | 'call' | 'send_history'> & {
   payload: Payload
-  /** Aborted when the lease is lost or the worker stops. Provider calls end by themselves then. */
+  /** Aborted when the lease is lost or the worker stops. Provider calls then end by themselves. */
   signal: AbortSignal
 }
 
-/** The same for a job with a provider call, with the stored request parsed. */
+/** A job with a provider call, with the stored request parsed. */
 type CallingJob<Payload, Request> = Job<Payload> & {
   call: Call<Request>
   send_history: SendHistory
-  /** When the attempt began, by `performance.now`. */
+  /** When the attempt began, on the clock of `performance.now()`. */
   began_at: number
 }
 
-/** Only a call that may be sent shows its key, so that no handler sends one that may only be looked up. */
+/** Only a call that may be sent has its key, so that no handler sends a call that may only be looked up. */
 type Call<Request> = Omit<ProviderCall, 'request' | 'lookup_only' | 'key'> & { request: Request } & (
     | { lookup_only: false; key: string }
     | { lookup_only: true; key?: never }
   )
 
-/** The type of job that the handler of a definition gets. */
+/** The job type of a definition's handler. */
 export type JobOf<Definition> =
   Definition extends JobDefinition<string, infer Payload, CallDefinition<infer Request>>
     ? CallingJob<z.output<Payload>, z.output<Request>>
@@ -45,16 +45,16 @@ export type Handler<Name extends string = string> = {
   /** Makes one attempt. */
   attempt(context: WorkerContext, job: ClaimedJob, signal: AbortSignal): Promise<Decision>
   /**
-   * Ends a job that used up its attempts or whose stored data cannot be read. Without it the job becomes unknown or
-   * is discarded.
+   * Ends a job whose attempts are used up or whose stored data cannot be read. Default: the job becomes unknown or is
+   * discarded.
    */
   giveUp?: (context: WorkerContext, job: ClaimedJob, reason: string) => Promise<Decision>
 }
 
 /**
  * Binds a handler to a job with a provider call. A job whose stored data cannot be read is parked, and nothing is
- * sent. One whose request has more fields than this version knows is left to the version that wrote it. `giveUp` ends a
- * job that used up its attempts.
+ * sent. A job whose request has unknown fields is left to the newer version that wrote it. `giveUp` ends a job whose
+ * attempts are used up.
  */
 export function calling<Name extends JobName, Payload extends z.ZodType, Request extends z.ZodType>(
   definition: JobDefinition<Name, Payload, CallDefinition<Request>>,
@@ -88,7 +88,7 @@ export function calling<Name extends JobName, Payload extends z.ZodType, Request
   }
 }
 
-/** Binds a handler to a job without a provider call. `giveUp` ends a job that used up its attempts. */
+/** Binds a handler to a job without a provider call. `giveUp` ends a job whose attempts are used up. */
 export function handling<Name extends JobName, Payload extends z.ZodType>(
   definition: JobDefinition<Name, Payload, null>,
   handle: (context: WorkerContext, job: Job<z.output<Payload>>) => Promise<Decision>,

@@ -1,5 +1,5 @@
-// Learns at the start of which account the credentials of each provider are: when they are replaced, calls that were sent with the
-// earlier ones can still be looked up.
+// Queries at the start which account the credentials of each provider belong to. After the credentials are replaced,
+// calls that were sent with the earlier ones can still be looked up.
 import { throttle } from '#core/seldom.ts'
 import { storeAccount } from '#domain/jobs/accounts.ts'
 import type { WorkerContext } from '../context.ts'
@@ -9,7 +9,7 @@ const FIRST_DELAY_MS = 100
 const RETRY_DELAY_MS = 60_000
 const WARN_INTERVAL_MS = 24 * 3_600_000
 
-/** Asks each provider until it has said it. */
+/** Queries each provider until it answers. */
 export function startAccountDiscovery({ sql, log, credentials }: WorkerContext): Loop {
   const open = new Map(Object.entries(credentials))
   let interval_ms = FIRST_DELAY_MS
@@ -17,7 +17,7 @@ export function startAccountDiscovery({ sql, log, credentials }: WorkerContext):
     (suppressed, provider: string, reason: string) =>
       log.warn(
         { provider, reason, suppressed },
-        'it is not known of which account our credentials are: if they are replaced, calls whose effect is unknown then stay unknown until somebody resolves them',
+        'the account of our credentials is unknown: if the credentials are replaced, unknown calls stay unknown until an operator resolves them',
       ),
     WARN_INTERVAL_MS,
   )

@@ -1,5 +1,5 @@
-// The recurring audit: checks what changed since the last one, by one worker at a time. It reports what it finds and
-// changes nothing.
+// The recurring audit: one worker at a time checks the changes since the last audit. It reports problems and changes
+// nothing.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import type { Json, Sql } from '#core/db.ts'
@@ -21,12 +21,12 @@ import { repeat, type Loop } from '../clock.ts'
 const NAME = 'audit'
 const POLL_INTERVAL_MS = 10_000
 const CLOSE_TIMEOUT_MS = 1_000
-/** A check that takes longer is stopped and reported as unfinished: an audit must not bring the database down. */
+/** A check that takes longer is stopped and reported as unfinished: an audit must not overload the database. */
 const CHECK_TIMEOUT_MS = 60_000
-/** At most this many rows with problems are kept, to be audited again each time until they are in order. */
+/** The maximum number of stored rows with problems, which every audit checks again until they are in order. */
 const MAX_STORED_ROWS = 1000
 const MAX_LOGGED_PROBLEMS = 20
-/** Checks that are limited to a time and name no row: an audit of a later time does not find their problems again. */
+/** Checks that cover a time range and name no row: an audit of a later range does not find their problems again. */
 const PAST_CHECKS = new Set([...Object.keys(PERIOD_CHECKS), 'notifications'])
 
 const key = z.object({ tenant_id: z.string(), subject: z.enum(AUDITED_RESOURCES), subject_id: z.string() })
@@ -37,7 +37,7 @@ const resultSchema = z.object({
 })
 
 /**
- * Audits every `every_s` seconds: everything the first time, later what changed and what was wrong before. A worker
+ * Audits every `every_s` seconds: everything the first time, later the changes and the earlier problems. A worker
  * that stops does not wait for its audit; another worker continues it.
  */
 export function startAudits(context: WorkerContext, every_s: number): Loop {
@@ -56,7 +56,7 @@ export function startAudits(context: WorkerContext, every_s: number): Loop {
     const { since, again } = auditPosition.safeParse(run.position).data ?? { since: null, again: [] }
     const options = { timeout_ms: CHECK_TIMEOUT_MS }
     let position = { since, again }
-    // Another worker continues here if this one ends.
+    // Another worker continues from here if this worker stops.
     const reached = async (time: string, found: AuditReport) => {
       const problem_rows = rowsOf(notFoundLater(found))
       const covered_until = Date.parse(time) < Date.parse(run.started_at) ? time : run.started_at
@@ -82,7 +82,7 @@ export function startAudits(context: WorkerContext, every_s: number): Loop {
       unfinished,
       rows: report.problems.slice(0, MAX_STORED_ROWS),
     }
-    // When the run was lost, the worker that has it now will report the same.
+    // If the lease of the run was lost, the worker that holds it reports the same.
     if (!(await endRun(sql, run, { position, result, next_s: every_s }))) return
     logReport(context, report, unfinished)
     await setGauges(sql)
@@ -96,8 +96,8 @@ export function startAudits(context: WorkerContext, every_s: number): Loop {
 }
 
 /**
- * Whether the next audit may begin after the time that this one covered: not when something is unfinished or would be
- * missed then.
+ * Whether the next audit may begin after the range of this one: not if a check is unfinished, or if the next audit
+ * would miss a problem.
  */
 function isComplete(report: AuditReport): boolean {
   const problems = notFoundLater(report)
@@ -108,7 +108,7 @@ function isComplete(report: AuditReport): boolean {
   )
 }
 
-/** The problems that an audit of a later time would not find by itself. */
+/** The problems that an audit of a later range would not find. */
 function notFoundLater({ problems }: AuditReport): Problem[] {
   return problems.filter(({ problem }) => !REPORTED_BY_EVERY_AUDIT.has(problem))
 }
@@ -129,7 +129,7 @@ async function whileRenewed<T>(sql: Sql, run: Run, work: () => Promise<T>): Prom
   }
 }
 
-/** Sets the gauges from the result of the last audit, whichever worker made it. */
+/** Sets the gauges from the last audit of any worker. */
 async function setGauges(sql: Sql): Promise<void> {
   const last = await findLastRun(sql, NAME)
   const result = resultSchema.safeParse(last?.result).data
@@ -147,9 +147,9 @@ function logReport({ log }: WorkerContext, { problems, checks }: AuditReport, un
   if (problems.length > 0)
     log.error(
       { event: 'audit.failed', problems: problems.length },
-      'the audit found problems: `npm run audit` names every row',
+      'the audit found problems: run `npm run audit` to list every row',
     )
-  if (unfinished.length > 0) log.warn({ unfinished }, 'checks of the audit took too long and have no result')
+  if (unfinished.length > 0) log.warn({ unfinished }, 'checks of the audit timed out and have no result')
   else log.info({ checks }, 'audited')
 }
 

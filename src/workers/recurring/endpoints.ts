@@ -1,4 +1,4 @@
-// Effects tenants by email of their endpoints that were disabled by themselves.
+// Notifies tenants by email of endpoints that were disabled automatically.
 import { metrics } from '#core/metrics.ts'
 import { notifyOfDisabled, type NotifiedEndpoint } from '#domain/webhook-endpoints/notify.ts'
 import { repeat, type Loop } from '../clock.ts'
@@ -11,19 +11,19 @@ const SKIPPED_REASONS: Record<
   Exclude<NotifiedEndpoint['how'], 'email' | 'too_many' | 'failed' | 'put_off'>,
   string
 > = {
-  no_contact: 'its tenant has no contact: set one with npm run keys -- contact',
-  suppressed: 'email to the contact of its tenant is suppressed: it came back, or was complained about',
+  no_contact: 'it has no contact. Set one with `npm run keys -- contact`',
+  suppressed: 'its contact is suppressed after a bounce or a complaint',
 }
 
 /**
- * Safe in several workers at once. A worker that cannot say whom email is from, or hash addresses, leaves this to
- * others.
+ * Safe in several workers at once. A worker without the sender address or ADDRESS_KEY leaves this work to other
+ * workers.
  */
 export function startEndpointNotices({ sql, log, vault, hashOf, config }: WorkerContext): Loop[] {
   const { SYSTEM_EMAIL_FROM: from, ADDRESS_KEY } = config
   if (from === undefined || ADDRESS_KEY === undefined) {
     log.info(
-      'EMAIL_FROM or ADDRESS_KEY is not set: of endpoints that were disabled, another worker has to tell',
+      'EMAIL_FROM or ADDRESS_KEY is not set: another worker has to notify tenants of disabled endpoints',
     )
     return []
   }
@@ -31,7 +31,7 @@ export function startEndpointNotices({ sql, log, vault, hashOf, config }: Worker
   const closed = () => closing
   const loop = repeat(
     log,
-    'telling of disabled endpoints',
+    'notices of disabled endpoints',
     () => POLL_INTERVAL_MS,
     async () => {
       const put_off: NotifiedEndpoint[] = []
@@ -44,29 +44,29 @@ export function startEndpointNotices({ sql, log, vault, hashOf, config }: Worker
           if (how === 'put_off') continue
           if (how === 'too_many') {
             const message =
-              'the tenant was told of too many disabled endpoints in this hour: of this one it is told later'
+              'the tenant was notified of too many disabled endpoints in this hour: this endpoint follows later'
             log.warn({ tenant_id, endpoint_id: id }, message)
             continue
           }
           metrics.endpointsDisabled.inc({ reason })
           if (how === 'email')
-            log.info({ tenant_id, endpoint_id: id }, 'the tenant is told of a disabled endpoint')
+            log.info({ tenant_id, endpoint_id: id }, 'the tenant is notified of a disabled endpoint')
           else if (how === 'failed')
             log.error(
               { err: error, tenant_id, endpoint_id: id },
-              'nobody is told of a disabled endpoint: its email cannot be written',
+              'the tenant is not notified of a disabled endpoint: the email cannot be written',
             )
           else
             log.warn(
               { tenant_id, endpoint_id: id },
-              `nobody is told of a disabled endpoint: ${SKIPPED_REASONS[how]}`,
+              `the tenant is not notified of a disabled endpoint: ${SKIPPED_REASONS[how]}`,
             )
         }
       } while (notified.length === BATCH_SIZE && !closed())
       const [first] = put_off
       if (first !== undefined)
         throw new Error(
-          `emails about disabled endpoints cannot be written: ${put_off.length}, among them that about ${first.id}`,
+          `${put_off.length} emails about disabled endpoints cannot be written, for example for ${first.id}`,
           { cause: first.error },
         )
     },

@@ -1,5 +1,4 @@
-// Sets the gauges of parked notifications, of jobs that are retried, of jobs whose effect is unknown, and of recurring work
-// that fails.
+// Sets the gauges of parked notifications, retrying jobs, unknown jobs, and failing recurring work.
 import { metrics } from '#core/metrics.ts'
 import { findFailingRuns } from '#domain/jobs/recurring.ts'
 import { findRetryingOfQueues } from '#domain/jobs/retrying.ts'
@@ -8,10 +7,10 @@ import { countParked } from '#domain/notifications/notification.ts'
 import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
-/** Counting stops here: beyond this number "many" is enough to know. */
+/** Counting stops at this number. */
 const MAX_COUNTED = 10_000
 
-/** Sets the gauges every few seconds; each worker does. */
+/** Sets the gauges every few seconds, in each worker. */
 export function startGauges({ sql, log }: WorkerContext): Loop {
   return repeat(
     log,

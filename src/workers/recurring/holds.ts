@@ -1,11 +1,11 @@
-// Warns of holds that will lapse, and cancels payments whose hold has lapsed or whose buyer did nothing.
+// Warns of holds that will expire, and cancels payments whose hold has expired or whose buyer did nothing.
 import { newId } from '#core/ids.ts'
 import { findAbandonedPayments, findExpiredHolds, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { requestCancels } from '#domain/payments/request.ts'
 import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
-/** Safe to run in several workers at once. A payment whose buyer does nothing for `action_ttl_s` seconds is canceled. */
+/** Safe in several workers at once. A payment whose buyer does nothing for `action_ttl_s` seconds is canceled. */
 export function startHoldExpiry({ sql, log }: WorkerContext, action_ttl_s: number): Loop {
   return repeat(
     log,
@@ -13,7 +13,7 @@ export function startHoldExpiry({ sql, log }: WorkerContext, action_ttl_s: numbe
     () => 5_000,
     async () => {
       await warnOfExpiry(sql, 100)
-      const given_up = [
+      const to_cancel = [
         ...(await findExpiredHolds(sql, 100)).map((hold) => ({
           ...hold,
           reason: null,
@@ -25,10 +25,10 @@ export function startHoldExpiry({ sql, log }: WorkerContext, action_ttl_s: numbe
           cancellation_reason: 'abandoned',
         })),
       ]
-      if (given_up.length === 0) return
+      if (to_cancel.length === 0) return
       await requestCancels(
         sql,
-        given_up.map(({ tenant_id, id, reason, cancellation_reason }) => ({
+        to_cancel.map(({ tenant_id, id, reason, cancellation_reason }) => ({
           tenant_id,
           payment_id: id,
           job_id: newId(),

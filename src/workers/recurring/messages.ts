@@ -1,4 +1,4 @@
-// Follows messages after they were sent: asks about SMS of which nothing is heard, and erases what is old.
+// Follows up sent messages: looks up SMS without a final report, and erases old texts.
 import { SMS } from '#core/config/providers.ts'
 import {
   postponeSmsLookups,
@@ -16,14 +16,14 @@ import type { ProviderSms, SmsProvider } from '#providers/sms.ts'
 import { repeat, RunError, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
-/** The name of this work on record. */
+/** The name of the lookups in the table of recurring work. */
 const RUN_NAME = 'SMS lookups'
 const POLL_INTERVAL_MS = 5_000
-/** SMS that are asked about at once. */
+/** Concurrent lookups. */
 const LOOKUP_BATCH_SIZE = 20
-/** While the provider does not answer, it is asked so rarely, or as rarely as it says. */
+/** The lookup interval while the provider does not answer, unless it asks for a longer one. */
 const PROVIDER_PAUSE_MS = 60_000
-/** Rows that one statement erases or deletes. */
+/** Rows per statement. */
 const BATCH_SIZE = 500
 
 /** Starts this work; each step is safe in several workers at once. */
@@ -76,8 +76,8 @@ export function startMessageUpkeep(context: WorkerContext, retention_days: numbe
 }
 
 /**
- * What the provider says that is new is stored as its callback would be. Returns how many were due, and how long to wait when
- * it answers no more.
+ * Stores each new report like a callback of the provider. Returns how many SMS were due, and how long to wait if the
+ * provider refuses further lookups.
  */
 async function lookUpUnreported(
   { sql, log, config }: WorkerContext,
@@ -94,13 +94,13 @@ async function lookUpUnreported(
   const failed_lookups = answers.filter(({ answer }) => answer.kind !== 'done')
   const waits_ms = failed_lookups.map(({ answer }) => (answer.kind === 'retry' ? (answer.after_ms ?? 0) : 0))
   const wait_ms = Math.max(PROVIDER_PAUSE_MS, ...waits_ms)
-  // It wants no more of us, or answers nobody; what is wrong with one alone holds up no others.
+  // The provider limits or refuses us. A failure of a single lookup does not stop the others.
   const refuses =
     failed_lookups.some(({ answer }) => answer.kind !== 'ambiguous') ||
     (failed_lookups.length > 1 && failed_lookups.length === to_look_up.length)
   if (refuses) await postponeSmsLookups(sql, failed_lookups, wait_ms)
   if (found.length < to_look_up.length)
-    log.info({ asked: to_look_up.length, found: found.length }, 'the provider does not tell of each SMS')
+    log.info({ asked: to_look_up.length, found: found.length }, 'the provider did not report every SMS')
   const prices = found.flatMap(({ sms: { tenant_id, id }, reported: { price } }) =>
     price === null ? [] : [{ tenant_id, id, price }],
   )
@@ -119,7 +119,7 @@ async function lookUpUnreported(
     })
   else await postponeRun(sql, RUN_NAME, POLL_INTERVAL_MS / 1000)
   if (reason === null) return { due: claimed, refused: null }
-  log.warn({ reason }, 'the provider does not say what became of SMS')
+  log.warn({ reason }, 'SMS lookups failed')
   return { due: claimed, refused: { wait_ms: refuses ? wait_ms : POLL_INTERVAL_MS, reason } }
 }
 
@@ -145,7 +145,7 @@ function lookupNotification(
   return {
     ...notificationOf(SMS.provider, {
       account,
-      // Not that of the callback, which may have come before anybody knew whose it was, and was ignored.
+      // Differs from the callback's id: the callback may have arrived before the message was known, and been ignored.
       event_id: `${reference}:${provider_status}:asked`,
       kind: `sms.${provider_status}`,
       object_id: reference,

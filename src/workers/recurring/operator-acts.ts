@@ -1,24 +1,24 @@
-// Carries out what operators ask for in the dashboard; forgets acts after 90 days, and which processes there were.
+// Performs acts of operators from the dashboard; deletes acts after 90 days, and stopped processes.
 import { carryOutNextStep } from '#domain/operator-acts/carry-out.ts'
 import { deleteOldActs } from '#domain/operator-acts/act.ts'
 import { deleteEndedProcesses } from '#domain/operations/processes.ts'
 import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
-/** Looking for an act reads an index that is empty as a rule: no wake-up is needed. */
+/** The query reads an index that is usually empty: no wake-up is needed. */
 const POLL_INTERVAL_MS = 500
 const DELETE_INTERVAL_MS = 3600_000
-/** Each with its items, of which there may be many. */
+/** An act may have many items. */
 const DELETE_BATCH_SIZE = 1
 
-/** Each worker does; a step is one transaction, and no two workers are at the same act. */
+/** Runs in each worker. A step is one transaction, and no two workers process the same act. */
 export function startOperatorActs({ sql, log }: WorkerContext): Loop {
   let closing = false
   const closed = () => closing
   const loops = [
     repeat(
       log,
-      'carrying out acts of operators',
+      'acts of operators',
       () => POLL_INTERVAL_MS,
       async () => {
         while (!closed() && (await carryOutNextStep(sql)));
@@ -26,7 +26,7 @@ export function startOperatorActs({ sql, log }: WorkerContext): Loop {
     ),
     repeat(
       log,
-      'old acts of operators and processes that are gone',
+      'deleting old acts and stopped processes',
       () => DELETE_INTERVAL_MS,
       async () => {
         await deleteEndedProcesses(sql)

@@ -1,18 +1,18 @@
-// Carries out what one operator proposed and another confirmed.
+// Performs proposals that a second operator has confirmed.
 import { carryOutNextProposal } from '#domain/proposals/carry-out.ts'
 import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
-/** Looking for a proposal reads an index that is empty as a rule: no wake-up is needed. */
+/** The query reads an index that is usually empty: no wake-up is needed. */
 const POLL_INTERVAL_MS = 500
 
-/** Each worker does; a step is one transaction, and no two workers are at the same proposal. */
+/** Runs in each worker. A step is one transaction, and no two workers process the same proposal. */
 export function startProposals({ sql, log }: WorkerContext): Loop {
   let closing = false
   const closed = () => closing
   const loop = repeat(
     log,
-    'carrying out proposals of operators',
+    'proposals of operators',
     () => POLL_INTERVAL_MS,
     async () => {
       while (!closed() && (await carryOutNextProposal(sql)));

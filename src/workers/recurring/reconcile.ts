@@ -1,5 +1,5 @@
-// The reconciler: asks providers about rows that stay in one state too long, and reads events that the processor's
-// notifications missed from its list.
+// The reconciler: looks up rows that stay in one state too long, and reads events that the processor's notifications
+// missed from its list.
 import { z } from 'zod'
 import { metrics } from '#core/metrics.ts'
 import { throttle } from '#core/seldom.ts'
@@ -16,16 +16,16 @@ import { repeat, RunError, type Loop } from '../clock.ts'
 
 const MAX_PAGES_PER_RUN = 50
 const LOOKUP_BATCH_SIZE = 500
-/** How often it is logged that no drift can be opened for an unknown job. */
+/** How often the log repeats that no drift can be opened for an unknown job. */
 const WARN_INTERVAL_MS = 3_600_000
 
 export type ReconcileOptions = {
   every_s: number
-  /** How long an event may take to arrive by itself before it is read from the list, in seconds. */
+  /** How long an event may take to arrive before it is read from the list, in seconds. */
   after_s: number
 }
 
-/** Starts both kinds of reconciling; each is done by one worker at a time. */
+/** Starts both kinds of reconciling; one worker at a time performs each. */
 export function startReconciler(context: WorkerContext, options: ReconcileOptions): Loop {
   const { sql, log } = context
   const events_of = `events of ${context.processor.name}`
@@ -35,7 +35,7 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
     (suppressed, jobs: string[]) =>
       log.error(
         { jobs, suppressed },
-        'no drift can be opened for these unknown jobs: their noun is not compared with a provider',
+        'no drift can be opened for these unknown jobs: their resource is not compared with a provider',
       ),
     WARN_INTERVAL_MS,
   )
@@ -61,15 +61,15 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
   }
 }
 
-/** How far each table has been read, by the table's name. */
+/** The read position of each table, by its name. */
 const cursorsSchema = z.record(
   z.string(),
   z.object({ tenant_id: z.string(), created_at: z.string() }).nullable(),
 )
 
 /**
- * Asks for looks at rows that are under way without a job, and at open drifts. Jobs whose effect is unknown look by
- * themselves; here only their drifts are kept.
+ * Requests lookups of rows in progress without a job, and of open drifts. Unknown jobs look up their calls by
+ * themselves; here only their drifts are updated.
  */
 async function lookUpStaleRows(
   { sql }: WorkerContext,
@@ -97,14 +97,14 @@ async function lookUpStaleRows(
   await endRun(sql, run, { position, next_s: every_s })
 }
 
-/** Events up to `from_s` have been read; `range` is being read, page by page, newest first. */
+/** Events up to `from_s` have been read; `range` is being read page by page, newest first. */
 const eventsPosition = z.object({
   from_s: z.int(),
   range: z.object({ to_s: z.int(), after: z.string(), newest_s: z.int() }).nullable(),
 })
 type EventsPosition = z.output<typeof eventsPosition>
 
-/** Reads events that never arrived as notifications. Returns whether there is more to read; rejects if none can be read. */
+/** Reads events that never arrived as notifications. Returns whether there are more; rejects if they cannot be read. */
 async function readEvents(
   context: WorkerContext,
   { every_s, after_s }: ReconcileOptions,
@@ -123,14 +123,14 @@ async function readEvents(
     if (page.kind !== 'done') {
       const reason = page.kind === 'declined' ? page.failure.message : page.reason
       log.warn({ reason, outcome: page.kind }, 'the events of the processor could not be read')
-      // The event that the page should follow may no longer be kept: begin the range again.
+      // The provider may have deleted the event before this page: begin the range again.
       if (page.kind === 'declined') position = { from_s, range: null }
       await failRun(sql, run, { reason, position, next_s: every_s })
       throw new RunError(reason)
     }
     const { events, newest_s, last } = page.value
     await storeEvents(context, events)
-    // By the processor's clock: the next range begins at the newest event that it has shown.
+    // The next range begins at the newest event seen, by the processor's clock.
     const newest = range?.newest_s ?? newest_s ?? from_s
     position =
       last === null
@@ -144,7 +144,7 @@ async function readEvents(
   return behind
 }
 
-/** Stores events as if their notifications had arrived. Those that did arrive, or still do, are stored once. */
+/** Stores events like notifications. An event that arrives as well is stored once. */
 async function storeEvents({ sql, log, processor }: WorkerContext, events: ProviderEvent[]): Promise<void> {
   const notifications = events.map((event) => ({
     ...notificationOf(processor.name, event),
@@ -157,7 +157,7 @@ async function storeEvents({ sql, log, processor }: WorkerContext, events: Provi
   metrics.eventsRecovered.inc({ provider: processor.name }, stored.length)
   log.warn(
     { events: stored.length },
-    'notifications never arrived and were read from the processor: is there a webhooks host, with the signing secret of the endpoint?',
+    'notifications did not arrive and were read from the processor: check that the webhooks host runs and has the signing secret of the endpoint',
   )
 }
 

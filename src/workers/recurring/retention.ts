@@ -1,6 +1,6 @@
-// Keeps tables from growing: moves finished jobs into the history, makes and drops partitions, and deletes old
-// idempotency keys, counts of deliveries and deleted endpoints. It also erases personal data: of deleted customers from events, old outputs of AI tasks, and
-// addresses of lifted suppressions.
+// Limits the size of tables: moves finished jobs into the history, creates and drops partitions, and deletes old
+// idempotency keys, delivery counts and deleted endpoints. It also erases personal data: of deleted customers in
+// events, old outputs of AI tasks, and addresses of lifted suppressions.
 import { z } from 'zod'
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
@@ -30,37 +30,37 @@ import type { WorkerContext } from '../context.ts'
 import { repeat, type Loop } from '../clock.ts'
 
 const POLL_INTERVAL_MS = 5_000
-/** How often finished jobs are looked for. */
+/** How often finished jobs are moved. */
 const MOVE_INTERVAL_S = 10
-/** Rows that one statement moves or deletes: about 50 ms of the database's time. */
+/** Rows per statement: about 50 ms of the database's time. */
 const BATCH_SIZE = 1_000
-/** Events of deleted customers that one statement erases. */
+/** Events of deleted customers per statement. */
 const ERASE_BATCH_SIZE = 5_000
-/**
- * The move begins again at the oldest job after this long, for rows that it had to leave because they were in use or
- * inconsistent.
- */
+/** The move begins again at the oldest job after this time, for rows that were in use or inconsistent. */
 const RESTART_INTERVAL_MS = 24 * 3600_000
 const PARTITION_INTERVAL_MS = 60_000
 const DELETE_INTERVAL_MS = 5_000
-/** These are few, and found by reading all. */
+/** Deleted endpoints are few and found by a full scan. */
 const DELETE_ENDPOINTS_INTERVAL_MS = 3600_000
-/** For how long they are kept after the events and jobs that are filed under them: a partition goes when all of it is old. */
+/**
+ * How much longer endpoints and recoveries are retained than their events and jobs: a partition is dropped when all
+ * of it is old.
+ */
 const EXTRA_RETENTION_DAYS = 31
 
 const movePosition = z.object({ after: z.string(), after_id: z.string(), began_ms: z.number() })
 
-/** Each has a loop of its own: one that fails does not hold up the other. */
+/** Each move has a separate loop, so that a failing move does not delay the other. */
 const MOVES = [
-  ['moving what is finished', 'job', moveFinishedJobs],
+  ['moving finished jobs', 'job', moveFinishedJobs],
   ['moving notifications', 'notification', moveJoblessNotifications],
 ] as const
 
 type Days = Config['RETENTION_DAYS'] & { events: number }
-/** Deletes or erases at most `limit` rows, and says how many. */
+/** Deletes or erases at most `limit` rows, and returns how many. */
 type DeleteRows = (sql: Sql, limit: number) => Promise<number>
 
-/** What is forgotten row by row, each in a loop of its own. */
+/** The row-by-row deletions, each in a separate loop. */
 function retentionSteps(days: Days): [name: string, deletions: DeleteRows[], every_ms: number][] {
   const retention_days = Math.max(days.events, days.jobs) + EXTRA_RETENTION_DAYS
   return [
@@ -129,20 +129,20 @@ export function startRetention({ sql, log }: WorkerContext, days: Days): Loop {
   }
 }
 
-/** Makes the partitions that are needed next, and drops those that are older than is kept. */
+/** Creates the next partitions, and drops those beyond their retention. */
 async function maintainPartitions(sql: Sql, log: Log, days: Days): Promise<void> {
   for (let created; (created = await createNextPartition(sql)) !== null;)
-    log.info({ partition: created }, 'a partition was made')
+    log.info({ partition: created }, 'a partition was created')
   for (const kind of HISTORY_KINDS)
     for (let dropped; (dropped = await dropNextPartition(sql, kind, days[kind])) !== null;)
       log.info(
         { partitions: dropped, days: days[kind] },
-        'partitions were dropped: their rows are older than is kept',
+        'partitions were dropped: their rows exceed the retention',
       )
   for (const { parent, strays } of await countStrays(sql)) metrics.strays.set({ table: parent }, strays)
 }
 
-/** Moves, by one worker at a time, all that was over more than an hour ago. */
+/** Moves all rows that finished more than an hour ago, one worker at a time. */
 async function moveAll(
   sql: Sql,
   run: Run,

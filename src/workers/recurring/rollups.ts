@@ -1,4 +1,4 @@
-// The clock of the roll-ups: counts jobs and payments for the dashboard, by one worker at a time.
+// The roll-up loop: counts jobs and payments for the dashboard, one worker at a time.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
@@ -17,16 +17,16 @@ import { repeat, type Loop } from '../clock.ts'
 
 const POLL_INTERVAL_MS = 5_000
 const INTERVAL_S = 10
-/** Jobs that one statement counts: about 50 ms of the database's time. */
+/** Jobs per statement: about 50 ms of the database's time. */
 const JOB_BATCH_SIZE = 10_000
-/** Steps of each kind in one run; what is left is counted in the next, which is due at once. */
+/** Steps of each kind in one run; the rest is counted in the next run, which is due at once. */
 const MAX_STEPS = 20
-/** How often it asks within a run whether transactions that were under way have ended. */
+/** How often one run polls for the end of transactions in progress. */
 const MAX_TRANSACTION_POLLS = 5
 const TRANSACTION_POLL_INTERVAL_MS = 100
 const DELETE_BATCH_SIZE = 1_000
 
-/** Starts the clock. */
+/** Starts the loop. */
 export function startRollups({ sql, log }: WorkerContext): Loop {
   let closing = false
   const loop = repeat(
@@ -46,8 +46,8 @@ export function startRollups({ sql, log }: WorkerContext): Loop {
 }
 
 /**
- * Counts what there is to count, if it is due and nobody else does. Each step is written with how far it got, so that
- * another worker continues where this one ends.
+ * Counts new jobs and payments if that is due and no other worker does it. Each step stores its position, so that
+ * another worker can continue.
  */
 export async function rollUpOnce(
   sql: Sql,
@@ -66,7 +66,7 @@ async function countDue(
 ): Promise<void> {
   const counted = await countAllJobs(sql, run, { closing, most })
   if (counted === undefined) return
-  // The steps after this keep it.
+  // The next steps keep this position.
   run.position = counted.position
   let more = counted.more
   for (let steps = 0; ; steps++) {

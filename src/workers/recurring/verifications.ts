@@ -3,7 +3,7 @@ import { cancelAbandonedVerifications } from '#domain/verifications/cancel.ts'
 import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
-/** Safe to run in several workers at once. A verification whose person does nothing for `ttl_days` days is canceled. */
+/** Safe in several workers at once. A verification whose person does nothing for `ttl_days` days is canceled. */
 export function startVerificationExpiry({ sql, log }: WorkerContext, ttl_days: number): Loop {
   return repeat(
     log,

@@ -1,11 +1,11 @@
-// Compares waiting notifications once more when they are due.
+// Compares waiting notifications again when they are due.
 import { metrics } from '#core/metrics.ts'
 import { compareWaiting } from '#domain/notifications/store.ts'
 import type { WorkerContext } from '../context.ts'
 import { repeat, type Loop } from '../clock.ts'
 
 const BATCH_SIZE = 500
-/** How often it looks: while some wait, and while none do. */
+/** The intervals while notifications wait, and while none do. */
 const POLL_INTERVAL_MS = 100
 const IDLE_POLL_INTERVAL_MS = 1_000
 

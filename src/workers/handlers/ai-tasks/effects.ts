@@ -8,14 +8,14 @@ export const settlingAiTask = createSettlingStep<SettlementDetails<AiTaskSettlem
   ({ update }) => update.ai_task_id,
 )
 
-/** What became of a task. */
+/** A new state of a task. */
 type AiTaskStep = AiTaskUpdate extends infer Each
   ? Each extends AiTaskUpdate
     ? Omit<Each, 'tenant_id' | 'ai_task_id'>
     : never
   : never
 
-/** The step that settles the task of a job. */
+/** The effects that settle the task of a job. */
 export function settlingStep(
   { tenant_id, payload }: { tenant_id: string; payload: { ai_task_id: string } },
   step: AiTaskStep,

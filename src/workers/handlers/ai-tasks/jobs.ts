@@ -24,19 +24,19 @@ import { settlingAiTask, settlingStep } from './effects.ts'
 
 type AiTaskJob = JobOf<typeof runAiTask>
 
-/** A task has failed when no answer came for so long after its first call began, in at least so many attempts. */
+/** A task fails if no answer arrived for this long after its first call, in at least `MIN_ATTEMPTS` attempts. */
 const TIMEOUT_MINUTES = 15
 const MIN_ATTEMPTS = 5
-/** How often a running call looks whether its task was canceled. */
+/** How often a running call checks for a cancellation. */
 const POLL_INTERVAL_MS = 500
-/** What becomes of the job of a task that was canceled. */
+/** The decision for the job of a canceled task. */
 const CANCELED = failed({ code: 'canceled', message: 'The task was canceled.' })
 
 export const aiTaskHandlers = {
   [runAiTask.name]: calling(runAiTask, run, giveUp),
 }
 
-/** Shows the task as running, and asks. */
+/** Shows the task as running, then calls the provider. */
 async function run(context: WorkerContext, job: AiTaskJob): Promise<Decision> {
   const { ai } = context
   if (ai === null)
@@ -94,12 +94,12 @@ async function decide(
       })
     case 'declined':
       return fail(job, outcome.failure, update)
-    // Tasks fail until the credentials are corrected, and the watch on the provider says so.
+    // Tasks fail until the credentials are corrected; the provider watch logs that.
     case 'misconfigured':
       return fail(job, { code: 'ai_error', message: outcome.reason }, update)
   }
   const effects = settlingStep(job, { status: 'queued', not_sent: false })
-  // An attempt that we ended ourselves is not the provider's failure; whether it was sent makes no difference.
+  // An attempt that this worker aborted is not the provider's failure, even if the call was sent.
   if (job.signal.aborted) return { ...giveBack(outcome.reason), effects }
   const hasTime = async () =>
     (await findRunningMs(sql, job.tenant_id, job.payload.ai_task_id)) < TIMEOUT_MINUTES * 60_000
@@ -113,24 +113,24 @@ function fail(job: AiTaskJob, failure: AiFailure, update: Omit<AiAnswer, 'outcom
   return failed(failure, { effects: settlingStep(job, { status: 'failed', failure, ...update }) })
 }
 
-/** Ends a task whose attempts died or threw too often. */
+/** Fails a task whose attempts died or threw too often. */
 async function giveUp(_context: WorkerContext, job: ClaimedJob, reason: string): Promise<Decision> {
   const payload = runAiTask.payload.safeParse(job.payload)
   if (!payload.success) return park(reason)
-  const failure: AiFailure = { code: 'ai_error', message: 'No attempt came to an end.' }
+  const failure: AiFailure = { code: 'ai_error', message: 'Every attempt died or threw.' }
   const ids = { tenant_id: job.tenant_id, ...payload.data }
   const update = { ...emptyAiTaskUpdate, ...ids, status: 'failed', failure } as const
   return failed(failure, { effects: settlingAiTask({ update }) })
 }
 
-/** Looks again and again; the signal aborts once a look has found it so. */
+/** Polls `isCanceledNow`; aborts the signal once it returns true. */
 function watch(isCanceledNow: () => Promise<boolean>) {
   const controller = new AbortController()
   const poll = async () => {
     if (await isCanceledNow()) controller.abort(new Error('the task was canceled'))
     return controller.signal.aborted
   }
-  // Without the database nobody can cancel either.
+  // Without the database no task can be canceled either.
   const timer = setInterval(() => void poll().catch(() => {}), POLL_INTERVAL_MS)
   return { signal: controller.signal, poll, [Symbol.dispose]: () => clearInterval(timer) }
 }

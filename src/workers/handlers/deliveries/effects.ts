@@ -4,7 +4,7 @@ import { settleDeliveries, type DeliveryChange } from '#domain/deliveries/settle
 import { addLogFacts } from '../../job-log.ts'
 import { onceWritten, createSettlingStep, type Effects } from '../../settle.ts'
 
-/** Two attempts at one delivery never share a statement: it writes the row of each once. */
+/** Two attempts at one delivery never share a statement, because it writes each row once. */
 const DELIVERY = createSettlingStep<{ change: DeliveryChange }>(
   'settle_delivery',
   settleDeliveries,

@@ -1,4 +1,4 @@
-// Sends deliveries: each attempt posts the signed event once, and what came of it is written with the delivery.
+// Sends deliveries: each attempt posts the signed event once, and its result is written with the delivery.
 import { z } from 'zod'
 import type { Json } from '#core/db.ts'
 import { SealError } from '#core/secrets.ts'
@@ -20,9 +20,9 @@ import { addLogFacts } from '../../job-log.ts'
 import { handling, type JobOf } from '../handler.ts'
 import { deliveryEffects } from './effects.ts'
 
-/** The receiver wants nothing any more. */
+/** With this status a receiver ends its subscription. */
 const HTTP_GONE = 410
-/** A permit lapses after 900 ms: while a connection is made it is renewed this often. */
+/** A permit expires after 900 ms: while the connection opens it is renewed at this interval. */
 const PERMIT_RENEWAL_INTERVAL_MS = 400
 
 type AttemptKind = DeliveryChange['how']
@@ -37,10 +37,10 @@ export const deliveryHandlers = {
 function attemptAs(how: AttemptKind) {
   return async (context: WorkerContext, { tenant_id, payload, signal }: AttemptJob): Promise<Decision> => {
     const delivery = await load(context, { tenant_id, ...payload })
-    // It is kept no longer.
+    // The delivery was deleted by retention.
     if (delivery === undefined) return done()
     const recovers = 'recovery_id' in payload && payload.recovery_id !== null
-    // It was settled meanwhile; what a recovery put back is sent again unless it has arrived.
+    // The delivery was settled meanwhile. A delivery of a recovery is sent again unless it was delivered.
     const settled = recovers ? delivery.status === 'delivered' : delivery.status !== 'pending'
     if (how === 'scheduled' && settled) return done()
     if (delivery.deleted) return endUnsent(delivery, how, 'skipped')
@@ -56,7 +56,7 @@ function attemptAs(how: AttemptKind) {
   }
 }
 
-/** The log lines of its job name what it is about. */
+/** Adds the delivery's ids to the log lines of the job. */
 async function load({ sql }: WorkerContext, key: DeliveryKey): Promise<LoadedDelivery | undefined> {
   const delivery = await loadDelivery(sql, key)
   if (delivery === undefined) return undefined
@@ -65,13 +65,13 @@ async function load({ sql }: WorkerContext, key: DeliveryKey): Promise<LoadedDel
   return delivery
 }
 
-/** The id of what the event is about, under the name that other lines have for it: `payment_id`. */
+/** The id of the event's resource, under the name that other log lines use, such as `payment_id`. */
 function resourceId(type: string, data: Json | null): Record<string, string> {
-  const about = z.object({ id: z.string() }).safeParse(data).data
-  return about === undefined ? {} : { [`${type.split('.')[0]}_id`]: about.id }
+  const base = z.object({ id: z.string() }).safeParse(data).data
+  return base === undefined ? {} : { [`${type.split('.')[0]}_id`]: base.id }
 }
 
-/** What would end the worker each time is a failed attempt like another. */
+/** A delivery that crashes the worker counts as a failed attempt. */
 function giveUpAs(how: AttemptKind) {
   return async (
     context: WorkerContext,
@@ -113,22 +113,22 @@ async function post(
   const tenant_headers = headers === null ? {} : tenantHeaders.parse(JSON.parse(open(headers, 'headers')))
   const opened = secrets.map((sealed) => open(sealed, 'secrets'))
   const signed = signStandardWebhook({ id: event_id, timestamp_s: Date.now() / 1000, body }, opened)
-  let begun = false
+  let started = false
   const valid = () => {
     if (!permit.valid()) return false
-    begun = true
+    started = true
     permit.used()
     return true
   }
   const renewing = setInterval(() => {
-    if (!begun) permit.renew().catch(() => {})
+    if (!started) permit.renew().catch(() => {})
   }, PERMIT_RENEWAL_INTERVAL_MS)
   try {
     const answer = await receivers.post(
       { url, headers: { ...tenant_headers, ...signed }, body, valid },
       signal,
     )
-    // Nothing left, or nobody waited for the answer: it is sent again under the same id.
+    // Nothing was sent, or the answer was abandoned: it is sent again under the same id.
     if ('error' in answer && (answer.error === 'not_sent' || answer.error === 'abandoned'))
       throw new NotStarted()
     return answer
@@ -151,9 +151,9 @@ function decide(
     response_excerpt: 'excerpt' in answer ? answer.excerpt : null,
   }
   const gone = status_code === HTTP_GONE && how !== 'test'
-  const about = { ...changeBase(delivery, how), attempt, gone }
+  const base = { ...changeBase(delivery, how), attempt, gone }
   if (status_code !== null && status_code >= 200 && status_code < 300)
-    return done({ effects: deliveryEffects({ ...about, result: 'delivered', next_ms: null }) })
+    return done({ effects: deliveryEffects({ ...base, result: 'delivered', next_ms: null }) })
   const retry_after_ms = 'status' in answer ? answer.retry_after_ms : null
   const next_ms =
     how === 'scheduled'
@@ -163,11 +163,11 @@ function decide(
   const message = attempt.error ?? `answered ${status_code}`
   return failed(
     { code: 'delivery_failed', message },
-    { effects: deliveryEffects({ ...about, result, next_ms: result === 'retry' ? next_ms : null }) },
+    { effects: deliveryEffects({ ...base, result, next_ms: result === 'retry' ? next_ms : null }) },
   )
 }
 
-/** It ends without having been sent. */
+/** Ends the delivery without sending it. */
 function endUnsent(
   delivery: LoadedDelivery,
   how: AttemptKind,

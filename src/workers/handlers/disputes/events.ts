@@ -1,4 +1,4 @@
-// Applies notifications about a dispute: what the processor says of it now is written over what it said before.
+// Applies notifications about a dispute: the processor's present state replaces the stored state.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { findDisputeByReference, type ExistingDispute } from '#domain/disputes/find.ts'
 import { settleDispute } from '#domain/disputes/settle.ts'
@@ -14,7 +14,7 @@ import { retryQuery, finish, parkFor, wasDrift, wasParkedFor } from '../notifica
 import { findParentRow, findParentPayment, parkUntilItFits } from '../notifications/parts.ts'
 import { comparedPayment, paymentKey } from '../payments/effects.ts'
 
-/** Another notification of the dispute may be written while the processor is asked; then it is asked again, so often at most. */
+/** The maximum number of tries: while the processor is queried, another notification of the dispute may be applied. */
 const MAX_TRIES = 5
 
 const comparedDispute: ComparedResource = {
@@ -46,9 +46,9 @@ async function applyDispute(
   const { sql, processor } = context
   const is_lookup = isLookup(notification)
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    // Read before the processor is asked: its answer is then newer than what is written here.
+    // Read before the query, so that the processor's answer is newer than this row.
     const existing = await findDisputeByReference(sql, processor.name, reference)
-    // Unknown here: first find out whether it belongs to a payment of ours. A dispute carries no mark.
+    // An unknown dispute carries no metadata: first check that it belongs to one of our payments.
     if (existing === undefined && !is_lookup) {
       const found = await findParentPayment(context, notification, parent_reference)
       if ('decision' in found) return found.decision
@@ -82,10 +82,10 @@ async function applyDispute(
     }
     return await endApplied(notification, paymentKey(of), { compareAfter })
   }
-  return retry('the dispute changed each time while the processor was asked', {})
+  return retry('the dispute changed during each query of the processor', {})
 }
 
-/** The processor knows no such dispute. */
+/** Decides for a dispute that the processor does not have. */
 async function disputeMissing(
   context: WorkerContext,
   notification: StoredNotification,

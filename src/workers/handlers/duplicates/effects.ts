@@ -1,4 +1,4 @@
-// Which of a provider's records are duplicates, and the step that asks for their cancellation.
+// Recognizes duplicates among a provider's records, and requests their cancellation.
 import {
   cancelingDuplicates,
   isCancelable,
@@ -23,7 +23,7 @@ function canceling(resource: CancelableResource): (what: SettlementDetails<Dupli
   )
 }
 
-/** Asks for the cancellation of a provider's object beside the one that our row knows. */
+/** Requests the cancellation of a provider's object that duplicates the one of our row. */
 export function cancelDuplicate(
   resource: CancelableResource,
   { tenant_id, id }: Row,
@@ -34,8 +34,8 @@ export function cancelDuplicate(
 }
 
 /**
- * Whether a provider's record is a duplicate that is canceled: the row's call was made again under a new key, and the
- * record holds nothing that cannot be undone. Other copies may be of another program that uses our ids.
+ * Whether a provider's record is a duplicate to cancel: the row's call was sent again under a new key, and the
+ * cancellation of the record loses nothing. Other copies may belong to another program that uses our ids.
  */
 export async function isUndoableDuplicate(
   { sql }: WorkerContext,
@@ -47,8 +47,8 @@ export async function isUndoableDuplicate(
 }
 
 /**
- * Whether a record that names a row without a reference may be its duplicate: while the call is made again, only its answer
- * tells which record is the row's own.
+ * Whether a record that names a row without a reference may be a duplicate: while a call under a new key is in
+ * progress, only its answer shows which record belongs to the row.
  */
 export async function mayBeDuplicate(
   { sql }: WorkerContext,

@@ -1,4 +1,4 @@
-// Cancels duplicates: what the provider made of a call that was made again, beside what our row knows.
+// Cancels duplicates: objects that a provider created for earlier keys of a call.
 import type { Outcome } from '#core/outcome.ts'
 import { isCancelable, type CancelableResource } from '#domain/reconciliation/duplicates.ts'
 import { cancelDuplicatePayment } from '#jobs/payments.ts'
@@ -27,7 +27,7 @@ export const duplicateHandlers = {
 type CancelDuplicateJob = JobOf<typeof cancelDuplicatePayment> | JobOf<typeof cancelDuplicateVerification>
 type FoundDuplicate = { status: string }
 
-/** Cancels one duplicate. No request waits for it, so it is tried for as long as the duplicate can be canceled. */
+/** Cancels one duplicate. No request waits for it, so it is retried for as long as the duplicate can be canceled. */
 async function cancel(
   job: CancelDuplicateJob,
   {

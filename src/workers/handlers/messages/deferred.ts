@@ -1,4 +1,4 @@
-// Recipients of an email whom the server has deferred: they are tried again alone, and never those that it accepted.
+// Recipients of an email that the server deferred: only they are retried, never the accepted recipients.
 import type { StoredRecipient } from '#domain/messages/message.ts'
 import type { MessageUpdate } from '#domain/messages/update.ts'
 
@@ -8,30 +8,30 @@ export function isWaiting({ deferred }: StoredRecipient): boolean {
   return deferred === 'waiting'
 }
 
-/** How often recipients were deferred since the server took the email for others. What failed before does not count. */
+/** The number of deferrals since the server accepted the email for other recipients. Earlier failures do not count. */
 export function countDeferrals({ recipients }: Recipients): number {
   return Math.max(0, ...recipients.map(({ deferrals = 0 }) => deferrals))
 }
 
-/** The same, deferred once more where they wait. */
+/** The recipients, with one more deferral for each waiting recipient. */
 export function countDeferral(recipients: StoredRecipient[], deferrals: number): StoredRecipient[] {
   return recipients.map((each) => (isWaiting(each) ? { ...each, deferrals: deferrals + 1 } : each))
 }
 
-/** Those that an attempt was to try again and did not reach: they wait for another. */
+/** The recipients that an attempt was to retry and did not reach: they wait for the next attempt. */
 export function returnToWaiting({ recipients }: Recipients): StoredRecipient[] {
   return recipients.flatMap((each) => (each.deferred === 'trying' ? [{ ...each, deferred: 'waiting' }] : []))
 }
 
-/** Those that an attempt tried again, where its answer was lost: they are not tried any more. */
+/** The recipients of a retry whose answer was lost: they are not retried again. */
 export function unknownRecipients({ recipients }: Recipients): StoredRecipient[] {
-  const message = 'It is not known whether the server accepted it.'
+  const message = 'Whether the server accepted the email is unknown.'
   return recipients.flatMap((each) =>
     each.deferred === 'trying' ? [{ ...each, code: null, message, deferred: 'unknown' }] : [],
   )
 }
 
-/** Those that an attempt tried again, which the server refused as a whole. */
+/** The recipients of a retry that the server refused as a whole. */
 export function refuseTried(
   { recipients }: Recipients,
   { provider_code: code, message }: { provider_code: string | null; message: string },
@@ -41,14 +41,14 @@ export function refuseTried(
   )
 }
 
-/** Without another attempt: who waits for one is refused. */
+/** The recipients after the last attempt: waiting recipients are refused. */
 export function refuseWaiting(recipients: StoredRecipient[]): StoredRecipient[] {
   return recipients.map(({ deferred, ...each }) =>
     deferred === 'waiting' ? { ...each, status: 'refused' } : each,
   )
 }
 
-/** What says that deferred recipients are settled; for a message that has left before. */
+/** The update for deferred recipients of a message that is already sent. */
 export function recipientsUpdate(recipients: StoredRecipient[]): Pick<MessageUpdate, 'event' | 'recipients'> {
   return { event: recipients.every(isWaiting) ? null : 'message.recipients_settled', recipients }
 }

@@ -3,7 +3,7 @@ import { settleMessages, type MessageSettlement } from '#domain/messages/settle.
 import { emptyMessageUpdate, type MessageUpdate } from '#domain/messages/update.ts'
 import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
 
-/** What has left is settled a few at a time: the statement costs far more than one more message in it. */
+/** Sent messages are settled in batches: the statement costs far more than one more message in it. */
 const GATHER_MS = 20
 
 export const settlingMessage = createSettlingStep<SettlementDetails<MessageSettlement>>(
@@ -15,7 +15,7 @@ export const settlingMessage = createSettlingStep<SettlementDetails<MessageSettl
 
 export type MessageIds = { tenant_id: string; message_id: string }
 
-/** Settles a message with what its call reported. */
+/** The effects that settle a message with its call's report. */
 export function messageEffects(
   ids: MessageIds,
   update: Pick<MessageUpdate, 'reported'> & Partial<MessageUpdate>,

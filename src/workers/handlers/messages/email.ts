@@ -1,4 +1,4 @@
-// How an email is sent. Nobody can be asked whether one was: only its notifications tell.
+// Sends emails. A server cannot report whether an email was sent: only notifications show it.
 import { bareAddress } from '#core/addresses.ts'
 import { findSenderProblem } from '#core/email-sender.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
@@ -13,13 +13,13 @@ import { idsOf, markUnknown, notFound, settleAccepted, type MessageJob } from '.
 import { messageIdOf, openContent, openEnvelope, suppressionOf } from './parts.ts'
 import type { MessageSender } from './sending.ts'
 
-/** By this a relay that tells of bounces can name the message, also where it gives emails Message-IDs of its own. */
+/** Relays that report bounces name the message by this header, even if they replace its Message-ID. */
 const MESSAGE_ID_HEADER = 'X-Sluice-Message-ID'
 const NOT_CONFIGURED = {
   kind: 'misconfigured',
   failure: {
     code: 'connection_failed',
-    message: 'No server that sends email is configured.',
+    message: 'No email server is configured.',
     provider_code: null,
   },
 } as const
@@ -66,7 +66,7 @@ async function send(
   }
 }
 
-/** Judged again: it was accepted days ago, perhaps, and its tenant may have lost the domain since. */
+/** The sender is checked again: the message may be days old, and its tenant may have lost the domain. */
 function isSenderAllowed(
   { config }: WorkerContext,
   { tenant_id }: MessageJob,
@@ -80,7 +80,7 @@ const SENDER_NOT_ALLOWED = {
   kind: 'declined',
   failure: {
     code: 'sender_refused',
-    message: 'Email may not be from this address any more.',
+    message: 'This sender address is no longer allowed.',
     provider_code: null,
   },
 } as const
@@ -96,14 +96,14 @@ function refusedRecipient(
     : { address, status: 'refused', code, message }
 }
 
-/** There is no such mailbox, or none any more (RFC 3463; 5.1.10 is RFC 7505): a hard bounce, said at once. */
+/** The mailbox does not exist (RFC 3463; 5.1.10: RFC 7505): an immediate hard bounce. */
 function isHardBounce({ deferred, provider_code }: RefusedRecipient): boolean {
   return !deferred && /^5\d\d 5\.1\.(?:1|6|10)$/.test(provider_code ?? '')
 }
 
 const SENT = { reported: 'sent', provider_status: null, failure: null, price: null } as const
 
-/** The email with its sealed parts opened, for those of its recipients of which nothing has become yet. */
+/** The email with its sealed parts opened, for its unsettled recipients. */
 function emailOf(
   { vault }: WorkerContext,
   job: MessageJob,
@@ -136,7 +136,7 @@ function emailOf(
   }
 }
 
-/** Whether this attempt is for the recipient: nothing has become of it yet. */
+/** Whether the recipient has no final status, so that this attempt includes it. */
 function isUnsettled(recipient: StoredRecipient | undefined): boolean {
   return (recipient?.status ?? null) === null && recipient?.deferred !== 'unknown'
 }
@@ -146,9 +146,9 @@ async function lookUp(
   job: MessageJob,
   { status }: MessageToSend,
 ): Promise<Decision> {
-  // An operator says so.
+  // An operator resolved the job with this reference.
   if (job.call.reference !== null)
     return settleAccepted(job, 'email', { ...SENT, provider_reference: job.call.reference })
   if (status === 'sending') return markUnknown(job, 'the worker was lost while it was sent')
-  return notFound(job, sendsEmail, 'nobody has said whether it was sent')
+  return notFound(job, sendsEmail, 'no notification has reported whether it was sent')
 }

@@ -1,4 +1,4 @@
-// Applies notifications about messages. They are signed, so what they say is believed; nobody is asked.
+// Applies notifications about messages. They are signed, so their content is trusted without a query.
 import { bareAddress } from '#core/addresses.ts'
 import { requireVariable } from '#core/config.ts'
 import { EMAIL, SMS } from '#core/config/providers.ts'
@@ -53,12 +53,12 @@ const settlingInbound = createSettlingStep<SettlementDetails<InboundSettlement>>
   ({ channel, address }) => `${channel}:${address}`,
 )
 
-/** Whether a notification is of a provider of messages. */
+/** Whether a notification comes from a message provider. */
 export function isOfMessages({ provider }: StoredNotification): boolean {
   return provider === EMAIL.provider || provider === SMS.provider
 }
 
-/** Applies one notification. In whatever order and however often they come, the result is the same. */
+/** Applies one notification. The result does not depend on the order or number of arrivals. */
 export async function applyMessageEvent(
   context: WorkerContext,
   notification: StoredNotification,
@@ -70,7 +70,7 @@ export async function applyMessageEvent(
     if (event.about === 'email') return await applyEmail(context, notification, event)
     return await applyInboundSms(context, notification, event)
   } catch (error) {
-    // The key of what is to be sealed again is missing.
+    // The key that would seal the content again is missing.
     if (error instanceof SealError) return retry(error.message, { outcome: 'misconfigured' })
     throw error
   }
@@ -83,7 +83,7 @@ async function applySms(
 ): Promise<Decision> {
   const { provider } = notification
   const message = await findReportedMessage(sql, { message_id, provider, reference })
-  // Another application sends through the same account, or something else is known by this id there.
+  // Another application may send through the same account, or the provider may know this message by another id.
   if (message === undefined || (message.provider_reference ?? reference) !== reference)
     return finish(notification, 'ignored')
   return apply(notification, message, {
@@ -94,7 +94,7 @@ async function applySms(
   })
 }
 
-/** What became of a recipient of an email, and what follows from it. A soft bounce says only that it has left. */
+/** The effects of each report about an email recipient. A soft bounce only shows that the email was sent. */
 const OUTCOMES = {
   delivered: { status: 'delivered' },
   soft_bounce: {},
@@ -102,7 +102,7 @@ const OUTCOMES = {
     status: 'bounced',
     event: 'message.bounced',
     reason: 'hard_bounce',
-    message: 'It came back.',
+    message: 'The email bounced.',
   },
   complaint: {
     status: 'bounced',
@@ -123,7 +123,7 @@ async function applyEmail(
   const { tenant_id } = message
   const envelope = openEnvelope(vault, { tenant_id, message_id }, message.envelope)
   const address = recipientAddresses(envelope).find((each) => hashOf('email', each) === hash)
-  // Nobody whom the message went to.
+  // The address is not a recipient of the message.
   if (address === undefined) return finish(notification, 'ignored', { of: keyOf(message) })
   const outcome = OUTCOMES[reported]
   const came_back = 'reason' in outcome
@@ -160,9 +160,9 @@ function failureOf(message: string, provider_code: string | null): MessageFailur
 }
 
 /**
- * A person has sent us an SMS. The tenant whose message it answers may read it; what it says by an opt-out or opt-in word
- * is for every tenant that wrote to that number from where it was received. Where nobody wrote, a message of before may be
- * settled while it is parked.
+ * Applies an inbound SMS. The tenant whose message it answers may read it. An opt-out or opt-in keyword applies to
+ * every tenant that wrote from the receiving number to the sender. If no tenant did, the notification is parked,
+ * because an earlier message may be settled meanwhile.
  */
 async function applyInboundSms(
   context: WorkerContext,
@@ -207,7 +207,7 @@ function openInbound({ config }: WorkerContext, { id }: StoredNotification, text
   return inboundText.parse(JSON.parse(vault.open(text, inboundTextContext(id))))
 }
 
-/** What somebody sent us as a message of a tenant, sealed anew. */
+/** An inbound SMS as a message of the tenant, sealed with the tenant's key context. */
 function receivedBy(
   vault: Vault,
   { tenant_id, from_hash, to_hash }: { tenant_id: string; from_hash: string; to_hash: string },
@@ -240,7 +240,7 @@ function receivedBy(
   }
 }
 
-/** All have written to one number: that of one tenant cannot be read must not keep it from the others. */
+/** All these messages have one recipient: an unreadable message of one tenant must not affect the other tenants. */
 function openNumber(vault: Vault, writers: TextingTenant[]): string {
   let first_error: unknown
   for (const { tenant_id, message_id, envelope } of writers) {

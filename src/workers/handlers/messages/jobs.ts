@@ -1,4 +1,4 @@
-// Sends messages: one call to the provider, and never a second one while the first may have been answered.
+// Sends messages: one call to the provider, and no second call while the first may have been accepted.
 import { sendEmail, sendSms } from '#jobs/messages.ts'
 import { calling } from '../handler.ts'
 import { sendsEmail } from './email.ts'

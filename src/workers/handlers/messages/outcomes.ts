@@ -1,4 +1,4 @@
-// What becomes of a message and of its job, by what the provider said.
+// The decisions about a message and its job, by the provider's response.
 import assert from 'node:assert/strict'
 import type { Channel } from '#core/addresses.ts'
 import { ERRORS } from '#core/errors.ts'
@@ -24,10 +24,10 @@ import {
 } from './deferred.ts'
 import { messageEffects, type MessageIds } from './effects.ts'
 
-/** The jobs of both channels look alike. */
+/** The jobs of both channels have the same type. */
 export type MessageJob = JobOf<typeof sendEmail>
 
-/** What the provider has taken, as it is told of the message. */
+/** The update of a message that the provider accepted. */
 export type SentMessage = Pick<
   MessageUpdate,
   'reported' | 'provider_reference' | 'provider_status' | 'failure' | 'price'
@@ -36,14 +36,15 @@ export type SentMessage = Pick<
 type RefusedMessage = { refusals: StoredRecipient[]; suppresses: NewSuppression[] }
 
 /**
- * Whom nobody waits for is sent so long after an attempt that certainly did not send it; the fifth is the last. So it is for
- * recipients that the server has deferred, from when it took the message for others.
+ * The delays of retries after an attempt that did not send the message, if no request waits for it; the fifth attempt
+ * is the last. Deferred recipients have the same delays, from when the server accepted the message for other
+ * recipients.
  */
 const RETRY_DELAYS_MS = [5_000, 30_000, 120_000, 600_000]
-/** How often it is tried while our credentials or set-up are refused. */
+/** The retry delay while the provider refuses our credentials or configuration. */
 const MISCONFIGURED_RETRY_MS = 30_000
 
-/** How the job of a message ends that is settled; null when it is not. */
+/** The final decision for the job of a settled message; null if the message is not settled. */
 export function finalDecision(channel: Channel, ids: MessageIds, message: MessageState): Decision | null {
   const { status, provider_reference: reference, failure } = message
   const lost = unknownRecipients(message)
@@ -54,7 +55,7 @@ export function finalDecision(channel: Channel, ids: MessageIds, message: Messag
     case 'sent':
     case 'delivered':
     case 'undelivered':
-      // The worker was lost while it tried some again.
+      // The worker was lost while it retried some recipients.
       return lost.length === 0
         ? done({ reference })
         : done({ reference, effects: messageEffects(ids, { reported: 'sent', ...recipientsUpdate(lost) }) })
@@ -65,7 +66,7 @@ export function finalDecision(channel: Channel, ids: MessageIds, message: Messag
   }
 }
 
-/** What became of one call. */
+/** The result of one call. */
 export type SendResult = SendOutcome<SentMessage> & Partial<RefusedMessage>
 
 export function decide(
@@ -110,7 +111,7 @@ export function decide(
   }
 }
 
-/** The provider has taken it. Recipients that it has deferred are tried again, for as long as there are attempts. */
+/** The provider accepted the message. Deferred recipients are retried while attempts remain. */
 function acceptByServer(
   job: MessageJob,
   channel: Channel,
@@ -128,7 +129,7 @@ function acceptByServer(
   return retrySend(channel, failure, { delay_ms, reference, publish_state: true, effects })
 }
 
-/** After an attempt for recipients that the server had deferred: the message has left before, whatever becomes of them. */
+/** Decides after a retry for deferred recipients: the message itself stays sent. */
 export function decideRetry(
   job: MessageJob,
   channel: Channel,
@@ -176,7 +177,7 @@ function failureOf({ code: provider_code, message }: StoredRecipient): MessageFa
   return { code: 'recipient_refused', message: message ?? '', provider_code }
 }
 
-/** This attempt sent nothing, and another one follows. */
+/** The update of a message that this attempt did not send and another attempt will. */
 export function unsent(message: MessageToSend): Pick<MessageUpdate, 'reported' | 'recipients'> {
   return { reported: 'queued', recipients: returnToWaiting(message) }
 }
@@ -194,7 +195,7 @@ function retrySend(
   })
 }
 
-/** Nothing is sent until our set-up is corrected. */
+/** Retries without sending until the configuration is corrected. */
 export function waitForConfiguration(job: MessageJob, message: MessageToSend, reason: string): Decision {
   return retry(reason, {
     outcome: 'misconfigured',
@@ -205,7 +206,7 @@ export function waitForConfiguration(job: MessageJob, message: MessageToSend, re
   })
 }
 
-/** The provider has taken it. An SMS that it took may have failed by now. */
+/** Settles an accepted message. An accepted SMS may have failed meanwhile. */
 export function settleAccepted(job: MessageJob, channel: Channel, sent: SentMessage): Decision {
   const reference = sent.provider_reference
   const effects = messageEffects(idsOf(job), sent)
@@ -214,19 +215,19 @@ export function settleAccepted(job: MessageJob, channel: Channel, sent: SentMess
     : done({ reference, effects })
 }
 
-/** It may have been sent: from now on it is only looked for. */
+/** The message may have been sent: from now on it is only looked up. */
 export function markUnknown(job: MessageJob, reason: string): Decision {
   return { ...unknown(reason), effects: messageEffects(idsOf(job), { reported: 'unknown' }) }
 }
 
-/** It was not found. After the last look an operator decides. */
+/** The message was not found. After the last lookup an operator decides. */
 export function notFound(
   job: MessageJob,
   { last_lookup_ms }: { last_lookup_ms: number },
   reason: string,
 ): Decision {
   if ((job.unknown_ms ?? 0) < last_lookup_ms) return markUnknown(job, reason)
-  const message = 'Whether it was sent could not be found out.'
+  const message = 'Whether the message was sent could not be determined.'
   return park(reason, {
     code: 'not_resolved',
     effects: messageEffects(idsOf(job), {
@@ -236,7 +237,7 @@ export function notFound(
   })
 }
 
-/** What a caller who waits is answered. */
+/** The error for a caller that waits. */
 function errorOf(channel: Channel, failure: MessageFailure | null) {
   const code = SEND_FAILED[channel]
   return {

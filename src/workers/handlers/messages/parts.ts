@@ -1,4 +1,4 @@
-// The parts of a message that are sealed, opened to be sent or looked for.
+// Opens the sealed parts of a message.
 import { z } from 'zod'
 
 import { bareAddress } from '#core/addresses.ts'
@@ -14,24 +14,24 @@ import { messageContext } from '#domain/messages/sealed.ts'
 import type { NewSuppression } from '#domain/suppressions/settle.ts'
 import { suppressionContext, type Suppression } from '#domain/suppressions/suppression.ts'
 
-/** What was sealed cannot be read. The message says where, and nothing of what stands there. */
+/** Sealed content cannot be read. The message names the part and reveals nothing of its content. */
 export class UnreadableParts extends Error {}
 
 type Ids = { tenant_id: string; message_id: string }
 
-/** Throws SealError, and UnreadableParts. */
+/** Throws SealError and UnreadableParts. */
 export function openEnvelope(vault: Vault, { tenant_id, message_id }: Ids, sealed: string): MessageEnvelope {
   const text = vault.open(sealed, messageContext(tenant_id, message_id, 'envelope'))
   return parsePart(messageEnvelope, text, 'envelope')
 }
 
-/** Throws SealError, and UnreadableParts, also when it was erased. */
+/** Throws SealError and UnreadableParts, also if the content was erased. */
 export function openContent(
   vault: Vault,
   { tenant_id, message_id }: Ids,
   sealed: string | null,
 ): MessageContent {
-  if (sealed === null) throw new UnreadableParts('what the message says was erased')
+  if (sealed === null) throw new UnreadableParts('the content of the message was erased')
   const text = vault.open(sealed, messageContext(tenant_id, message_id, 'content'))
   return parsePart(messageContent, text, 'content')
 }
@@ -41,19 +41,19 @@ function parsePart<T>(schema: z.ZodType<T>, text: string, what: string): T {
   try {
     value = JSON.parse(text)
   } catch {
-    // The error would show the text.
+    // The parser's error would show the text.
   }
   const { data } = schema.safeParse(value)
   if (data === undefined) throw new UnreadableParts(`the ${what} of the message cannot be read`)
   return data
 }
 
-/** The Message-ID of an email: the same for each attempt, so that whoever gets it twice can tell. */
+/** The Message-ID of an email: the same for each attempt, so that a duplicate can be recognized. */
 export function messageIdOf(message_id: string, { from }: MessageEnvelope): string {
   return `<${message_id}@${bareAddress(from).split('@').at(-1)}>`
 }
 
-/** A suppression of this address, which the message has brought about. */
+/** A suppression of this address because of the message. */
 export function suppressionOf(
   vault: Vault,
   tenant_id: string,

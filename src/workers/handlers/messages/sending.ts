@@ -1,4 +1,4 @@
-// What sending an email and sending an SMS have in common: it begins once, and each outcome is told of the message.
+// Shared by email and SMS: a message begins once, and each outcome is settled.
 import type { Channel } from '#core/addresses.ts'
 import { createBatcherPerPool } from '#core/batch.ts'
 import { SealError } from '#core/secrets.ts'
@@ -27,18 +27,18 @@ import {
 } from './outcomes.ts'
 import { UnreadableParts } from './parts.ts'
 
-/** How messages of one channel are sent, and looked for when they may have been. */
+/** How messages of one channel are sent and looked up. */
 export type MessageSender = {
   channel: Channel
-  /** Does `work` once the provider has room for it: a message that waits for that has not begun. */
+  /** Runs `work` once the provider has a free connection. A message that waits for that has not begun. */
   withConnection<T>(context: WorkerContext, job: MessageJob, work: () => Promise<T>): Promise<T>
-  /** The files that go with it, sealed. Read before it begins: who cannot read them has not begun. */
+  /** The sealed attachments. They are read before the message begins: if that fails, it has not begun. */
   filesOf(context: WorkerContext, job: MessageJob): Promise<string[]>
-  /** One call. What may have reached the provider does not throw. */
+  /** Makes one call. Does not throw after the call may have reached the provider. */
   send(context: WorkerContext, job: MessageJob, message: MessageToSend, files: string[]): Promise<SendResult>
-  /** Finds out what became of a message that may have been sent. */
+  /** Looks up a message that may have been sent. */
   lookUp(context: WorkerContext, job: MessageJob, message: MessageToSend): Promise<Decision>
-  /** How long after it became unknown it is last looked for. */
+  /** The time of the last lookup, in milliseconds after the message became unknown. */
   last_lookup_ms: number
 }
 const begin = createBatcherPerPool<MessageToBegin, MessageToSend | undefined>(
@@ -50,7 +50,9 @@ const begin = createBatcherPerPool<MessageToBegin, MessageToSend | undefined>(
   { key: ({ message_id }) => message_id },
 )
 
-/** Sends a message that was not sent yet; looks for one that may have been; ends the job of one that is settled. */
+/**
+ * Sends a message that has not begun; looks up a message that may have been sent; ends the job of a settled message.
+ */
 export async function sendOnce(
   context: WorkerContext,
   job: MessageJob,
@@ -65,7 +67,7 @@ async function beginAndSend(
   sender: MessageSender,
 ): Promise<Decision> {
   const { id: job_id, lease_token } = job
-  // Also where the call is in doubt: only its row says whether it has begun.
+  // Also if the call is in doubt: only the message's row shows whether it has begun.
   const files = job.call.request.has_files ? await sender.filesOf(context, job) : []
   const message = await begin(context.sql, { job_id, lease_token, ...idsOf(job) })
   if (message === undefined) return retry('the lease was lost before the call', { unsent: true })
@@ -85,7 +87,7 @@ async function attempt(
       ? decide(job, sender.channel, message, sent)
       : decideRetry(job, sender.channel, message, sent)
   } catch (error) {
-    // Nothing has left in any of these cases.
+    // Nothing was sent in any of these cases.
     if (error instanceof NotStarted)
       return { ...giveBack(error.message), effects: messageEffects(idsOf(job), unsent(message)) }
     if (error instanceof SealError) return waitForConfiguration(job, message, error.message)
@@ -99,8 +101,8 @@ async function attempt(
 }
 
 /**
- * Gives up a job whose attempts died or threw each time. Its message, where it may have been sent, is `unknown` to whoever asks
- * for it; one that has not begun stays as it is, and the job of one that is settled ends.
+ * Gives up a job whose attempts died or threw each time. A message that may have been sent becomes `unknown`; a
+ * message that has not begun stays unchanged; the job of a settled message ends.
  */
 export async function giveUpMessage(
   { sql }: WorkerContext,

@@ -1,4 +1,4 @@
-// How an SMS is sent, and how one is looked for of which nobody knows whether it was.
+// Sends SMS, and looks up SMS whose sending is in doubt.
 import { SMS } from '#core/config/providers.ts'
 import type { MessageToSend } from '#domain/messages/begin.ts'
 import { findOtherSms, isReferenceOfAnother, type OtherSms } from '#domain/messages/find-reported.ts'
@@ -18,9 +18,9 @@ import {
 import { openContent, openEnvelope, suppressionOf } from './parts.ts'
 import type { MessageSender } from './sending.ts'
 
-/** The provider's clock and ours may differ by this much. */
+/** The maximum difference between the provider's clock and ours. */
 const MAX_CLOCK_SKEW_S = 300
-const NO_PROVIDER = 'No provider of SMS is configured.'
+const NO_PROVIDER = 'No SMS provider is configured.'
 
 export const sendsSms: MessageSender = {
   channel: 'sms',
@@ -56,7 +56,7 @@ async function send(
   }
 }
 
-/** What the provider says of an SMS, as it is told of the message. */
+/** The provider's report of an SMS as an update of the message. */
 function smsUpdate({ reference, status, provider_status, failure, price }: ProviderSms): SentMessage {
   return {
     reported: status === 'sending' ? 'sent' : status,
@@ -88,20 +88,20 @@ async function lookUp(context: WorkerContext, job: MessageJob, message: MessageT
     return settleAccepted(job, 'sms', smsUpdate(lookup.value))
   }
   if (message.content === null)
-    return notFound(job, sendsSms, 'its text was erased, so that the provider cannot be searched for it')
+    return notFound(job, sendsSms, 'the text was erased, so the provider cannot be searched for it')
   const lookup = await search(context, provider, job, message)
   if (lookup.kind === 'sealed') return retry(lookup.reason, { outcome: 'misconfigured', unanswered: true })
   if (lookup.kind !== 'done') return unanswered(lookup)
   if (lookup.value !== null) return settleAccepted(job, 'sms', { ...smsUpdate(lookup.value), found: true })
-  // A list may show it later, or have lost it.
+  // A later list may show the message.
   return message.status === 'sending'
     ? markUnknown(job, 'the worker was lost while it was sent')
     : notFound(job, sendsSms, 'the provider has not shown the message yet; it may still exist')
 }
 
 /**
- * The message in the provider's list: of the same text to the same number, and none that is known to be another. Null too
- * where those that are left may all be others, of which nobody knows yet which they are.
+ * Finds the message in the provider's list: the same text to the same number, and not identified as another message.
+ * Null if all candidates may be other messages that are not identified yet.
  */
 async function search(
   context: WorkerContext,
@@ -114,7 +114,7 @@ async function search(
     const { from, to, body } = openSms(context, job, message)
     const lookup = await provider.searchSms({ from, to, body, since_s })
     if (lookup.kind !== 'done') return lookup
-    // Read after the list: whatever that shows had begun by then.
+    // Read after the list, so that every message in the list had begun.
     const number = message.recipients[0]!.address
     const others = await findOtherSms(context.sql, { ...idsOf(job), number, since_s })
     const identified = new Set(others.map(({ reference }) => reference))

@@ -1,4 +1,4 @@
-// What applying notifications of different nouns has in common.
+// Shared by all resources: finding the row and the record of a notification, and ending it.
 import { z } from 'zod'
 import type { Outcome } from '#core/outcome.ts'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
@@ -13,26 +13,26 @@ import type { Effects } from '../../settle.ts'
 import { compare, type ComparedResource } from './drifts.ts'
 import { retryQuery, notificationEffects, finish, parkFor, wasParkedFor } from './parked.ts'
 
-/** Whether we wrote the notification ourselves, to have an object looked at. */
+/** Whether the notification is our own request to look up an object. */
 export function isLookup({ kind }: StoredNotification): boolean {
   return kind === LOOKUP_KIND
 }
 
-/** Where our rows of a noun are found. */
+/** Finds our rows of a resource. */
 export type RowFinder<Row> = {
   resource: ProviderResourceName
   byReference(context: WorkerContext, reference: string): Promise<Row | undefined>
-  /** With a `reference` only unless the provider knows the row by another one. */
+  /** With a `reference`: only if the row has this reference or none. */
   byIds(context: WorkerContext, ids: RowIds, reference: string | null): Promise<Row | undefined>
 }
 type RowIds = { tenant_id: string; id: string }
-/** A provider's record, with what we wrote into it. */
+/** A provider's record with the metadata that we sent. */
 type MarkedRecord = { reference: string; metadata: Readonly<Record<string, string>> }
 
 /**
- * Our row of a provider's record. Our own ids in its metadata come first, because a notification may arrive before the
- * answer that tells us the reference. The reference counts where the record has lost our ids. An object that merely
- * copies our ids is not ours: the row must not have another reference.
+ * Our row of a provider's record. Our ids in the metadata come first, because a notification may arrive before the
+ * answer with the reference. The reference counts if the record has lost our ids. An object that copies our ids is
+ * not ours: the row must not have another reference.
  */
 export async function findRowOfRecord<Row>(
   context: WorkerContext,
@@ -56,10 +56,10 @@ async function findByOwnIds<Row>(
 }
 
 /**
- * The provider's record of what news are about, and our row of it; the decision when one of them is missing. For nouns
- * that are part of no other. With `seconds` a row that is named by our ids alone, and that the provider knows by another
- * reference, has a second record there; `undo` decides what becomes of that, and undefined leaves it to a person.
- * `isPossibleDuplicate`: the row has no reference yet, and nobody knows whether the record is its own: it waits.
+ * The provider's record of an event's object and our row of it, or the decision if one of them is missing. For
+ * resources without a parent. `park_duplicates`: a row that our ids name, but that has another reference, has a
+ * duplicate at the provider, which is parked. `undo` may decide about the duplicate first. `isPossibleDuplicate`: the
+ * row has no reference yet, and the record may be a duplicate: the notification waits.
  */
 export async function findRowAndRecord<Row extends RowIds, Found extends MarkedRecord & { status: string }>(
   context: WorkerContext,
@@ -84,7 +84,7 @@ export async function findRowAndRecord<Row extends RowIds, Found extends MarkedR
   const { reference, has_sluice_ids } = news
   const is_lookup = isLookup(notification)
   const find = () => rows.byReference(context, reference)
-  // Without our mark and unknown here it belongs to another application: no need to fetch it.
+  // Without our ids and unknown here the object belongs to another application: it is not fetched.
   if (!is_lookup && !has_sluice_ids && (await find()) === undefined)
     return { decision: parkFor(context, notification, 'not_ours', { waits_for: reference }) }
   const lookup = await query()
@@ -121,12 +121,12 @@ export async function findRowAndRecord<Row extends RowIds, Found extends MarkedR
   return { decision: parkFor(context, notification, reason, { waits_for: reference }) }
 }
 
-/** How a record stands at its provider that has moved no money, or whose money is back. */
+/** Statuses of a record whose money did not move, or was returned. */
 const STATUSES_WITHOUT_MONEY = ['requires_action', 'failed', 'canceled', 'reversed']
 
 /**
- * The provider has made a second one of what was asked for once, or another program uses our ids. Nothing is posted for
- * it: if it moves money, the notification stays parked, and with it a drift of the row, until an operator has seen to it.
+ * The provider created a duplicate, or another program uses our ids. Nothing is posted for it. If it moves money, the
+ * notification stays parked and the row has a drift until an operator resolves it.
  */
 async function parkDuplicate(
   context: WorkerContext,
@@ -149,7 +149,7 @@ async function parkDuplicate(
   const ours = await findRowSnapshot(context.sql, { ...of, news })
   const is_reported = ours?.parked.some(({ object_id }) => object_id === reference)
   if (is_reported !== true && !STATUSES_WITHOUT_MONEY.includes(record.status)) {
-    const reason = `${reference} is the second that the processor has of this ${resource.resource}`
+    const reason = `${reference} duplicates this ${resource.resource} at the processor`
     return parkAsDrift(context, notification, { compared: resource, row, why: { code: 'second', reason } })
   }
   if (notification.reason !== 'second') return await endApplied(notification, of, {})
@@ -159,8 +159,8 @@ async function parkDuplicate(
 }
 
 /**
- * Parks a notification until an operator retries or discards its job, and opens a drift of its row. `counts`: the attempt
- * stays used up, so that the job comes back for this comparison only.
+ * Parks a notification until an operator retries or discards its job, and opens a drift of its row. `counts_attempt`:
+ * the attempt stays used, so that the job comes back only for this comparison.
  */
 export function parkAsDrift(
   context: WorkerContext,
@@ -187,7 +187,7 @@ export function parkAsDrift(
   })
 }
 
-/** The ids of the row that a record bears, as we marked it; undefined when it is not marked. */
+/** Our ids in a record's metadata; undefined if it has none. */
 function ownIdsIn(
   metadata: Readonly<Record<string, string>>,
   resource: ProviderResourceName,
@@ -197,8 +197,8 @@ function ownIdsIn(
 }
 
 /**
- * Applies a notification, filed under the row `of`, and ends its job. With `compareAfter`, the job ends only after
- * that comparison: it is tried again when the provider gives no answer, and claimed again when its worker is killed.
+ * Ends an applied notification, assigned to the row `of`. With `compareAfter` the job ends after that comparison: it
+ * is retried if the provider does not answer, and claimed again if its worker is killed.
  */
 export async function endApplied(
   notification: StoredNotification,

@@ -1,4 +1,4 @@
-// Compares a row with its provider's record of it, and opens or closes its drift.
+// Compares a row with its provider's record, and opens or closes its drift.
 import type { Outcome } from '#core/outcome.ts'
 import { disagreement, sideFrom } from '#domain/reconciliation/compare.ts'
 import { findRowSnapshot, closeDrift, openDrift, type RowSnapshot } from '#domain/reconciliation/drift.ts'
@@ -6,30 +6,30 @@ import type { Side } from '#domain/reconciliation/side.ts'
 import type { ProviderResourceName } from '#domain/resources.ts'
 import type { WorkerContext } from '../../context.ts'
 
-/** Our row may change while the provider is asked; then both are read again, this often at most. */
+/** The maximum number of tries: our row may change while the provider is queried. */
 const MAX_TRIES = 3
-/** The comparison is over and its result is written. */
+/** The comparison is finished and its result is written. */
 export const COMPARED = { kind: 'done', value: null } as const
 
-/** A noun that is compared, and how its provider is asked for its side of a row; null: it knows none. */
+/** A resource that is compared, and the query for the provider's side of a row; null if the provider has no record. */
 export type ComparedResource = {
   resource: ProviderResourceName
   query: (context: WorkerContext, reference: string) => Promise<Outcome<Side | null>>
 }
 
-/** What a provider answered of its record, as one side of a comparison. */
+/** A provider's record as one side of a comparison. */
 export function toSide<T>(lookup: Outcome<T | null>, sideOf: (record: T) => Side): Outcome<Side | null> {
   return lookup.kind === 'done' ? { kind: 'done', value: lookup.value && sideOf(lookup.value) } : lookup
 }
 
 /**
- * Opens, updates or closes the drift of a row. `reported` is the provider's side, after it was applied here. It may be
- * older by now than our row, or than the answer that opened a drift: so before a drift is opened or closed the provider
- * is asked again while our row does not change, and what was asked for later counts.
- * Returns `done` when the result is written; with any other outcome the comparison must be repeated.
+ * Opens, updates or closes the drift of a row. `reported` is the provider's side, after it was applied here. It may
+ * be older than our row or than the answer that opened a drift. So before a drift is opened or closed, the provider
+ * is queried again until our row does not change meanwhile; the latest query counts. Returns `done` when the result
+ * is written; after any other outcome the comparison must be repeated.
  *
- * `patient`: when a difference may soon pass, opens nothing and returns since when our row has been as it is, so that
- * the caller can look again. `reference`: the provider's id, for a row that has not stored it. `news`: the
+ * `patient`: if a difference may pass soon, opens no drift and returns since when our row is unchanged, so that the
+ * caller can compare again. `reference`: the provider's id, for a row that has not stored it. `news`: the id of the
  * notification that is being applied; it does not count as parked.
  */
 export async function compare(
@@ -54,13 +54,13 @@ export async function compare(
     const { since: before, read_at: as_of }: RowSnapshot = found
     const reference: string | null = found.reference ?? named
     if (reference === null) {
-      // It was never sent, so no provider can have another side of it.
+      // The row was never sent, so the provider has no side of it.
       if (first === null) await closeDrift(sql, of, { ours: found.ours, as_of })
       return COMPARED
     }
-    const asked = await query(context, reference)
-    if (asked.kind !== 'done') return asked
-    const theirs = asked.value && sideFrom(resource, asked.value)
+    const answer = await query(context, reference)
+    if (answer.kind !== 'done') return answer
+    const theirs = answer.value && sideFrom(resource, answer.value)
     found = await findRowSnapshot(sql, { ...of, news })
     if (found === undefined) return COMPARED
     const differs = disagreement(resource, found, theirs)
@@ -74,11 +74,11 @@ export async function compare(
     const { state, detail } = differs
     const drift = { payment_id, state, ours, theirs, detail, since }
     if (!(await openDrift(sql, of, { ...drift, as_of }))) continue
-    log.error({ ...of, ...drift }, 'our books and the provider differ')
+    log.error({ ...of, ...drift }, 'a drift: our row and the provider differ')
     return COMPARED
   }
   return {
     kind: 'retry',
-    reason: `the ${resource}, or its drift, changed each time while the provider was asked`,
+    reason: `the ${resource} or its drift changed during each query of the provider`,
   }
 }

@@ -1,13 +1,10 @@
-// Reads what a notification is about: an event of a provider, or a look that we wrote ourselves.
+// Reads the object of a notification: from a provider event, or from our own lookup request.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { LOOKUP_KIND, lookupOf } from '#domain/reconciliation/lookups.ts'
 import { EVENT_READERS } from '#providers/configured.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
 
-/**
- * Null when the notification is about an object that we do not keep; undefined when nobody here reads events of its
- * provider.
- */
+/** Null if we do not store objects of this type; undefined if this version reads no events of the provider. */
 export function readProviderEvent(notification: StoredNotification): ProviderEventTarget | null | undefined {
   const { kind, provider, payload } = notification
   if (kind !== LOOKUP_KIND) return EVENT_READERS[provider]?.(payload)

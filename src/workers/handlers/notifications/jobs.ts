@@ -1,5 +1,5 @@
-// Applies notifications. Where money moves their content is not trusted: the provider is asked for the present state of
-// the object.
+// Applies notifications. If money moves, their content is not trusted: the provider is queried for the present state
+// of the object.
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { findNotification, type StoredNotification } from '#domain/notifications/notification.ts'
 import type { ProviderResourceName } from '#domain/resources.ts'
@@ -31,12 +31,12 @@ type FollowedResource = {
     notification: StoredNotification,
     news: ProviderEventTarget,
   ): Promise<Decision>
-  /** The row under which news are filed, and how it is compared; undefined when that is not known. */
+  /** The row to which events are assigned, and how it is compared; undefined if the row is not known. */
   findRow(context: WorkerContext, news: ProviderEventTarget): Promise<FiledRow | undefined>
 }
 type FiledRow = { tenant_id: string; id: string; compared: ComparedResource }
 
-/** Who applies news, by what they are of. A noun of which a provider has a record does not compile without. */
+/** The handlers of provider events by resource. A resource with records at a provider must have one to compile. */
 const FOLLOWED: Record<ProviderResourceName, FollowedResource> = {
   kyc: verificationEvent,
   dispute: disputeEvent,
@@ -47,20 +47,22 @@ const FOLLOWED: Record<ProviderResourceName, FollowedResource> = {
 }
 const byResource = new Map<string, FollowedResource>(Object.entries(FOLLOWED))
 
-/** Applies one notification. In whatever order and however often they come, the result is the same. */
+/** Applies one notification. The result does not depend on the order or number of arrivals. */
 async function apply(context: WorkerContext, job: JobOf<typeof applyNotification>): Promise<Decision> {
   const notification = await findNotification(context.sql, job.payload.notification_id)
   if (notification === undefined || notification.state === 'applied') return done()
   if (isOfMessages(notification)) return await applyMessageEvent(context, notification)
   const news = readProviderEvent(notification)
-  if (news === undefined) return leaveToNewerVersion(`nobody here reads events of ${notification.provider}`)
+  if (news === undefined)
+    return leaveToNewerVersion(`this version reads no events of ${notification.provider}`)
   if (news === null) return finish(notification, 'ignored')
   const resource = byResource.get(news.subject)
-  if (resource === undefined) return leaveToNewerVersion(`nobody here applies news of a ${news.subject}`)
+  if (resource === undefined)
+    return leaveToNewerVersion(`this version applies no events of a ${news.subject}`)
   return await resource.apply(context, notification, news)
 }
 
-// Only a newer version can apply it.
+// Only a newer version can apply the notification.
 function leaveToNewerVersion(reason: string): Decision {
   return retry(reason, { delay_ms: NEWER_VERSION_DELAY_MS })
 }
@@ -71,7 +73,7 @@ function leaveToNewerVersion(reason: string): Decision {
  */
 async function parkPoison(context: WorkerContext, job: ClaimedJob, reason: string): Promise<Decision> {
   const { sql, log } = context
-  // A notification and its job have one id.
+  // A notification and its job have the same id.
   const notification = await findNotification(sql, job.id)
   if (notification === undefined) return discard(reason)
   const news = readProviderEvent(notification)
@@ -85,7 +87,7 @@ async function parkPoison(context: WorkerContext, job: ClaimedJob, reason: strin
       ...(row && { tenant_id: row.tenant_id, [`${row.compared.resource}_id`]: row.id }),
       reason,
     },
-    'a notification is given up until it is retried',
+    'a notification is parked until an operator retries it',
   )
   if (!row)
     return park(reason, {

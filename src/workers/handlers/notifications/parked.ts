@@ -1,4 +1,4 @@
-// Parked notifications: why and for how long they wait, when they look again, and when they are ignored or given up.
+// Parked notifications: their reasons, their lookup schedule, and when they are ignored or given up.
 import { metrics } from '#core/metrics.ts'
 import type { UnsuccessfulOutcome } from '#core/outcome.ts'
 import type { ParkedReason, StoredNotification } from '#domain/notifications/notification.ts'
@@ -8,15 +8,15 @@ import type { WorkerContext } from '../../context.ts'
 import { done, park, unanswered, type Decision } from '../../decision.ts'
 import { onceWritten, createSettlingStep, type Effects, type SettlementDetails } from '../../settle.ts'
 
-/** The reasons with a schedule here. After `no_answer` see `askAgain`; the others wait for an operator. */
+/** The reasons with a schedule. `no_answer` is retried by `retryQuery`; the others wait for an operator. */
 type ScheduledReason = Exclude<ParkedReason, 'no_answer' | 'poison' | 'second'>
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 /**
- * How long after it was parked a notification looks again; after the last of these it is ignored. If what it waits
- * for appears earlier, that wakes it. The first look comes soon, because that may have appeared at the moment of
- * parking.
+ * When a parked notification is looked up again, in milliseconds after it was parked; after the last lookup it is
+ * ignored. If the object appears earlier, that resumes the notification. The first lookup is soon, because the object
+ * may have appeared while the notification was parked.
  */
 const LOOKUP_DELAYS_BY_REASON_MS: { [Reason in ScheduledReason]?: number[] } = {
   not_known_here: [PROVIDER_LEAD_MS, HOUR_MS, DAY_MS],
@@ -24,11 +24,11 @@ const LOOKUP_DELAYS_BY_REASON_MS: { [Reason in ScheduledReason]?: number[] } = {
   not_ours: [5 * 60_000],
 }
 const REASONS: Record<ScheduledReason, string> = {
-  not_known_here: 'what it names is not known here',
-  not_ours: 'what it names carries no mark of ours and is not known here',
-  not_at_processor: 'the processor does not know what it names',
-  does_not_fit: 'what it tells does not fit what is captured and reserved yet',
-  refunds_differ: 'the processor has refunded another amount than we know of',
+  not_known_here: 'its object is not known here',
+  not_ours: 'its object has no Sluice metadata and is not known here',
+  not_at_processor: 'the processor does not know its object',
+  does_not_fit: 'its amount does not fit the captured and reserved amounts yet',
+  refunds_differ: 'the refunded amount at the processor differs from ours',
 }
 
 const settlingNotification = createSettlingStep<SettlementDetails<NotificationSettlement>>(
@@ -39,7 +39,7 @@ const settlingNotification = createSettlingStep<SettlementDetails<NotificationSe
 
 type About = Partial<Pick<NotificationSettlement, 'waits_for' | 'of'>>
 
-/** What a decision tells of a notification that changes no row of a noun now. */
+/** The effects of a decision that changes only the notification. */
 export function notificationEffects(
   { id: notification_id }: StoredNotification,
   becomes: NotificationSettlement['becomes'],
@@ -48,7 +48,7 @@ export function notificationEffects(
   return settlingNotification({ notification_id, becomes, reason, waits_for, of })
 }
 
-/** The notification is finished: nothing more is to be done for it. */
+/** Ends the notification and its job. */
 export function finish(
   notification: StoredNotification,
   becomes: 'applied' | 'ignored',
@@ -57,17 +57,17 @@ export function finish(
   return done({ effects: notificationEffects(notification, becomes, about) })
 }
 
-/** Whether it was parked for so long that it may have been shown as a drift. */
+/** Whether it was parked long enough that it may have been shown as a drift. */
 export function wasDrift({ parked_ms }: StoredNotification): boolean {
   return (parked_ms ?? 0) >= PROVIDER_LEAD_MS
 }
 
-/** Whether it has been parked for this reason so long that other notifications on their way would have arrived. */
+/** Whether it was parked for this reason so long that other notifications in transit would have arrived. */
 export function wasParkedFor(notification: StoredNotification, reason: ParkedReason): boolean {
   return notification.reason === reason && wasDrift(notification)
 }
 
-/** Parks a notification until what it waits for wakes it or its next look is due; ignores it after the last look. */
+/** Parks a notification until its object appears or the next lookup is due. Ignores it after the last lookup. */
 export function parkFor(
   { log }: WorkerContext,
   notification: StoredNotification,
@@ -89,18 +89,18 @@ export function parkFor(
   return done({ effects })
 }
 
-// Until the next look; undefined when the last one is over.
+// The delay until the next lookup; undefined after the last one.
 function delayOf(reason: ScheduledReason, parked_ms: number): number | undefined {
   const lookup_delays_ms = LOOKUP_DELAYS_BY_REASON_MS[reason]
-  if (lookup_delays_ms !== undefined) return lookup_delays_ms.find((look_ms) => look_ms > parked_ms)
+  if (lookup_delays_ms !== undefined) return lookup_delays_ms.find((delay_ms) => delay_ms > parked_ms)
   if (reason === 'refunds_differ') return PROVIDER_LEAD_MS
-  // `does_not_fit`: as long again as it has waited, so looks become rarer.
+  // `does_not_fit`: the delay equals the time that it has waited, so lookups become rarer.
   return Math.min(HOUR_MS, Math.max(1000, parked_ms)) * (0.5 + Math.random() / 2)
 }
 
-/** The processor could not be asked: tries again until it answers, without using up attempts. */
+/** The query failed: retries until the processor answers, without using up attempts. */
 export function retryQuery(notification: StoredNotification, lookup: UnsuccessfulOutcome): Decision {
-  // A parked notification keeps its reason. One that was given up and retried by an operator loses its reason `poison`.
+  // A parked notification keeps its reason. After an operator's retry, the reason `poison` is removed.
   const waits = notification.state === 'parked' && notification.reason !== 'poison'
   return unanswered(
     lookup,

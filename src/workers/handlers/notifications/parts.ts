@@ -1,4 +1,4 @@
-// What applying notifications of refunds and disputes has in common: the payment that they are a part of.
+// Shared by refunds and disputes: the payment that they belong to.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { findPaymentByReference, type ExistingPayment } from '#domain/payments/find.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
@@ -10,14 +10,14 @@ import { compare } from './drifts.ts'
 import { retryQuery, parkFor, wasParkedFor } from './parked.ts'
 import { comparedPayment, paymentKey, findRow, paymentRows } from '../payments/effects.ts'
 
-/** The row under which news of a part are filed: its payment. */
+/** The row to which events of a refund or dispute are assigned: its payment. */
 export async function findParentRow(context: WorkerContext, { parent_reference }: ProviderEventTarget) {
   return parent_reference === null ? undefined : await findRow(context, parent_reference)
 }
 
 /**
- * Our payment that the processor knows by `reference`, or the decision when there is none. The processor is asked only
- * when the reference is not known here: the payment may carry our ids, or be another application's.
+ * Our payment that has this reference at the processor, or the decision if there is none. The processor is queried
+ * only if the reference is not known here: the payment may carry our ids, or belong to another application.
  */
 export async function findParentPayment(
   context: WorkerContext,
@@ -40,8 +40,8 @@ export async function findParentPayment(
 }
 
 /**
- * A refund or dispute does not fit yet: the capture is not known here, or our own refunds have reserved the amount until
- * the processor refuses them. Either change wakes the notification. If it takes long, it is a drift.
+ * A refund or dispute does not fit yet: the capture is not known here, or our own refunds have reserved the amount
+ * until the processor refuses them. Either change resumes the notification. If that takes long, it is a drift.
  */
 export async function parkUntilItFits(
   context: WorkerContext,

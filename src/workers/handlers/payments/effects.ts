@@ -1,4 +1,4 @@
-// What a provider's report of a payment means here, and the steps that settle it.
+// Translates a provider's report of a payment, and settles it.
 import { findPaymentByIds, findPaymentByReference, type ExistingPayment } from '#domain/payments/find.ts'
 import { clientSecretContext } from '#domain/payments/sealed.ts'
 import { settlePayments, type PaymentSettlement, type PaymentUpdate } from '#domain/payments/settle.ts'
@@ -21,14 +21,17 @@ export const comparedPayment: ComparedResource = {
   query: async ({ processor }, reference) => toSide(await processor.findPayment(reference), sideOfPayment),
 }
 
-/** No two of one payment in one statement. */
+/** Two settlements of one payment never share a statement. */
 export const settlingPayment = createSettlingStep<SettlementDetails<PaymentSettlement>>(
   'settle_payment',
   settlePayments,
   ({ update }) => update.payment_id,
 )
 
-/** Undefined while the processor is still working on the payment; a notification will follow. */
+/**
+ * The update of a payment by the processor's record. Undefined while the payment is processing; a notification will
+ * follow.
+ */
 export function paymentUpdate(
   { vault }: WorkerContext,
   { tenant_id, payment_id }: { tenant_id: string; payment_id: string },
@@ -50,25 +53,25 @@ export function paymentUpdate(
         : vault.seal(payment.client_secret, clientSecretContext(tenant_id, payment_id)),
     capture_before: payment.capture_before,
     cancellation_reason: payment.cancellation_reason,
-    // A payment that succeeded or was canceled has no failure, whatever was tried before.
+    // A succeeded or canceled payment has no failure, even if earlier tries failed.
     failure: waits || payment.status === 'failed' ? declineOf(payment) : null,
   }
 }
 
-/** Why the last try to authorize a payment failed; null unless one did. */
+/** The decline of the last authorization; null if it did not fail. */
 export function declineOf({ failure }: ProcessorPayment): NonNullable<PaymentUpdate['failure']> | null {
   if (failure === null) return null
   const { code, message, decline_code } = failure
   return { code: 'payment_declined', message, decline_code: decline_code ?? code }
 }
 
-/** The payment that the processor knows by `reference`, to be compared. */
+/** The payment with this reference at the processor, to be compared. */
 export async function findRow({ sql, processor }: WorkerContext, reference: string) {
   const payment = await findPaymentByReference(sql, processor.name, reference)
   return payment && { ...payment, compared: comparedPayment }
 }
 
-/** The row under which notifications of a payment and of its refunds are filed: the payment. */
+/** The key of a payment's row, to which notifications of the payment and its refunds are assigned. */
 export function paymentKey({
   tenant_id,
   payment_id,

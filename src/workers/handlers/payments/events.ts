@@ -48,14 +48,15 @@ async function applyPayment(
     query: () => processor.findPayment(reference),
     park_duplicates: true,
     undo,
-    // A hold is taken as ours, whichever call made it.
+    // A hold counts as the payment's own, even if a duplicate call created it.
     isPossibleDuplicate: async ({ processor_reference, ...row }, { status }) =>
       status === 'canceled' &&
       (await mayBeDuplicate(context, 'payment', { ...row, provider_reference: processor_reference })),
   })
   if ('decision' in both) return both.decision
   const { row: payment, record } = both
-  // The first call had an effect after all. Its second one was refused, or was not made: the payment was canceled.
+  // The first call took effect after all. Its second call was refused, or was not sent because the payment was
+  // canceled.
   const has_no_object =
     payment.status === 'failed' || (payment.status === 'canceled' && payment.processor_reference === null)
   const undone = has_no_object ? await undo(payment, record) : undefined
@@ -71,7 +72,7 @@ async function applyPayment(
   const effects = update && settlingPayment({ update, notification_id: notification.id })
   if (!is_lookup && differs === null && !wasDrift(notification))
     return await endApplied(notification, paymentKey(of), { effects })
-  // A payment that is settled here may differ there, and then no notification will change it.
+  // A payment that is settled here may differ at the provider, and then no notification will change it.
   const compareAfter = async () => {
     const options = { patient, reference, news: notification.id }
     const compared = await compare(context, comparedPayment, payment, theirs, options)

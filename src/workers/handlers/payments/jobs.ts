@@ -20,13 +20,13 @@ type AuthorizeJob = JobOf<typeof authorizePayment>
 type ChangeJob = JobOf<typeof capturePayment> | JobOf<typeof cancelPayment>
 type PaymentFailure = NonNullable<PaymentUpdate['failure']>
 
-/** A call that begins so late may not be wanted any more. */
+/** A call that begins later than this may belong to a canceled payment: the row is checked first. */
 const LATE_START_MS = 60_000
-/** A time whose payments are searched before they are listed. */
+/** The longest time range whose payments are listed without a search first. */
 const MAX_LISTED_S = 3600
 const CANCELED = {
   code: 'payment_canceled',
-  message: 'The payment was canceled before the processor was asked.',
+  message: 'The payment was canceled before the call to the processor.',
 } as const
 const STILL_WORKING = 'the processor is still working on it'
 
@@ -45,7 +45,7 @@ async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Dec
   const { sql, processor } = context
   const { tenant_id, call } = job
   const { payment_id } = job.payload
-  // No earlier attempt can have had an effect, so one that is canceled meanwhile needs no hold.
+  // No earlier attempt can have taken effect, so a canceled payment needs no hold.
   const is_late = job.attempt > 1 || job.age_ms > LATE_START_MS
   if (is_late && !call.in_doubt && (await isUnwanted(context, job)))
     return failed(CANCELED, {
@@ -66,7 +66,7 @@ async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Dec
       (found.metadata['sluice_payment_id'] ?? payment_id) === payment_id &&
       found.amount_minor === amount_minor &&
       found.currency === currency.toUpperCase(),
-    // An operator may have given the reference of another payment.
+    // An operator may have entered the reference of another payment.
     onMismatch: async ({ reference }) => unknown(`${reference} is another payment`),
     created: (found) => authorized(context, job, found),
     refused: (failure, reference) => refused(job, failure, reference),
@@ -81,7 +81,7 @@ async function isUnwanted({ sql }: WorkerContext, { tenant_id, payload }: Author
   return payment?.status === 'pending' && payment.cancel_requested_at !== null
 }
 
-// Sends the stored request with its secrets opened. When they cannot be opened, nothing is sent and the job waits.
+// Sends the stored request with its secrets opened. If they cannot be opened, nothing is sent and the job waits.
 async function send(
   { processor, vault }: WorkerContext,
   { tenant_id, id, call }: AuthorizeJob,
@@ -100,8 +100,8 @@ async function send(
   }
 }
 
-// A list proves what it does not show; but all payments of a time are many, so it is read only when that decides, and a long
-// time is searched before. A search lags, and its silence proves nothing.
+// A list proves an absence, but a time range may have many payments. So the list is read only if it decides, and a
+// long range is searched first. A search lags, so an empty search proves nothing.
 async function search(
   context: WorkerContext,
   job: AuthorizeJob,
@@ -114,24 +114,24 @@ async function search(
     return await processor.listPayment({ payment_id, ...times })
   const searched = await processor.searchPayment(payment_id)
   if (!proves || (searched.kind === 'done' && searched.value !== null)) return searched
-  // What the search cannot say now, the list will.
+  // The list decides if the search does not.
   return decides ? await processor.listPayment({ payment_id, ...times }) : { kind: 'done', value: null }
 }
 
-// What the processor has for this authorization.
+// Decides by the processor's record of this authorization.
 function authorized(context: WorkerContext, job: AuthorizeJob, found: ProcessorPayment): Decision {
   if (found.status === 'processing')
     return retry(STILL_WORKING, { reference: found.reference, answered: true })
   const { sealed } = job.call.request
   const by_card = sealed?.payment_method !== undefined
   const declined = found.status === 'requires_action' && found.failure !== null
-  // The card that we sent was declined. (A buyer who failed to authenticate may try again, so that is no refusal.)
+  // The card was declined. (A buyer who failed to authenticate may try again, so that is no refusal.)
   if (by_card && declined && found.failure?.may_retry !== true)
     return refused(job, declineOf(found) ?? UNREACHABLE, found.reference)
   return decideByReport(context, job, found)
 }
 
-// The authorization failed for good. `reference` is null when the processor has no object of it.
+// The authorization failed definitively. `reference` is null if the processor has no object of it.
 function refused(job: AuthorizeJob, failure: PaymentFailure, reference: string | null): Decision {
   const update: PaymentUpdate = {
     ...emptyPaymentUpdate,
@@ -143,7 +143,7 @@ function refused(job: AuthorizeJob, failure: PaymentFailure, reference: string |
   return failed(reasonOf(failure), { reference, effects: paymentEffects(update) })
 }
 
-/** Captures or cancels a payment that the processor has. */
+/** Captures or cancels an authorized payment. */
 async function change(
   context: WorkerContext,
   job: ChangeJob,
@@ -178,7 +178,7 @@ async function change(
   })
 }
 
-/** Why a capture failed although the payment is captured: somebody else captured another amount of it. */
+/** The failure of a capture whose payment was captured with another amount outside of Sluice. */
 function captureMismatch(
   { call: { request } }: ChangeJob,
   { amount_captured_minor, currency }: ProcessorPayment,
@@ -192,7 +192,7 @@ function captureMismatch(
   }
 }
 
-// Ends the job, as failed if there is a `failure`. Either way the payment becomes what the processor says.
+// Ends the job, as failed if there is a `failure`. The payment gets the processor's state in both cases.
 function decideByReport(
   context: WorkerContext,
   job: AuthorizeJob | ChangeJob,

@@ -1,4 +1,4 @@
-// What a provider's report of a payout or transfer means here, and the steps that settle it.
+// Translates a provider's report of a payout or transfer, and settles it.
 import { settlePayouts, type PayoutSettlement, type PayoutUpdate } from '#domain/payouts/settle.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import type { ProcessorPayout } from '#providers/payouts.ts'
@@ -16,7 +16,7 @@ export const settlingPayout = createSettlingStep<SettlementDetails<PayoutSettlem
   ({ update }) => update.payout_id,
 )
 
-/** What the processor says of a payout, in our words. */
+/** The processor's payout as an update. */
 export function payoutUpdate(
   ids: { tenant_id: string; payout_id: string },
   { status, reference, arrival_date, returned_minor, failure }: ProcessorPayout,

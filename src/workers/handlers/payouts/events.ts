@@ -45,14 +45,15 @@ async function applyPayout(
   const of: ResourceKey = { tenant_id, subject: 'payout', subject_id: id }
   addLogFacts(ids)
   const effects = settlingPayout({ update: payoutUpdate(ids, theirs), notification_id: notification.id })
-  // A payout that has ended here may differ there, and so may its amount, and then no notification will change it.
-  const ended = payout.status === 'failed' || payout.status === 'canceled'
-  const other = isOfOtherMoney(payout, sideOfPayout(theirs))
-  if (!isLookup(notification) && !ended && !other && !wasDrift(notification))
+  // A payout that is final here may differ at the processor, and so may its amount. Then no notification will change
+  // it.
+  const is_final = payout.status === 'failed' || payout.status === 'canceled'
+  const differs = isOfOtherMoney(payout, sideOfPayout(theirs))
+  if (!isLookup(notification) && !is_final && !differs && !wasDrift(notification))
     return await endApplied(notification, of, { effects })
   const compareAfter = async () => {
     const options = { reference, news: notification.id }
     return await compare(context, comparedPayout, payout, sideOfPayout(theirs), options)
   }
-  return await endApplied(notification, of, { ...(!other && { effects }), compareAfter })
+  return await endApplied(notification, of, { ...(!differs && { effects }), compareAfter })
 }

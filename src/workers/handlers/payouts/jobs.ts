@@ -28,7 +28,7 @@ export const payoutHandlers = {
   [cancelPayout.name]: calling(cancelPayout, cancel),
 }
 
-/** Pays out, unless the payout was failed or canceled before the call could leave. */
+/** Creates the payout, unless it was failed or canceled before the call. */
 async function create(context: WorkerContext, job: CreateJob): Promise<Decision> {
   const creation = creationOf(context, job)
   if (!job.call.lookup_only) {
@@ -73,8 +73,8 @@ function creationOf(context: WorkerContext, job: CreateJob): Creation<ProcessorP
   }
 }
 
-// The payout is no longer wanted, or it is settled. What no attempt can have sent is over; else the processor's records
-// decide.
+// The payout is no longer wanted or already settled. If no attempt can have sent the call, the job fails; otherwise
+// the processor's records decide.
 async function decideUncalled(
   context: WorkerContext,
   job: CreateJob,
@@ -83,24 +83,24 @@ async function decideUncalled(
   const payout = await findPayoutByIds(context.sql, { tenant_id: job.tenant_id, id: job.payload.payout_id })
   if (payout === undefined || isWanted(payout))
     return retry('the lease was lost before the call', { unsent: true })
-  // A worker that was killed before it began its call leaves the job in doubt, and no call.
-  const ended = payout.status === 'failed' || payout.status === 'canceled'
+  // A worker that was killed before its call leaves the job in doubt although nothing was sent.
+  const is_final = payout.status === 'failed' || payout.status === 'canceled'
   const never_left = payout.call_started_at === null && payout.processor_reference === null
-  if (!ended || !never_left) return await lookUpCreation(context, job, creation)
+  if (!is_final || !never_left) return await lookUpCreation(context, job, creation)
   const became = payout.status === 'failed' ? 'failed by hand' : 'canceled'
-  const message = `The payout was ${became} before the processor was asked.`
+  const message = `The payout was ${became} before the call to the processor.`
   return failed({ code: 'payout_refused', message }, { unsent: true, effects: payoutEffects(job, 'unsent') })
 }
 
-// The call never took effect: the payout is made under another key, unless it is no longer wanted.
+// The call never took effect: the payout is sent under another key, unless it is no longer wanted.
 async function absent(job: CreateJob, payout: ExistingPayout | undefined): Promise<Decision> {
   if (payout === undefined || isWanted(payout))
     return { ...(await resendUnderNewKey()), effects: payoutEffects(job, 'unsent') }
-  const message = 'The payout is no longer wanted, and the processor has no record of it.'
+  const message = 'The payout was canceled, and the processor has no record of it.'
   return failed({ code: 'payout_refused', message }, { effects: payoutEffects(job, 'absent') })
 }
 
-/** Nobody has asked to cancel or fail it, and it has not ended. */
+/** Whether the payout is pending without a request to cancel or fail it. */
 function isWanted({ status, cancel_requested_at, fail_requested_at }: ExistingPayout): boolean {
   return status === 'pending' && cancel_requested_at === null && fail_requested_at === null
 }
@@ -115,8 +115,8 @@ function matchesRequest(found: ProcessorPayout, { call, payload }: CreateJob): b
   )
 }
 
-// The processor did not take it. Where only the platform's own balance there is too low, the payout stays as it is, and
-// its job waits until somebody has filled it up. The key is used up: the processor would repeat its answer.
+// The processor refused the payout. If only the platform's balance there is too low, the payout stays unchanged and
+// its job is parked until the balance is filled up. The key is used up: the processor would repeat its answer.
 function refused(
   { log }: WorkerContext,
   job: CreateJob,
@@ -132,13 +132,13 @@ function refused(
   return { ...rotate(reason, { parked: true }), effects: payoutEffects(job, 'unsent') }
 }
 
-/** Cancels a payout that the processor has. */
+/** Cancels a payout at the processor. */
 async function cancel(context: WorkerContext, job: CancelJob): Promise<Decision> {
   const { sql, payouts } = context
   const { call } = job
   const { reference } = call.request
   const payout = await findPayoutByIds(sql, { tenant_id: job.tenant_id, id: job.payload.payout_id })
-  // It ended otherwise meanwhile, by hand for example: then the processor is not asked any more.
+  // The payout became final meanwhile, for example by an operator: no call is needed.
   if ((payout?.status === 'failed' || payout?.status === 'paid') && !call.in_doubt)
     return failed(notCancelable(`The payout is ${payout.status}.`), { unsent: true })
   return await changeAtProvider<ProcessorPayout>(job, {
@@ -154,7 +154,7 @@ async function cancel(context: WorkerContext, job: CancelJob): Promise<Decision>
     },
     unchanged: (_found, refusal) => {
       const not_cancelable = notCancelable(
-        'The payout is processing, and the processor no longer lets go of it.',
+        'The payout is processing, and the processor can no longer cancel it.',
       )
       return failed(refusal === null ? UNREACHABLE : not_cancelable, {
         effects: payoutEffects(job, 'cancel_refused'),
@@ -175,7 +175,7 @@ function decideByReport(job: CreateJob | CancelJob, payout: ProcessorPayout): De
   })
 }
 
-/** What is said of a payout of which the processor has no record, or no news. */
+/** The effects for a payout without a record at the processor, or without a change there. */
 function payoutEffects(
   job: CreateJob | CancelJob,
   reported: 'refused' | 'unsent' | 'absent' | 'cancel_refused',

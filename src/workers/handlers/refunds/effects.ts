@@ -1,4 +1,4 @@
-// What a provider's report of a refund means here, and the steps that settle it.
+// Translates a provider's report of a refund, and settles it.
 import type { Side } from '#domain/reconciliation/side.ts'
 import { settleRefunds, type RefundSettlement, type RefundUpdate } from '#domain/refunds/settle.ts'
 import type { ProcessorRefund } from '#providers/payments.ts'
@@ -10,14 +10,14 @@ export const comparedRefund: ComparedResource = {
   query: async ({ processor }, reference) => toSide(await processor.findRefund(reference), sideOfRefund),
 }
 
-/** No two of one payment in one statement. */
+/** Two settlements of one payment never share a statement. */
 export const settlingRefund = createSettlingStep<SettlementDetails<RefundSettlement>>(
   'settle_refund',
   settleRefunds,
   ({ update }) => update.payment_id,
 )
 
-/** What the processor says of a refund, in our words. */
+/** The processor's refund as an update. */
 export function refundUpdate(
   ids: { tenant_id: string; payment_id: string; refund_id: string },
   refund: ProcessorRefund,
@@ -30,7 +30,7 @@ export function refundUpdate(
   }
 }
 
-/** Why a refund failed at the processor; null unless it did. */
+/** The failure of a refund at the processor; null if it did not fail. */
 export function refundFailure(refund: ProcessorRefund): RefundUpdate['failure'] {
   if (refund.status !== 'failed') return null
   return { code: 'processor_error', message: refund.failure_reason ?? 'the refund failed at the processor' }

@@ -1,4 +1,4 @@
-// Applies provider events about refunds, including refunds that were made in the processor's dashboard.
+// Applies provider events about refunds, including refunds that were created in the processor's dashboard.
 import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import type { ExistingPayment } from '#domain/payments/find.ts'
@@ -27,7 +27,7 @@ async function applyRefund(
   const { sql, processor } = context
   const is_lookup = isLookup(notification)
   const find = () => findRefundByReference(sql, processor.name, reference)
-  // Without our mark and unknown here: first find out whether it belongs to a payment of ours.
+  // An unknown refund without our ids: first check that it belongs to one of our payments.
   let payment: ExistingPayment | undefined
   if (!is_lookup && !has_sluice_ids && (await find()) === undefined) {
     const found = await findParentPayment(context, notification, parent_reference)
@@ -54,7 +54,7 @@ async function applyRefund(
       if ('decision' in found) return found.decision
       payment = found.payment
     }
-    of = await bookOutsideRefund(context, payment, refund)
+    of = await importOutsideRefund(context, payment, refund)
     if (of === undefined)
       return await parkUntilItFits(context, notification, payment, refund.payment_reference)
   }
@@ -64,7 +64,7 @@ async function applyRefund(
   addLogFacts(ids)
   const update = refundUpdate(ids, refund)
   const theirs = sideOfRefund(refund)
-  // One of other money is not what was asked for, although it bears our ids: nothing is posted for it.
+  // A refund of other money does not match the request, although it carries our ids: nothing is posted for it.
   const other = ours !== undefined && isOfOtherMoney(ours, theirs)
   const effects = other ? undefined : settlingRefund({ update, notification_id: notification.id })
   const may_differ = is_lookup || other || ours?.status === 'failed'
@@ -75,8 +75,8 @@ async function applyRefund(
       ? await compare(context, comparedRefund, { tenant_id, id }, theirs, { reference })
       : COMPARED
     if (compared.kind !== 'done' || !was_drift) return compared
-    const payment = { tenant_id, id: payment_id }
-    return await compare(context, comparedPayment, payment, null, { news: notification.id })
+    const row = { tenant_id, id: payment_id }
+    return await compare(context, comparedPayment, row, null, { news: notification.id })
   }
   return await endApplied(notification, filed, { ...(effects && { effects }), compareAfter })
 }
@@ -94,8 +94,8 @@ async function ourRefund(
   return ids.success ? await findRefundByIds(sql, ids.data, refund.reference) : undefined
 }
 
-// Books a refund that was made in the processor's dashboard. Undefined when it does not fit into our books yet.
-async function bookOutsideRefund(
+// Imports a refund that was created in the processor's dashboard. Undefined if it does not fit our ledger yet.
+async function importOutsideRefund(
   { sql, processor }: WorkerContext,
   payment: ExistingPayment,
   refund: ProcessorRefund,

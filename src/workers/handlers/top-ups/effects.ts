@@ -1,4 +1,4 @@
-// What a provider's report of a top-up means here, and the steps that settle it.
+// Translates a provider's report of a top-up, and settles it.
 import type { Side } from '#domain/reconciliation/side.ts'
 import { settleTopUps, type TopUpSettlement, type TopUpUpdate } from '#domain/top-ups/settle.ts'
 import type { ProcessorTopUp } from '#providers/top-ups.ts'
@@ -16,7 +16,7 @@ export const settlingTopUp = createSettlingStep<SettlementDetails<TopUpSettlemen
   ({ update }) => update.top_up_id,
 )
 
-/** What the processor says of a top-up, in our words. */
+/** The processor's top-up as an update. */
 export function topUpUpdate(
   ids: { tenant_id: string; top_up_id: string },
   top_up: ProcessorTopUp,

@@ -42,12 +42,12 @@ async function applyTopUp(
   const update = topUpUpdate({ tenant_id, top_up_id }, record)
   const effects = settlingTopUp({ update, notification_id: notification.id })
   const of = { tenant_id, subject: 'top_up', subject_id: top_up_id } as const
-  // One of other money is not what was asked for, although it bears our ids: nothing is posted for it, nor is its
-  // reference ours.
+  // A top-up of differs money does not match the request, although it carries our ids: nothing is posted for it, and
+  // its reference is not stored.
   const theirs = sideOfTopUp(record)
-  const other = isOfOtherMoney(top_up, theirs)
-  // Ours may have ended otherwise, also since it was read, and then no notification will change it.
+  const differs = isOfOtherMoney(top_up, theirs)
+  // Our top-up may have another final status, and then no notification will change it.
   const compareAfter = () =>
     compare(context, comparedTopUp, top_up, theirs, { reference, news: notification.id })
-  return await endApplied(notification, of, { ...(!other && { effects }), compareAfter })
+  return await endApplied(notification, of, { ...(!differs && { effects }), compareAfter })
 }

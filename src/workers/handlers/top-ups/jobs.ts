@@ -20,7 +20,7 @@ export const topUpHandlers = {
   [createTopUp.name]: calling(createTopUp, create),
 }
 
-/** Brings money into a balance. It may be under way for days; a notification reports how it ends. */
+/** Collects money into a balance. That may take days; a notification reports the final status. */
 async function create(context: WorkerContext, job: TopUpJob): Promise<Decision> {
   const { sql, top_ups } = context
   const { amount_minor, currency } = job.call.request
@@ -56,7 +56,7 @@ async function create(context: WorkerContext, job: TopUpJob): Promise<Decision> 
   })
 }
 
-// Sends the stored request with its token opened. When that cannot be opened, nothing is sent and the job waits.
+// Sends the stored request with its token opened. If it cannot be opened, nothing is sent and the job waits.
 async function send(
   { top_ups, vault }: WorkerContext,
   { tenant_id, id, call }: TopUpJob,

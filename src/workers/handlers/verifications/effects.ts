@@ -1,4 +1,4 @@
-// What a provider's report of a session means for its verification, and the steps that settle it.
+// Translates a provider's report of a session, and settles its verification.
 import type { Side } from '#domain/reconciliation/side.ts'
 import {
   settleVerifications,
@@ -20,7 +20,7 @@ export const settlingVerification = createSettlingStep<SettlementDetails<Verific
   ({ update }) => update.kyc_id,
 )
 
-/** What the provider says of a session, in our words. `as_of`: the database's time before the provider was asked. */
+/** The provider's session as an update. `as_of`: the database's time before the query. */
 export function verificationUpdate(
   ids: { tenant_id: string; kyc_id: string },
   { status, reference, failure }: IdentitySession,
@@ -31,6 +31,6 @@ export function verificationUpdate(
 
 /** The provider's session as one side of a comparison. */
 export function sideOfSession({ status, redacted, reference }: IdentitySession): Side {
-  const stands = redacted && status === 'canceled' ? 'redacted' : status
-  return { status: stands, provider_reference: reference, decided_by: null }
+  const reported = redacted && status === 'canceled' ? 'redacted' : status
+  return { status: reported, provider_reference: reference, decided_by: null }
 }

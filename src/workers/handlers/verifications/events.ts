@@ -47,7 +47,7 @@ async function applySession(
     compared: comparedVerification,
     rows: verificationRows,
     query: () => identity.findSession(reference),
-    // No money moves by a second session: one that cannot be canceled needs nobody.
+    // A duplicate session moves no money: if it cannot be canceled, no operator is needed.
     park_duplicates: false,
     undo,
     isPossibleDuplicate: (row) => mayBeDuplicate(context, 'kyc', row),
@@ -55,7 +55,7 @@ async function applySession(
   if ('decision' in both) return both.decision
   const { row: verification, record: session } = both
   const { tenant_id, id: kyc_id, status, decided_by, provider_reference } = verification
-  // The first call had an effect after all, and its second one was refused.
+  // The first call took effect after all, and its second call was refused.
   const has_none = status === 'rejected' && provider_reference === null
   const undone = has_none ? await undo(verification, session) : undefined
   if (undone !== undefined) return undone
@@ -68,7 +68,7 @@ async function applySession(
   const differs = disagreement('kyc', { ours, has_open_job: true, parked: [] }, theirs)
   if (!isLookup(notification) && differs === null && !wasDrift(notification))
     return await endApplied(notification, of, { effects })
-  // One that is decided here may differ there, and then no notification will change it.
+  // A verification that is decided here may differ at the provider, and then no notification will change it.
   const compareAfter = () =>
     compare(context, comparedVerification, verification, theirs, { reference, news: notification.id })
   return await endApplied(notification, of, { effects, compareAfter })

@@ -1,4 +1,4 @@
-// Performs the jobs of verifications: opens a session at the provider, asks for another link to it, lets go of it.
+// Performs the jobs of verifications: opens a session at the provider, requests another link, cancels the session.
 import type { Outcome } from '#core/outcome.ts'
 import { isCancelable } from '#domain/reconciliation/duplicates.ts'
 import { findVerificationByIds, findDatabaseTime } from '#domain/verifications/find.ts'
@@ -27,14 +27,14 @@ export const verificationHandlers = {
   [cancelVerification.name]: calling(cancelVerification, cancel),
 }
 
-/** Nobody waits for a link any longer. */
+/** A request for a link fails after this time without an answer. */
 const LINK_REQUEST_TTL_MS = 3_600_000
 const UNREACHABLE = {
   code: 'processor_error',
   message: 'The identity provider could not be reached.',
 } as const
 
-/** Opens a session. A verification that was decided by hand meanwhile needs none. */
+/** Opens a session. A verification that an operator has already decided needs none. */
 async function create(context: WorkerContext, job: CreateVerificationJob): Promise<Decision> {
   const { sql, identity } = context
   const { call } = job
@@ -42,12 +42,12 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
   const findRow = async () => await findVerificationByIds(sql, { tenant_id, id: kyc_id })
   const verification = await findRow()
   if (verification?.decided_by === 'manual' && verification.provider_reference === null && !call.in_doubt)
-    return failed(decided('The verification was decided before the provider was asked.'), { unsent: true })
+    return failed(decided('The verification was decided before the call to the provider.'), { unsent: true })
   return await createAtProvider<DatedSession>(context, job, {
     provider: identity,
-    // The person waits, and the page of a session that shows up later is never handed out.
+    // The person waits, and the link of a session that appears later is never given out.
     absence: HARMLESS,
-    // A new session is as it was made, whenever the provider was asked.
+    // A new session has its initial state, so the time of the query does not matter.
     send: async (key) => withAsOf(await identity.openSession(call.request, key), null),
     isUndecided: () => false,
     findReference: async () => (await findRow())?.provider_reference ?? null,
@@ -70,7 +70,7 @@ function refused(job: CreateVerificationJob, failure: { code: string; message: s
   })
 }
 
-/** A session, and the database's time before the provider was asked; null: at its creation. */
+/** A session with the database's time before the query; null for a new session. */
 type DatedSession = IdentitySession & { as_of: string | null }
 
 function withAsOf(outcome: Outcome<IdentitySession>, as_of: string | null): Outcome<DatedSession>
@@ -94,7 +94,7 @@ async function findSession(
   return withAsOf(await identity.findSession(reference), as_of)
 }
 
-// Finds the session by our own id. A list shows no link, so the session is read alone too.
+// Finds the session by our own id. A list has no links, so the session is fetched as well.
 async function search(
   context: WorkerContext,
   job: CreateVerificationJob,
@@ -104,14 +104,14 @@ async function search(
   if (searched.value === null) return { kind: 'done', value: null }
   const { reference } = searched.value
   const found = await findSession(context, reference)
-  // The list shows it, so that it is missing here proves nothing.
+  // The list shows the session, so a missing record proves nothing.
   if (found.kind === 'done' && found.value === null)
-    return { kind: 'retry', reason: `the provider lists ${reference} and does not know it` }
+    return { kind: 'retry', reason: `the provider lists ${reference} but does not find it` }
   return found
 }
 
-// A session that was opened under a new key: those that earlier keys have made after all are canceled. Before that the
-// verification knows its own: by our ids alone, the end of a duplicate would be its end.
+// Decides for a session that was opened under a new key: sessions of earlier keys are canceled. First the row stores
+// the reference of its own session: by our ids alone, the end of a duplicate would end the verification.
 function decideOpened(context: WorkerContext, job: CreateVerificationJob, session: DatedSession): Decision {
   const { reference, as_of } = session
   const effects = verificationEffects(withLink(context, job, session, as_of))
@@ -135,7 +135,7 @@ async function cancelOthers(
   return continueWith(cancelDuplicate('kyc', row, other.reference), next)
 }
 
-/** Asks for another link, which the provider gives only while the session waits for the person. */
+/** Requests another link. The provider has one only while the session waits for the person. */
 async function link(context: WorkerContext, job: LinkVerificationJob): Promise<Decision> {
   const { sql, identity } = context
   const verification = await findVerificationByIds(sql, { tenant_id: job.tenant_id, id: job.payload.kyc_id })
@@ -172,7 +172,7 @@ function decided(message: string) {
   return { code: 'kyc_already_decided', message }
 }
 
-/** Cancels a session that still waits for the person. */
+/** Cancels a session that waits for the person. */
 async function cancel(context: WorkerContext, job: CancelVerificationJob): Promise<Decision> {
   const { sql, identity } = context
   const { reference } = job.call.request
@@ -186,7 +186,7 @@ async function cancel(context: WorkerContext, job: CancelVerificationJob): Promi
       return withAsOf(await identity.cancelSession(reference, key), as_of)
     },
     find: () => findSession(context, reference),
-    // What does not wait for the person needs no cancellation.
+    // A session that does not wait for the person needs no cancellation.
     changed: (session) => (session.status === 'requires_input' ? null : ended(session)),
     otherwise: () => null,
     unchanged: (_session, refusal) =>
@@ -196,7 +196,7 @@ async function cancel(context: WorkerContext, job: CancelVerificationJob): Promi
   })
 }
 
-/** What is said of a session, with its link sealed for the job. */
+/** The update of a session with its link, sealed for the job. */
 function withLink(
   { vault, identity }: WorkerContext,
   job: CreateVerificationJob | LinkVerificationJob,
