@@ -45,7 +45,10 @@ describe.concurrent.each(outages)(`for ${OUTAGE_S} s Redis is $name`, ({ begin, 
       await sleep(OUTAGE_S * 1000)
       expect(load.paid.length).toBeGreaterThan(before)
       await end(deployment.redis!)
-      await Promise.all([api.waitForLine('the queue is back'), worker.waitForLine('the queue is back')])
+      await Promise.all([
+        api.waitForLine('the queue is up again'),
+        worker.waitForLine('the queue is up again'),
+      ])
       await sleep(1_000)
       const paid = await load.stop()
       expect(new Set(paid.map(({ answers }) => answers.join(' ')))).toEqual(new Set(['201 200']))

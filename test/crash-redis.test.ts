@@ -67,7 +67,10 @@ describe.concurrent('Redis', () => {
       ])
 
       await deployment.redis!.start()
-      await Promise.all([api.waitForLine('the queue is back'), worker.waitForLine('the queue is back')])
+      await Promise.all([
+        api.waitForLine('the queue is up again'),
+        worker.waitForLine('the queue is up again'),
+      ])
       // Bells work again as soon as a worker has taken one: nothing else publishes on this channel but who performed a job.
       const redis = new Redis(deployment.redis!.url)
       onTestFinished(() => redis.disconnect())

@@ -109,7 +109,7 @@ describe.each([
     await redis.killPrimaryOf(keysOf(QUEUES[0]))
     while ((await redis.primaryOf(keysOf(QUEUES[0]))) === undefined)
       answers.push(...(await pay(world.client)).answers)
-    await until('the queue is back', () => !queue.isDown() && !other.isDown())
+    await until('the queue is up again', () => !queue.isDown() && !other.isDown())
     await untilItWorks(queue, name, performed, heard)
     answers.push(...(await pay(world.client)).answers)
 

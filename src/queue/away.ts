@@ -1,4 +1,4 @@
-// Watches whether the backend is away: unreachable, silent, or refusing writes.
+// Watches if the backend is down: unreachable, silent, or refusing writes.
 import type { Backend } from './backend.ts'
 import { QueueTimeoutError, withTimeout } from './late.ts'
 import {
@@ -10,22 +10,22 @@ import {
 
 export type BackendWatch = {
   isDown(): boolean
-  /** When it was last back, on the clock of `performance.now()`. */
+  /** When it last recovered, on the clock of `performance.now()`. */
   upSince(): number
-  /** Something is sent to it. */
+  /** Records that a message is sent to the backend. */
   markUsed: () => void
-  /** Something failed or changed: probes at once. */
+  /** Probes at once, after a failure or a change. */
   probeNow: () => void
   onLost(reason: string): void
   close(): void
 }
 
-/** Probes the backend regularly and calls `onAway` and `onBack` on changes. */
+/** Probes the backend regularly and calls `onDown` and `onUp` on changes. */
 export function watchBackend(
   backend: Pick<Backend, 'probe' | 'reconnect' | 'limit_ms'>,
   { onDown, onUp }: { onDown: (reason: string) => void; onUp: () => void },
 ): BackendWatch {
-  let isDown = false
+  let is_down = false
   let up_since = Number.NEGATIVE_INFINITY
   let closed = false
   let probing = false
@@ -34,14 +34,14 @@ export function watchBackend(
   let timer: NodeJS.Timeout | undefined
 
   function markDown(reason: string): void {
-    if (isDown || closed) return
-    isDown = true
+    if (is_down || closed) return
+    is_down = true
     onDown(reason)
   }
 
   function markUp(): void {
-    if (!isDown || closed) return
-    isDown = false
+    if (!is_down || closed) return
+    is_down = false
     up_since = performance.now()
     onUp()
   }
@@ -57,7 +57,7 @@ export function watchBackend(
     } catch (error) {
       markDown(error instanceof Error ? error.message : String(error))
       late_in_a_row = error instanceof QueueTimeoutError ? late_in_a_row + 1 : 0
-      // One late answer may be a pause; after two the connection is considered dead.
+      // One late answer may be a pause; after two the connection counts as dead.
       if (late_in_a_row >= 2 && !closed) backend.reconnect()
     }
     probing = false
@@ -69,12 +69,12 @@ export function watchBackend(
     clearTimeout(timer)
     const in_use = performance.now() - used_at < idle_after_ms
     const interval_ms = in_use ? probe_interval_ms : idle_probe_interval_ms
-    timer = setTimeout(() => void probe(), isDown ? down_probe_interval_ms : interval_ms)
+    timer = setTimeout(() => void probe(), is_down ? down_probe_interval_ms : interval_ms)
   }
 
   scheduleProbe()
   return {
-    isDown: () => isDown,
+    isDown: () => is_down,
     upSince: () => up_since,
     markUsed: () => void (used_at = performance.now()),
     probeNow: () => void probe(),

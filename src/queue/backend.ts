@@ -1,22 +1,23 @@
-// The interface of a queue backend: what Redis and PostgreSQL do differently. All other code of the queue is shared.
+// The interface of a queue backend: the differences between Redis and PostgreSQL. All other code of the queue is
+// shared.
 import type { Queue } from 'bullmq'
 import type { WakeUp } from './wakeup-messages.ts'
 
 export type Backend = {
   readonly name: 'redis' | 'postgres'
-  /** How long a batch of bells, a publication or a probe may take. */
+  /** The time limit of a batch of wake-ups, a publication or a probe. */
   readonly limit_ms: number
   addWakeUps(queue: string, wakeups: WakeUp[]): Promise<void>
-  /** BullMQ's own view of a queue, for those who only look. It is closed with the backend. */
+  /** BullMQ's own view of a queue, for reading only. It is closed with the backend. */
   bullQueue(queue: string): Promise<BullQueue>
-  /** How many jobs of BullMQ wait in the queue. */
+  /** The number of BullMQ jobs that wait in the queue. */
   depth(queue: string): Promise<number>
-  /** Each message is heard by every listener of every process. At most `max_message_bytes` long. */
+  /** Publishes to every listener of every process. A message has at most `max_message_bytes`. */
   publish(messages: string[]): Promise<void>
   readonly max_message_bytes: number
-  /** A small write: it also fails when the backend answers but refuses writes. */
+  /** A small write: it also fails if the backend answers but refuses writes. */
   probe(): Promise<void>
-  /** Drops connections that no longer answer; new ones are made. */
+  /** Replaces connections that no longer answer. */
   reconnect(): void
   /** Whether a worker recovers by itself after an outage; if not, it is replaced. */
   readonly worker_outlives_outage: boolean
@@ -25,7 +26,7 @@ export type Backend = {
   close(): Promise<void>
 }
 
-/** A queue of BullMQ, whatever is in it and wherever it is kept. */
+/** Any queue of BullMQ, on either backend. */
 // oxlint-disable-next-line typescript/no-explicit-any -- as BullMQ itself names any of its queues
 export type BullQueue = Queue<any, any, string, any, any, string, any>
 
@@ -37,28 +38,31 @@ export type WorkerStart = {
 }
 
 export type RunningWorker = {
-  /** Takes no more bells and resolves when those under way are done. May never resolve while the backend is away. */
+  /**
+   * Takes no more wake-ups and resolves when the current ones are performed. May never resolve while the backend is
+   * down.
+   */
   close(): Promise<void>
-  /** Ends by force what `close` could not end. */
+  /** Closes by force. */
   terminate(): Promise<void>
 }
 
 export type Listener = {
-  /** Resolves when it begins to listen for the first time. */
+  /** Resolves when it listens for the first time. */
   opened: Promise<void>
-  /** Since when it has listened without a break, by `performance.now()`; Infinity while it does not listen. */
+  /** Since when it has listened without interruption, by `performance.now()`; Infinity while it does not listen. */
   listeningSince(): number
   close(): Promise<void>
 }
 
-/** What a backend reports by itself. */
+/** The events that a backend reports. */
 export type BackendSignals = {
-  /** Something that an operator should correct. */
+  /** A problem that an operator should correct. */
   warn: (message: string) => void
-  /** The connection is gone. */
+  /** The connection was lost. */
   onLost: (reason: string) => void
-  /** A connection was opened or closed: a probe will tell whether the backend is away. */
+  /** A connection was opened or closed: a probe shows if the backend is down. */
   changed: () => void
-  /** Something failed that nobody awaited. */
+  /** An operation failed that no caller awaits. */
   failed: (error: unknown) => void
 }

@@ -1,4 +1,4 @@
-// The queue as a process is configured to use it, with its log and metrics.
+// The queue of a process by its configuration, with its log and metrics.
 import { queueConfig, type Config } from '#core/config.ts'
 import { newId } from '#core/ids.ts'
 import type { Log } from '#core/log.ts'

@@ -1,11 +1,11 @@
-// Connections to Redis, whether it is one server, the primary that Sentinels name, or a Cluster.
+// Connections to Redis: one server, the primary behind Sentinels, or a Cluster.
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { parseRedisUrl, type RedisAddress } from '#core/redis-url.ts'
 import { cluster_retry_ms, disconnecting_limit_ms } from './settings.ts'
 
 export type RedisClient = Redis | Cluster
 
-/** Connects in the background, and again whenever the connection is lost, as `options` say. */
+/** Connects in the background, and reconnects as `options` specify. */
 export function connectRedis(url: string, options: RedisOptions): RedisClient {
   const address = addressOf(url)
   if (address.kind !== 'cluster') return new Redis(optionsOf(address, options))
@@ -14,9 +14,10 @@ export function connectRedis(url: string, options: RedisOptions): RedisClient {
     redisOptions: { ...credentialsOf(address), ...each },
     clusterRetryStrategy: retryStrategy,
     enableOfflineQueue,
-    // Without an offline queue a command is refused while its server's connection opens, and sent again after this.
+    // Without an offline queue a command is refused while its server's connection opens, and is retried after this
+    // delay.
     retryDelayOnFailover: enableOfflineQueue === false ? cluster_retry_ms : undefined,
-    // So a replica that takes over is found before a command is sent to the wrong server.
+    // Finds a replica that takes over before a command is sent to the wrong server.
     slotsRefreshInterval: 2_000,
     slotsRefreshTimeout: options.connectTimeout,
   })
@@ -30,8 +31,8 @@ export function connectRedis(url: string, options: RedisOptions): RedisClient {
 }
 
 /**
- * Connects to receive what is published. In a Cluster each server passes on all of it, so any of them will do: when the
- * connection is lost, the next server is tried.
+ * Connects to receive published messages. In a Cluster each server forwards all of them: when the connection is lost,
+ * the next server is tried.
  */
 export function connectListener(url: string, options: RedisOptions): Redis {
   const address = addressOf(url)

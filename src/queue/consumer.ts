@@ -1,19 +1,19 @@
-// The consumer of one queue: performs its bells through a BullMQ worker that can be replaced.
+// The consumer of one queue: performs its wake-ups through a BullMQ worker that can be replaced.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Backend, RunningWorker, WorkerStart } from './backend.ts'
 import { close_limit_ms } from './settings.ts'
 
 export type Consumer = {
-  /** Takes no more bells; resolves when those being performed are done, also when the backend is away. */
+  /** Takes no more wake-ups; resolves when the current ones are performed, also while the backend is down. */
   close(): Promise<void>
   /**
-   * Replaces a worker that seems stuck by a new one with new connections. The old one finishes what it performs, so
-   * for that long more than `concurrency` bells may be performed at once.
+   * Replaces a stuck worker by a new one with new connections. The old worker finishes its wake-ups, so until then
+   * more than `concurrency` wake-ups may be performed at once.
    */
   restart: () => Promise<void>
 }
 
-/** A worker with the bells that it performs now. */
+/** A worker with the wake-ups that it performs now. */
 type Current = { worker: RunningWorker; performing: Set<Promise<void>> }
 
 export function startConsumer(
@@ -44,7 +44,7 @@ export function startConsumer(
     try {
       await options.perform(id, signal)
     } catch (error) {
-      // BullMQ must not see it: what a failure means is decided in Postgres.
+      // BullMQ must not see the error: Postgres decides what a failure means.
       failed(error)
     }
   }

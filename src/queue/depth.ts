@@ -1,10 +1,13 @@
-// Watches how many BullMQ jobs wait in each queue. While a queue is full nobody rings for it, and jobs wait in
+// Watches how many BullMQ jobs wait in each queue. While a queue is full, no wake-ups are sent, and jobs wait in
 // Postgres only.
 import type { Backend } from './backend.ts'
 import { withTimeout } from './late.ts'
 import { depth_interval_ms, max_depth } from './settings.ts'
 
-/** Says at once whether a queue is full, by its last known depth, and reads the depth again if that is too old. */
+/**
+ * Returns a function that reports if a queue is full, by its last known depth, and refreshes an old depth in the
+ * background.
+ */
 export function watchDepths(backend: Pick<Backend, 'depth' | 'limit_ms'>): (queue: string) => boolean {
   const depths = new Map<string, { at: number; full: boolean }>()
 

@@ -1,15 +1,15 @@
-// Limits how long an answer may take.
+// Time limits for answers of the backend.
 
 export class QueueTimeoutError extends Error {
   override name = 'QueueTimeoutError'
 }
 
-/** Extra time to read an answer that has already arrived while this process was busy. */
+/** Extra time to read an answer that arrived while this process was busy. */
 const grace_ms = 10
 
 /**
- * Resolves or rejects like `promise`, or rejects with QueueTimeoutError after `limit_ms`. An answer that arrived in time
- * counts.
+ * Resolves or rejects like `promise`, or rejects with QueueTimeoutError after `limit_ms`. An answer that arrived in
+ * time counts.
  */
 export function withTimeout<T>(promise: Promise<T>, limit_ms: number): Promise<T> {
   return new Promise((resolve, reject) => {

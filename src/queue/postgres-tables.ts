@@ -1,4 +1,4 @@
-// Creates and upgrades the tables of BullMQ in PostgreSQL, and grants their use.
+// Creates and upgrades BullMQ's tables in PostgreSQL, and grants their use.
 import {
   LATEST_SCHEMA_VERSION,
   SchemaMigrationRequiredError,
@@ -12,8 +12,8 @@ import type { PostgresAddress } from './postgres.ts'
 import { defaultSchema } from './settings.ts'
 
 /**
- * Creates or upgrades BullMQ's tables. BullMQ takes an advisory lock for that, and anybody who can connect may hold it:
- * so BullMQ is called only when there is something to do, and waits no longer than our own migrations.
+ * Creates or upgrades BullMQ's tables. BullMQ takes an advisory lock, which any database user may hold: so BullMQ is
+ * called only if an upgrade is needed, and waits no longer than our own migrations.
  */
 export async function migrateBullTables({
   database_url,
@@ -43,8 +43,8 @@ async function isMigrated(client: Client, schema: string): Promise<boolean> {
 }
 
 /**
- * Whoever rings a bell of a new queue makes a sequence with the owner's rights: so there are no queues but ours. Jobs of
- * other names that are there already stay.
+ * Restricts the queues to ours: a wake-up of a new queue would create a sequence with the owner's rights. Existing
+ * jobs of other queues stay.
  */
 function onlyOurQueues(schema: string): string {
   const names = QUEUES.map((name) => `'${name}'`).join(', ')
@@ -58,7 +58,7 @@ function onlyOurQueues(schema: string): string {
   end $$`
 }
 
-/** Processes that do not own BullMQ's tables use them as members of the role `sluice_service`, if there is one. */
+/** Processes that do not own BullMQ's tables use them as members of the role `sluice_service`, if it exists. */
 function grants(schema: string): string {
   const to = `in schema ${schema} to sluice_service`
   return `do $$ begin

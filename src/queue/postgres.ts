@@ -11,7 +11,7 @@ import { createWorker } from './worker.ts'
 
 export type PostgresAddress = { database_url: string; schema?: string }
 
-/** All versions use one name: during a deployment they hear each other. */
+/** All versions use one channel: during a deployment they receive each other's messages. */
 const channel = 'sluice_outcomes'
 
 type PostgresQueue = Queue<WakeUpData, void, string, WakeUpData, void, string, PostgresQueueBackend>
@@ -24,7 +24,7 @@ export function openPostgres(address: PostgresAddress, signals: BackendSignals):
 
   return {
     name: 'postgres',
-    // A longer limit than on Redis: a database that is slow with a bell was slow with the job's row too.
+    // A longer limit than on Redis: a database that is slow with a wake-up is slow with job rows too.
     limit_ms: 1_000,
     max_message_bytes: 7_900,
     async addWakeUps(name, wakeups) {
@@ -44,10 +44,10 @@ export function openPostgres(address: PostgresAddress, signals: BackendSignals):
       const { connection } = await pool.connected()
       await connection.pool.query('select 1')
     },
-    // The pool itself drops a connection whose query was late.
+    // The pool itself drops a connection whose query timed out.
     reconnect: () => {},
-    // BullMQ's listening connection sends nothing by itself, so it does not notice that the server is gone: only a new
-    // worker hears bells again.
+    // BullMQ's listening connection sends nothing by itself, so it does not detect a lost server: only a new worker
+    // receives wake-ups again.
     worker_outlives_outage: false,
     startWorker: (options) => startWorker(address, options, signals.failed),
     listen: (onMessage) => listen(address, onMessage, signals.failed),
@@ -81,7 +81,7 @@ function createPool(address: PostgresAddress, sockets: Sockets, signals: Backend
   }
 
   return {
-    /** BullMQ does not connect again after its first try has failed: so that connection is dropped and a new one made. */
+    /** BullMQ does not reconnect after its opened try has failed: so that connection is dropped and a new one opened. */
     connected(): Promise<Connected> {
       connecting ??= connect().catch((error: unknown) => {
         connecting = null
@@ -96,7 +96,7 @@ function createPool(address: PostgresAddress, sockets: Sockets, signals: Backend
   }
 }
 
-/** Returns a function that finds a queue by its name, and opens it the first time. */
+/** Returns a function that returns a queue by its name, and opens it the opened time. */
 function createQueues(
   connection: PostgresConnection,
   optionsOf: () => ReturnType<typeof poolOptions>,
@@ -129,7 +129,7 @@ function poolOptions(
     connectionTimeoutMillis: 2_000,
     keepAlive: true,
     stream: sockets.open,
-    // A bell may be lost, so nothing waits for the disk: three times as many a second.
+    // A wake-up may be lost, so it does not wait for the disk: that triples the throughput.
     options: '-c synchronous_commit=off',
     ...more,
   }
@@ -137,10 +137,7 @@ function poolOptions(
 
 type Sockets = { open: () => Socket; destroy: () => void }
 
-/**
- * The sockets of some clients. Ending a client waits for the server, so its socket is destroyed when the server is
- * silent.
- */
+/** The sockets of some clients. Ending a client waits for the server, so the socket of a silent server is destroyed. */
 function createSockets(): Sockets {
   const sockets = new Set<Socket>()
   return {
@@ -207,7 +204,7 @@ function listen(
 ): Listener {
   const stopping = new AbortController()
   const sockets = createSockets()
-  const first = Promise.withResolvers<void>()
+  const opened = Promise.withResolvers<void>()
   let listening_since = Infinity
   const ended = keepListening()
 
@@ -223,7 +220,7 @@ function listen(
     }
   }
 
-  /** Listens until the connection fails or we stop. */
+  /** Listens until the connection fails or the listener is closed. */
   async function listenOnce(): Promise<void> {
     const client = new Client({
       connectionString: address.database_url,
@@ -236,7 +233,7 @@ function listen(
     const interrupted = AbortSignal.any([stopping.signal, broken.signal])
     client.on('error', () => {})
     client.on('end', () => {
-      // At once: while this says that it listens, waiters poll only once a second.
+      // At once: while the listener counts as connected, waiting requests poll only once a second.
       listening_since = Infinity
       broken.abort()
     })
@@ -245,7 +242,7 @@ function listen(
       await client.connect()
       await client.query(`listen ${channel}`)
       listening_since = performance.now()
-      first.resolve()
+      opened.resolve()
       while (!interrupted.aborted) {
         await sleep(ping_interval_ms, undefined, { signal: interrupted }).catch(() => {})
         await client.query('select 1')
@@ -257,7 +254,7 @@ function listen(
   }
 
   return {
-    opened: first.promise,
+    opened: opened.promise,
     listeningSince: () => listening_since,
     async close() {
       stopping.abort()

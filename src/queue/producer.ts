@@ -1,4 +1,4 @@
-// The producer: sends bells and states to the backend in batches. Callers do not wait for it.
+// The producer: sends wake-ups and states to the backend in batches. Callers do not wait for it.
 import type { BackendWatch } from './away.ts'
 import type { Backend } from './backend.ts'
 import { type WakeUp, type PublishedState, encodeStates } from './wakeup-messages.ts'
@@ -8,13 +8,13 @@ import { max_batch, max_waiting } from './settings.ts'
 export type Producer = {
   wake(wakeups: WakeUp[]): void
   publish(states: PublishedState[]): void
-  /** Drops everything that waits to be sent, because the backend is away. */
+  /** Discards all buffered messages, because the backend is down. */
   discard(): void
-  /** Sends what waits, for a limited time. */
+  /** Sends the buffered messages, with a time limit. */
   close(): Promise<void>
 }
 
-/** `drop` is called with the number of bells that could not be sent. Nothing here throws or rejects. */
+/** `drop` is called with the number of wake-ups that could not be sent. Nothing here throws or rejects. */
 export function createProducer(
   backend: Backend,
   watch: BackendWatch,
@@ -24,7 +24,7 @@ export function createProducer(
   const state_sender = createSender<PublishedState>({
     send: (states) => backend.publish(encodeStates(states, backend.max_message_bytes)),
     limit_ms: backend.limit_ms,
-    // Waiters poll the database, so a lost message only costs time.
+    // Waiting requests poll the database, so a lost message only costs time.
     onLost: () => {},
     probeNow: watch.probeNow,
   })
@@ -64,7 +64,10 @@ export function createProducer(
 
 type Sender<T> = { add(item: T): void; discard(): void; close(): Promise<void> }
 
-/** Sends items in batches: those that arrive in one round of the event loop, or while a batch is sent, are the next batch. */
+/**
+ * Sends items in batches: items that arrive in one round of the event loop, or while a batch is sent, form the next
+ * batch.
+ */
 function createSender<T>(options: {
   send: (items: T[]) => Promise<void>
   limit_ms: number

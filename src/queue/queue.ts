@@ -1,5 +1,5 @@
-// The queue: carries bells to workers, and the states of jobs to waiting requests. Everything in it may be lost without losing
-// work.
+// The queue: carries wake-ups to workers, and the states of jobs to waiting requests. It may lose any message without
+// losing work.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isUnavailable } from '#core/db.ts'
 import { throttle } from '#core/seldom.ts'
@@ -20,21 +20,22 @@ export type { QueueConfig, QueueHooks } from './settings.ts'
 export type Queue = {
   readonly backend: 'redis' | 'postgres'
   /**
-   * True while the backend is known to be unusable; then workers and waiters poll the database every 50 ms. Also true
-   * while published states are not received, and for half a second after that, because those published meanwhile are lost.
+   * True while the backend is unusable; then workers and waiting requests poll the database every 50 ms. Also true
+   * while this process does not receive published states, and for half a second after that, because states published
+   * meanwhile are lost.
    */
   isDown(): boolean
   /**
-   * Rings without waiting and never throws. Bells that cannot be rung within 100 ms (1 s on PostgreSQL), and all
-   * while the backend is away, are dropped and counted (`onDrop`); their jobs are claimed directly.
+   * Sends wake-ups without waiting and never throws. Wake-ups that cannot be sent within 100 ms (1 s on PostgreSQL),
+   * and all while the backend is down, are dropped and counted (`onDrop`); their jobs are claimed directly.
    */
   wake(wakeups: WakeUp[]): void
-  /** Whether so many BullMQ jobs wait in the queue that nobody should ring for more; about a second old. */
+  /** Whether too many BullMQ jobs wait in the queue for more wake-ups, by a depth that is about a second old. */
   full(queue: string): boolean
   /**
-   * Runs `perform` for each bell of the queue, at most `concurrency` at a time; it may run twice for one bell.
-   * `signal` is aborted when BullMQ's lock is lost, as when Redis was wiped. Only the lease in the job's row decides
-   * who performs it, not that lock.
+   * Runs `perform` for each wake-up of the queue, at most `concurrency` at a time; it may run twice for one wake-up.
+   * `signal` is aborted when BullMQ's lock is lost, for example after Redis was wiped. Only the lease in the job's
+   * row decides which worker performs the job.
    */
   consume(options: {
     queue: string
@@ -42,22 +43,24 @@ export type Queue = {
     perform: (id: string, signal?: AbortSignal) => Promise<void>
   }): Consumer
   /**
-   * The queues as BullMQ has them, for bull-board: they hold wake-ups, not jobs. Only for looking: what is changed there
-   * changes no job. Rejects while the backend is away.
+   * BullMQ's view of the queues, for bull-board: they hold wake-ups, not jobs. Read only: a change there changes no
+   * job. Rejects while the backend is down.
    */
   bullQueues(names: readonly string[]): Promise<BullQueue[]>
   /** Publishes the states of jobs to every process, without waiting. Never throws. */
   publish(states: PublishedState[]): void
   /**
-   * Receives what every process publishes. Resolves when it listens, or after 1 s without a backend, and then goes
-   * on trying.
+   * Receives the states that every process publishes. Resolves when it listens, or after 1 s without a backend; then
+   * it keeps trying.
    */
   subscribe(onStates: (states: PublishedState[]) => void): Promise<{ close(): Promise<void> }>
-  /** Waits for the bells under way and ends all connections; takes seconds at most, even while the backend is away. */
+  /**
+   * Waits for the current wake-ups and closes all connections; takes seconds at most, also while the backend is down.
+   */
   close(): Promise<void>
 }
 
-/** Connects in the background: a backend that is down is away, not an error. */
+/** Connects in the background: a backend that is unreachable is down, not an error. */
 export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
   const failed = errorReport(hooks, () => watch.isDown())
   const signals = {
@@ -71,12 +74,12 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
     : openPostgres(config, signals)
   const watch = watchBackend(backend, {
     onDown(reason) {
-      const where = config.redis_url ? 'REDIS_URL' : 'the queue is away'
+      const where = config.redis_url ? 'REDIS_URL' : 'the queue is down'
       hooks.log('warn', { backend: backend.name }, `${where}: ${reason}; jobs are claimed from PostgreSQL`)
       producer.discard()
     },
     onUp() {
-      hooks.log('info', { backend: backend.name }, 'the queue is back')
+      hooks.log('info', { backend: backend.name }, 'the queue is up again')
       if (!backend.worker_outlives_outage) for (const consumer of consumers) consumer.restart().catch(failed)
     },
   })
@@ -125,7 +128,10 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
   }
 }
 
-/** Returns what reports an error of the backend. While it is away every connection fails; that was already logged once. */
+/**
+ * Returns a function that reports an error of the backend. During an outage every connection fails; the outage was
+ * already logged once.
+ */
 function errorReport(hooks: QueueHooks, isAway: () => boolean): (error: unknown) => void {
   const report = throttle((suppressed, error: unknown) =>
     hooks.log(isAway() ? 'debug' : 'warn', { err: error, suppressed }, 'the queue reported an error'),
@@ -139,7 +145,7 @@ function errorReport(hooks: QueueHooks, isAway: () => boolean): (error: unknown)
 function createSubscriptions(backend: Backend) {
   const listeners = new Set<Listener>()
   return {
-    /** Since when all of them have heard everything. */
+    /** Since when all listeners have received every message. */
     listeningSince: () => Math.max(-Infinity, ...[...listeners].map((listener) => listener.listeningSince())),
     async subscribe(onStates: (states: PublishedState[]) => void) {
       const listener = backend.listen((message) => {
@@ -161,12 +167,12 @@ function createSubscriptions(backend: Backend) {
   }
 }
 
-/** Prepares the backend: BullMQ's own tables in PostgreSQL. Redis needs nothing. */
+/** Prepares the backend: BullMQ's own tables in PostgreSQL. Redis needs no preparation. */
 export async function migrateQueue(config: QueueConfig): Promise<void> {
   if (!config.redis_url) await migrateBullTables(config)
 }
 
-/** Whether the error only means that a connection was lost. */
+/** Whether the error only reports a lost connection. */
 function isConnectionLoss(error: unknown): boolean {
   return (
     isUnavailable(error) ||

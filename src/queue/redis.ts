@@ -18,7 +18,7 @@ import {
 } from './settings.ts'
 import { createWorker } from './worker.ts'
 
-/** All versions use one name: during a deployment they hear each other. */
+/** All versions use one channel: during a deployment they receive each other's messages. */
 const channel = 'sluice:outcomes'
 
 export function openRedis(url: string, process_id: string, signals: BackendSignals): Backend {
@@ -27,7 +27,7 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
   client.on('close', () => signals.onLost(`no Redis answers at ${addressesOf(url)}`))
   client.on('ready', signals.changed)
   client.once('ready', () => void warnOfEviction(client, signals))
-  // Bells that are rung while the process starts wait until the first connection is open or has failed.
+  // Wake-ups that are sent while the process starts wait until the opened connection is open or has failed.
   const tried = new Promise<void>((resolve) => client.once('ready', resolve).once('close', resolve))
   const queues = new Map<string, Queue<WakeUpData, void>>()
 
@@ -38,7 +38,7 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
         connection: client,
         prefix: redisPrefix(name),
         defaultJobOptions: wakeupOptions,
-        // Without these two, the queue never works if Redis is down when we start.
+        // Without these two, the queue never works if Redis is down at the start.
         skipVersionCheck: true,
         skipWaitingForReady: true,
         skipMetasUpdate: true,
@@ -74,8 +74,8 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
       )
     },
     reconnect() {
-      // A client that is still connecting has time limits of its own. And in ioredis 6.0 a Cluster client that is told to
-      // reconnect while it looks up its first servers stays in `disconnecting` for ever.
+      // A client that is connecting has its own time limits. In ioredis 6.0 a Cluster client that is told to
+      // reconnect while it looks up its opened servers stays in `disconnecting` for ever.
       if (client.status === 'ready') client.disconnect(true)
     },
     // In a Cluster BullMQ reconnects its blocking connection in a way that may hang for half a minute.
@@ -89,7 +89,7 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
   }
 }
 
-/** Without `noeviction` a full Redis drops bells without an error. Some servers do not tell their policy. */
+/** Without `noeviction` a full Redis drops wake-ups without an error. Some servers do not report their policy. */
 async function warnOfEviction(client: RedisClient, { warn }: BackendSignals): Promise<void> {
   const servers = client instanceof Cluster ? client.nodes('master') : [client]
   const answers = await Promise.all(servers.map((server) => server.info('memory').catch(() => '')))
@@ -98,7 +98,7 @@ async function warnOfEviction(client: RedisClient, { warn }: BackendSignals): Pr
     .find((policy) => policy !== undefined && policy !== 'noeviction')
   if (policy !== undefined)
     warn(
-      `REDIS_URL: this Redis has maxmemory-policy ${policy} and may drop what is queued. Set it to noeviction: CONFIG SET maxmemory-policy noeviction, and in redis.conf`,
+      `REDIS_URL: this Redis has maxmemory-policy ${policy} and may drop queued wake-ups. Set it to noeviction: CONFIG SET maxmemory-policy noeviction, and in redis.conf`,
     )
 }
 
@@ -108,7 +108,7 @@ function startWorker(url: string, options: WorkerStart, failed: (error: unknown)
     const client = connectRedis(url, {
       ...consumerConnection,
       ...options,
-      // A worker that is closing does not reconnect: commands that still wait for an answer are rejected.
+      // A closing worker does not reconnect: pending commands are rejected.
       retryStrategy: () => (closing ? null : consumer_retry_ms),
     })
     client.on('error', failed)
@@ -117,7 +117,7 @@ function startWorker(url: string, options: WorkerStart, failed: (error: unknown)
   }
   const clients: RedisClient[] = []
   const client = open({})
-  // BullMQ makes its blocking connection as a duplicate, and gives no way to end it while Redis is away.
+  // BullMQ creates its blocking connection as a duplicate, and has no way to close it while Redis is down.
   client.duplicate = ((
     ...given: { connectionName?: string; redisOptions?: { connectionName?: string } }[]
   ) => {
@@ -135,7 +135,7 @@ function startWorker(url: string, options: WorkerStart, failed: (error: unknown)
   return {
     async close() {
       closing = true
-      // BullMQ waits forever for a connection that is about to be retried.
+      // BullMQ waits for ever for a connection that is about to be retried.
       await Promise.all(clients.map(untilDecided))
       await worker.close()
       client.disconnect()
@@ -171,15 +171,15 @@ function listen(
     ...subscriberConnection,
     connectionName: `sluice:${process_id}:outcomes`,
   })
-  const first = Promise.withResolvers<void>()
+  const opened = Promise.withResolvers<void>()
   let listening_since = Infinity
 
-  // Not ioredis's autoResubscribe: nobody handles its rejection.
+  // Not ioredis's autoResubscribe: its rejection is unhandled.
   async function subscribe(): Promise<void> {
     try {
       await client.subscribe(channel)
       listening_since = performance.now()
-      first.resolve()
+      opened.resolve()
     } catch (error) {
       failed(error)
       client.disconnect(true)
@@ -193,12 +193,12 @@ function listen(
   })
   client.on('message', (_channel, message) => onMessage(message))
   const pings = setInterval(() => {
-    // If no answer comes, the socket is closed (socketTimeout).
+    // If no answer arrives, the socket is closed (socketTimeout).
     if (client.status === 'ready') client.ping().catch(() => {})
   }, ping_interval_ms)
 
   return {
-    opened: first.promise,
+    opened: opened.promise,
     listeningSince: () => listening_since,
     async close() {
       clearInterval(pings)

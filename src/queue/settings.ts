@@ -4,29 +4,29 @@ import type { DefaultJobOptions } from 'bullmq'
 import type { RedisOptions } from 'ioredis'
 
 export type QueueConfig = {
-  /** BullMQ on Redis or Valkey when set, else on PostgreSQL. */
+  /** BullMQ runs on Redis or Valkey if set, otherwise on PostgreSQL. */
   redis_url: string | null
   database_url: string
-  /** Of BullMQ's own tables in PostgreSQL; default `bullmq`. */
+  /** The schema of BullMQ's tables in PostgreSQL. Default: `bullmq`. */
   schema?: string
 }
 
 export type QueueHooks = {
   log: (level: 'debug' | 'info' | 'warn' | 'error', fields: Record<string, unknown>, message: string) => void
-  /** Called with the number of bells that were not rung; their jobs are claimed directly. */
+  /** Called with the number of dropped wake-ups; their jobs are claimed directly. */
   onDrop?: (wakeups: number) => void
   process_id: string
 }
 
 /**
- * How often the backend is probed with a write: while it is used, once nothing was sent to it for `idle_after_ms`, and
- * while it is away. What fails to be sent causes a probe at once.
+ * How often the backend is probed with a write: while it is used, after `idle_after_ms` without messages, and while
+ * it is down. A message that fails causes a probe at once.
  */
 export const probe_interval_ms = 1_000
 export const idle_probe_interval_ms = 5_000
 export const idle_after_ms = 5_000
 export const down_probe_interval_ms = 250
-/** Waiters poll a little longer than the outage, because states published during it are lost. */
+/** Waiting requests poll a little longer than the outage, because states published during it are lost. */
 export const recovery_ms = 500
 /** How long a close waits for a backend that does not answer. */
 export const close_limit_ms = 2_000
@@ -34,18 +34,18 @@ export const close_limit_ms = 2_000
 /** BullMQ jobs in one addBulk. 100 take about 10 ms, far below the limit of 100 ms. */
 export const max_batch = 100
 /**
- * Bells in one BullMQ job. A slow job of ours delays the end of its BullMQ job, but not the start of the other bells
- * in it.
+ * Wake-ups in one BullMQ job. A slow job delays the end of its BullMQ job, but not the start of the other wake-ups in
+ * it.
  */
 export const wakeups_per_job = 16
-/** How long a bell may wait in its worker; then its job is claimed directly. */
+/** How long a wake-up may wait in its worker; then its job is claimed directly. */
 export const wakeup_wait_ms = 60_000
-/** Bells of a queue that may wait for the batch under way; more are dropped. */
+/** Wake-ups of a queue that may wait for the current batch; further ones are dropped. */
 export const max_waiting = 20_000
 
 /**
- * BullMQ jobs that may wait in a queue: while no worker takes them, they must not grow without limit. The depth is read
- * this often.
+ * BullMQ jobs that may wait in a queue: without a worker they must not grow without limit. The depth is read at this
+ * interval.
  */
 export const max_depth = 10_000
 export const depth_interval_ms = 1_000
@@ -54,22 +54,22 @@ export const defaultSchema = 'bullmq'
 /** Hash-tagged, so that on a Redis Cluster all keys of a queue are in one slot. */
 export const redisPrefix = (queue: string) => `{sluice:${queue}}`
 
-/** Finished jobs would only take memory, and BullMQ's retries would compete with those in Postgres. */
+/** Finished jobs would only use memory, and BullMQ's retries would compete with those in Postgres. */
 export const wakeupOptions: DefaultJobOptions = { attempts: 1, removeOnComplete: true, removeOnFail: true }
 
 export const workerSettings = {
-  // A bell of a worker that died is rung again within 15 s; its row is claimed long before.
+  // BullMQ redelivers a wake-up of a dead worker within 15 s; its row is claimed long before.
   lockDuration: 10_000,
   stalledInterval: 2_000,
-  // Whether a job has failed too often is decided in Postgres.
+  // Postgres decides if a job has failed too often.
   maxStalledCount: 1_000_000,
   runRetryDelay: 500,
-  // An idle worker asks again after so many seconds; what is rung wakes it at once. BullMQ takes a connection that does
-  // not answer for lost a second later, so this is part of how long a restart of Redis can be felt.
+  // An idle worker polls after so many seconds; a new wake-up reaches it at once. BullMQ counts a silent connection
+  // as lost a second later, so this is part of the recovery time after a restart of Redis.
   drainDelay: 3,
 }
 
-/** Replies of a Redis that is there but cannot work now. Scripts put other words around them. */
+/** Errors of a reachable Redis that cannot work now. Scripts wrap them in other text. */
 const unusable_reply = /\b(READONLY|MISCONF|OOM|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN)\b/
 
 const anyConnection = {
@@ -79,14 +79,14 @@ const anyConnection = {
   keepAlive: 5_000,
 } satisfies RedisOptions
 
-/** For ringing and publishing. It never waits for a Redis that is away; bells have a shorter limit of their own. */
+/** For wake-ups and publications. It never waits for a Redis that is down; wake-ups have a shorter limit. */
 export const producerConnection: RedisOptions = {
   ...anyConnection,
   commandTimeout: 1_000,
   enableOfflineQueue: false,
   maxRetriesPerRequest: 1,
   retryStrategy: () => 100,
-  // After a failover, connecting again may lead to the new primary.
+  // After a failover, a new connection may reach the new primary.
   reconnectOnError: (error) => error.message.includes('READONLY'),
 }
 
@@ -95,15 +95,18 @@ export const consumerConnection: RedisOptions = {
   ...anyConnection,
   maxRetriesPerRequest: null,
   socketTimeout: 5_000,
-  // BullMQ repeats a refused command at once. Reconnecting makes a pause, and may find the new primary.
+  // BullMQ repeats a refused command at once. A reconnect adds a pause, and may reach the new primary.
   reconnectOnError: (error) => unusable_reply.test(error.message),
 }
 export const consumer_retry_ms = 250
-/** Far below the limit of a probe, or a Cluster with two queues on one server would be found late at each new connection. */
+/**
+ * Far below the limit of a probe: otherwise a Cluster with two queues on one server is found late at each new
+ * connection.
+ */
 export const cluster_retry_ms = 10
-/** A Cluster's client that is still disconnecting after this will not end by itself: `disconnectTimeout` is shorter. */
+/** A Cluster client that still disconnects after this time hangs: `disconnectTimeout` is shorter. */
 export const disconnecting_limit_ms = 500
-/** For the connection that waits for bells: BullMQ waits `drainDelay` as a rule, but 10 s after an error. */
+/** For the connection that waits for wake-ups: BullMQ usually waits `drainDelay`, but 10 s after an error. */
 export const blocking_socket_timeout_ms = 12_000
 
 /** Receives published states. It sends nothing by itself, so it is pinged. */

@@ -1,4 +1,5 @@
-// Bells and states: the messages of the queue. Both may be lost or repeated, because Postgres holds the truth.
+// Wake-ups and states: the messages of the queue. Both may be lost or repeated, because Postgres is the source of
+// truth.
 import { wakeups_per_job } from './settings.ts'
 
 const ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
@@ -7,18 +8,19 @@ const MAX_WAKEUP_CHARACTERS = 64 * (wakeups_per_job + 1)
 const MAX_MESSAGE_CHARACTERS = 65_536
 const MAX_STATE_CHARACTERS = 32
 
-/** A bell: says that the job `id` waits in `queue`. */
+/** A wake-up: the job `id` waits in `queue`. */
 export type WakeUp = { id: string; queue: string }
 
-/** The state of a job that has ended or become unknown, as its worker publishes it. */
+/** The state of a finished or unknown job, as its worker publishes it. */
 export type PublishedState = { id: string; state: string }
 
-/** The data of a BullMQ job: the ids of the job rows of one batch of bells. */
+/** The data of a BullMQ job: the ids of the job rows of one batch of wake-ups. */
 export type WakeUpData = { ids: string[] }
 
 /**
- * The BullMQ jobs for some bells, with several bells each: BullMQ's cost is per job, and bells that travel together
- * are claimed together. They get no id from us, because BullMQ silently ignores a job whose id it still holds.
+ * The BullMQ jobs for some wake-ups, with several wake-ups each: BullMQ's cost is per job, and wake-ups of one BullMQ
+ * job are claimed together. They get no id from us, because BullMQ silently ignores a job with an id that it still
+ * stores.
  */
 export function toJobs(wakeups: WakeUp[]): { name: string; data: WakeUpData }[] {
   const ids = wakeups.map(({ id }) => id)
@@ -27,7 +29,7 @@ export function toJobs(wakeups: WakeUp[]): { name: string; data: WakeUpData }[] 
   return jobs
 }
 
-/** The ids of a bell that was read from the backend; empty when it is not a bell of ours. Never throws. */
+/** The job ids of a wake-up from the backend; empty if it is not ours. Never throws. */
 export function decodeWakeUp(text: string): string[] {
   const data = text.length > MAX_WAKEUP_CHARACTERS ? undefined : parsed(text)
   if (typeof data !== 'object' || data === null || !('ids' in data)) return []
@@ -55,7 +57,7 @@ export function encodeStates(states: PublishedState[], max_bytes: number): strin
   return messages
 }
 
-/** The states in a published message; anything else in it is ignored, because anybody may have published it. */
+/** The states in a published message. Other content is ignored, because any client of the backend may publish. */
 export function decodeStates(message: string): PublishedState[] {
   const values = message.length > MAX_MESSAGE_CHARACTERS ? undefined : parsed(message)
   return Array.isArray(values) ? values.filter(isPublishedState).map(({ id, state }) => ({ id, state })) : []

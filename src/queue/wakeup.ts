@@ -1,25 +1,25 @@
-// The doorbell: rings for accepted jobs, within a window for each tenant and while the queue is not full. Other jobs
-// wait for their turn.
+// Sends wake-ups for accepted jobs, within a window for each tenant and while the queue is not full. Other jobs wait
+// for the sweep.
 import type { WakeUp, Queue } from './queue.ts'
 
 export type WakeUps = {
-  /** Whether a job of this tenant may be rung for at once; if not, the sweep will find it. */
+  /** Whether a job of this tenant may get a wake-up now; if not, the sweep finds it. */
   admits(queue: string, tenant_id: string): boolean
-  /** Rings; call it after the commit. Never throws, never waits. */
+  /** Sends a wake-up; call it after the commit. Never throws, never waits. */
   wake(wakeup: WakeUp & { tenant_id: string }): void
-  /** Makes room in the window for these jobs: they have ended. */
+  /** Removes ended jobs from the window. */
   jobsEnded(jobs: { id: string }[]): void
 }
 
-/** A bell counts for at most this long if the end of its job is never heard. */
+/** How long a wake-up counts at most if the end of its job is not published. */
 const EXPIRY_MS = 10_000
-/** Bells that count at once, of all tenants; jobs beyond wait for the sweep. */
+/** Wake-ups that count at once, of all tenants; further jobs wait for the sweep. */
 const MAX_PENDING = 50_000
 
 /** The window is counted in this process only: with several processes a tenant has a window in each. */
 export function createWakeUps(queue: Queue, window: number): WakeUps {
   const pending = new Map<string, { share: string; at: number }>()
-  /** How many rung jobs a tenant has in a queue; a share is `<queue> <tenant id>`. */
+  /** Counted jobs by share; a share is `<queue> <tenant id>`. */
   const shares = new Map<string, number>()
 
   function release(id: string): void {

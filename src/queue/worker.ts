@@ -1,4 +1,4 @@
-// The BullMQ worker, as both backends use it.
+// The BullMQ worker of both backends.
 import {
   type BackendFactory,
   type IQueueBackend,
@@ -22,8 +22,8 @@ export class WakeUpWorker<B extends IQueueBackend, C> extends Worker<
   C
 > {
   /**
-   * Anybody may have put this job into the backend, so only valid ids are taken from it. A job without any is simply
-   * done: if it were refused, BullMQ would deliver it again.
+   * Any client of the backend may have added this job, so only valid ids are accepted. A job without any is simply
+   * completed: if it failed, BullMQ would deliver it again.
    */
   protected override createJob(found: JobJson, id: string): Job<WakeUpData, void> {
     const { opts, progress, timestamp, attemptsMade, attemptsStarted, stalledCounter } = found
@@ -46,13 +46,13 @@ export class WakeUpWorker<B extends IQueueBackend, C> extends Worker<
     )
   }
 
-  /** Stops renewing locks: a close that waits for an absent backend leaves that timer running. */
+  /** Stops renewing locks: a close that waits for an unreachable backend leaves that timer running. */
   stopRenewing(): Promise<void> {
     return this.lockManager.close()
   }
 }
 
-/** A bell waited for too long. */
+/** A wake-up waited for too long. */
 class WakeUpRefused extends Error {}
 
 function ignoreRefused(error: unknown): void {
@@ -68,7 +68,7 @@ export function createWorker<B extends IQueueBackend, C>(
 ): WakeUpWorker<B, C> {
   const limited = createGate({
     running: concurrency,
-    // All bells that BullMQ may bring at once fit. One that waits too long is left to the sweep.
+    // All wake-ups that BullMQ may deliver at once fit. A wake-up that waits too long is left to the sweep.
     queue: {
       waiting: concurrency * wakeups_per_job,
       wait_ms: wakeup_wait_ms,
