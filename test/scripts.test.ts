@@ -33,7 +33,7 @@ test.for([
   expect(processStarted(pid)).not.toBeNull()
   running.child.kill('SIGTERM')
   expect(await running.ended).toEqual([0, null])
-  expect(running.output()).toContain('stopping: what is in flight is finished first')
+  expect(running.output()).toContain('stopping: finishing the work in progress')
   expect(processStarted(pid)).toBeNull()
 })
 

@@ -50,7 +50,7 @@ test(
       [
         api,
         changed((url) => (url.pathname = '/nowhere')),
-        /^DATABASE_URL: there is no database "nowhere" at .+\. Make it: createdb /,
+        /^DATABASE_URL: there is no database "nowhere" at .+\. Create it: createdb /,
       ],
       [
         api,

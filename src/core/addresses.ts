@@ -1,12 +1,11 @@
-// Email addresses and phone numbers as they are stored: sealed where they are shown again, hashed where they are looked
-// for.
+// Email addresses and phone numbers as they are stored: sealed to be shown again, hashed to be searched.
 import { createHmac } from 'node:crypto'
 import { domainToASCII } from 'node:url'
 
 export const CHANNELS = ['email', 'sms'] as const
 export type Channel = (typeof CHANNELS)[number]
 
-/** The hash of an address or number under ADDRESS_KEY, the same for each way to write the address in. */
+/** The hash of an address or number under ADDRESS_KEY, the same for each notation of the address. */
 export type AddressHash = (channel: Channel, address: string) => string
 
 /** `key`: ADDRESS_KEY. Throws when it is not 32 bytes, base64. */
@@ -21,8 +20,8 @@ export function createAddressHash(key: string): AddressHash {
 }
 
 /**
- * `Ada <ADA@Example.com>` and `ada@example.com` are one address, and so is a domain in its own letters and as
- * `xn--...`.
+ * `Ada <ADA@Example.com>` and `ada@example.com` are one address, and so are the Unicode and the `xn--...` form of a
+ * domain.
  */
 function canonical(channel: Channel, address: string): string {
   if (channel === 'sms') return address
@@ -31,20 +30,20 @@ function canonical(channel: Channel, address: string): string {
   return `${bare.slice(0, at).toLowerCase()}@${asciiDomain(bare.slice(at + 1))}`
 }
 
-/** Whether two addresses, with names or without, are of one mailbox. */
+/** Whether two addresses, with or without names, belong to one mailbox. */
 export function isSameMailAddress(one: string, other: string): boolean {
   return canonical('email', one) === canonical('email', other)
 }
 
 const ASCII = /^[\x21-\x7e]*$/
 
-/** A domain as name servers know it, in lower case; empty where it cannot be one. */
+/** A domain in its DNS form (punycode), in lower case; empty if it is not valid. */
 export function asciiDomain(domain: string): string {
-  // What is ASCII already would be read as the host of a URL, in which `0x7f.1` is an address.
+  // `domainToASCII` parses ASCII as the host of a URL, which turns `0x7f.1` into an address.
   return ASCII.test(domain) ? domain.toLowerCase() : domainToASCII(domain)
 }
 
-/** The address in `Ada <ada@example.com>`, or in itself. */
+/** The address without its name: `Ada <ada@example.com>` is `ada@example.com`. */
 export function bareAddress(address: string): string {
   return /<([^<>]*)>\s*$/.exec(address)?.[1] ?? address.trim()
 }
@@ -52,7 +51,10 @@ export function bareAddress(address: string): string {
 const SMS_SENDER =
   /^(?:\+[1-9]\d{6,14}|MG[0-9a-f]{32}|(?=.*[A-Za-z])[A-Za-z0-9](?:[A-Za-z0-9 &_-]{0,9}[A-Za-z0-9])?)$/
 
-/** Whether an SMS can be from this: a number, a messaging service, or a name of up to 11 letters, digits, blanks and `&_-`. */
+/**
+ * Whether this can be the sender of an SMS: a number, a messaging service, or a name of up to 11 letters, digits,
+ * blanks and `&_-`.
+ */
 export function isSmsSender(text: string): boolean {
   return SMS_SENDER.test(text)
 }

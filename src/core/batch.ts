@@ -1,43 +1,43 @@
-// Batching: requests that arrive while a statement is running are gathered into the next statement.
+// Batching: requests that arrive while a statement runs are gathered into the next statement.
 import { isRowError, isRolledBack, type Sql } from './db.ts'
 import { AppError } from './errors.ts'
 import { metrics } from './metrics.ts'
 import { createWaitingItems, type ItemOptions, type WaitingItem } from './waiting-items.ts'
 
-/**
- * A run that takes longer than this probably waits for a lock. Items that arrive meanwhile start in a run of their
- * own.
- */
+/** A run that takes longer than this probably waits for a lock. Items that arrive meanwhile start in another run. */
 const SLOW_RUN_MS = 20
 /**
- * A run starts no sooner than this after the start of the one before, unless enough items are waiting. Every statement
- * has a price of its own, however few items it carries, and under load the next ones are here in a moment.
+ * The minimum time between the starts of two runs, unless `EAGER_RUN_ITEMS` are waiting. Every statement has a fixed
+ * cost, and under load the next items arrive soon.
  */
 const GATHER_MS = 4
 /**
- * With this many items waiting, another run starts beside those under way, up to `MAX_EAGER_RUNS` runs. With only one run
- * at a time, all callers would wait for the database together and then be busy together.
+ * With this many waiting items, another run starts in parallel, up to `MAX_EAGER_RUNS` runs. With a single run, all
+ * callers would wait for the database together and then be busy together.
  */
 const EAGER_RUN_ITEMS = 24
 const MAX_EAGER_RUNS = 3
-/** The most runs at once, also where those under way take long. */
+/** The maximum number of parallel runs, also if they are slow. */
 const MAX_RUNS = 4
-/** A connection can go silent without an error. After this long we give up; the statement may or may not have run. */
+/**
+ * A connection can become silent without an error. After this time the caller gets `timeout`; the statement may or
+ * may not have run.
+ */
 const RUN_TIMEOUT_MS = 10_000
 
 export { MAX_BATCH_BYTES, type Lanes } from './waiting-items.ts'
 export type BatchOptions<I> = ItemOptions<I> & { gather_ms?: number }
 
 /**
- * Turns a function that handles many items in one statement into one that takes a single item. `run` gets several
- * items and returns one result for each, in the same order. Items that arrive during a run, or within `gather_ms` of its
- * start, are gathered for the next one, which starts beside it when enough are waiting or the run takes long. A single
- * item on an idle system runs at once.
+ * Turns a function that handles many items in one statement into a function of a single item. `run` gets several
+ * items and returns one result for each, in the same order. Items that arrive during a run, or within `gather_ms` of
+ * its start, are gathered for the next run, which starts in parallel if enough items wait or the run is slow. A
+ * single item on an idle system runs at once.
  *
- * When the database refuses a batch because of one item (an integrity violation, a deadlock, a row that a policy
- * forbids), its halves are tried, down to single items, so that no caller fails because of another. `step` names the run
- * in the metrics. Errors: those of `run`; `overloaded` when too many items wait, or one for too long; `timeout` when the database
- * does not answer in time.
+ * If the database refuses a batch because of one item (an integrity violation, a deadlock, a row-level policy), both
+ * halves are retried, down to single items, so that no caller fails because of another. `step` names the run in the
+ * metrics. Errors: those of `run`; `overloaded` if too many items wait, or one for too long; `timeout` if the
+ * database does not answer in time.
  */
 export function createBatcher<I, O>(
   step: string,
@@ -47,7 +47,7 @@ export function createBatcher<I, O>(
   const waiting = createWaitingItems<I, O>(options, startIfFree)
   let running = 0
   let started_at = -Infinity
-  /** Starts the next run: when enough time was given to gather, or when the one under way takes long. */
+  /** Starts the next run when the gathering time has passed or the current run is slow. */
   let timer: NodeJS.Timeout | undefined
   let is_scheduled = false
 
@@ -78,7 +78,7 @@ export function createBatcher<I, O>(
     started_at = performance.now()
     void runOrHalve(step, run, batch.items).finally(() => {
       running -= 1
-      // Other batchers first: so no stream of ours keeps them waiting, nor theirs us.
+      // Other batchers first, so that the streams of two batchers do not block each other.
       waiting.endRun(batch)
       next()
     })
@@ -100,11 +100,11 @@ export function createBatcher<I, O>(
 
 function overloaded(step: string): AppError {
   return new AppError('overloaded', {
-    message: `The database does not keep up: too much waits for the step ${step}; nothing was accepted.`,
+    message: `The database is overloaded: too many requests wait for the step ${step}. Nothing was accepted: retry later.`,
   })
 }
 
-/** Runs a batch; when it is refused because of one item, its halves. Never rejects: each item has its own answer. */
+/** Runs a batch; if it is refused because of one item, runs its halves. Never rejects: each item has its own result. */
 async function runOrHalve<I, O>(
   step: string,
   run: (items: I[]) => Promise<O[]>,
@@ -124,7 +124,7 @@ async function runOrHalve<I, O>(
   }
 }
 
-/** The same for a statement that takes its connections as an argument: each pool has a batcher of its own. */
+/** A batcher for statements with the pool as an argument: each pool has its own batcher. */
 export function createBatcherPerPool<I, O>(
   step: string,
   run: (sql: Sql, items: I[]) => Promise<O[]>,

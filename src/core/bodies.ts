@@ -1,32 +1,33 @@
-// Reads the bodies of requests, and bounds the memory of those that have not arrived whole.
+// Reads request bodies, and limits the memory of incomplete bodies.
 import type { FastifyRequest } from 'fastify'
 import { AppError } from './errors.ts'
 
-/** The bytes that all bodies on their way to this process may hold. */
+/** The maximum bytes of all incomplete bodies in this process. */
 export const MAX_BUFFERED_BODY_BYTES = 64 * 1024 * 1024
-/** A body that comes in more than one chunk gets room for at least so much, if it may become as long. */
+/** The minimum buffer of a body with more than one chunk, unless its limit is lower. */
 const MIN_BUFFER_BYTES = 4096
-const EVICTED_MESSAGE = 'Too many bodies are on their way; this one was not taken: send it again.'
+const EVICTED_MESSAGE =
+  'Too many request bodies arrive at once, and this one was dropped: send the request again.'
 
 const EMPTY_BODY: Buffer = Buffer.alloc(0)
 
 /**
- * Reads a body, up to the `bodyLimit` of its route. Throws `payload_too_large`; `overloaded` when newer bodies need the
- * room; `request_timeout` when the connection ends before the body.
+ * Reads a body up to the `bodyLimit` of its route. Throws `payload_too_large`; `overloaded` if newer bodies need the
+ * memory; `request_timeout` if the connection closes before the end of the body.
  */
 export type BodyReader = (request: FastifyRequest) => Promise<Buffer>
 
 /**
- * A body takes room for what has come of it, not for what it announces, which costs a caller nothing. When there is no
- * room, those longest on their way are given up: refusing the newest would let a few callers who never finish keep out
- * all others. `onRead` is told how much of a body has come, also of one that never arrived whole.
+ * A body uses memory for the bytes that have arrived, not for its announced length. Without free memory the oldest
+ * incomplete bodies are evicted: if the newest were refused, a few callers that never finish would lock out all
+ * others. `onRead` is called with the bytes of each body, also of an incomplete one.
  */
 export function createBodyReader(onRead?: (request: FastifyRequest, bytes: number) => void): BodyReader {
-  /** How to give up each that holds anything, the oldest first. */
+  /** The eviction function of each incomplete body, the oldest first. */
   const open_bodies = new Set<() => void>()
   let buffered_bytes = 0
 
-  /** False when whoever asks was given up for it. */
+  /** False if the requesting body itself was evicted. */
   function reserve(bytes: number, evict: () => void): boolean {
     open_bodies.add(evict)
     for (const evictOldest of open_bodies) {
@@ -44,27 +45,27 @@ export function createBodyReader(onRead?: (request: FastifyRequest, bytes: numbe
     const tooLarge = () =>
       new AppError('payload_too_large', { message: `The body is above ${bodyLimit} bytes.` })
     const max_length = Number(headers['content-length'] ?? bodyLimit)
-    // Also if it is not a number.
+    // Also true for NaN.
     if (!(max_length <= bodyLimit)) throw tooLarge()
     if (raw.destroyed) throw new AppError('request_timeout')
     return await new Promise<Buffer>((resolve, reject) => {
-      // One buffer that grows: a list of small chunks can take hundreds of times the bytes that are in them.
+      // One buffer that grows: a list of small chunks can use hundreds of times their bytes.
       let body = EMPTY_BODY
       let length = 0
       const onData = (chunk: Buffer) => {
         const previous_length = length
         length += chunk.length
         if (length > max_length) return refuse(tooLarge())
-        // Most bodies come in one chunk, which is kept as it is.
+        // Most bodies arrive in one chunk, which is used as it is.
         if (previous_length === 0) {
           if (reserve(length, evict)) body = chunk
         } else if (length <= body.length || grow(previous_length)) chunk.copy(body, previous_length)
       }
-      /** Makes room for `length` bytes and keeps what is there; false when this body was given up for it. */
+      /** Grows the buffer to `length` bytes; false if this body was evicted. */
       function grow(copied: number): boolean {
         const bytes = Math.min(max_length, Math.max(length, 2 * body.length, MIN_BUFFER_BYTES))
         if (!reserve(bytes - body.length, evict)) return false
-        // Node's pool would keep each of its blocks for as long as any body in it.
+        // A pooled buffer would keep its whole block in memory.
         const larger = Buffer.allocUnsafeSlow(bytes)
         body.copy(larger, 0, 0, copied)
         body = larger

@@ -1,4 +1,4 @@
-// Configuration: the environment, parsed once. A wrong value is refused with the variable's name and an example.
+// Configuration: the environment, parsed once. An invalid value is refused with the variable's name and an example.
 import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import type { z } from 'zod'
@@ -16,12 +16,12 @@ type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof 
 /** `log_sample_rate`: LOG_REQUESTS, or its default, which depends on NODE_ENV. */
 export type Config = Variables & { log_sample_rate: number }
 
-/** The process cannot start. The message is for the operator: it names each variable at fault and says what to do. */
+/** The process cannot start. The message is for the operator: it names each invalid variable and the remedy. */
 export class ConfigError extends Error {}
 
 /**
- * Reads the configuration from `env`; a `.env` file in the working directory fills in what is unset. `warn` is called
- * for each name in that file that looks like a misspelt variable.
+ * Reads the configuration from `env`; a `.env` file in the working directory supplies unset variables. `warn` is
+ * called for each name in that file that looks like a misspelt variable.
  */
 export function loadConfig(
   env: NodeJS.ProcessEnv = process.env,
@@ -32,12 +32,12 @@ export function loadConfig(
     const suggestion = nearestName(name, Object.keys(VARIABLES))
     if (suggestion !== undefined) warn(`.env: there is no variable ${name}: did you mean ${suggestion}?`)
   }
-  const variables_in: Record<string, string | undefined> = { ...file, ...env }
+  const environment: Record<string, string | undefined> = { ...file, ...env }
   const problems: string[] = []
   const values: Record<string, unknown> = {}
   for (const name of VARIABLE_NAMES) {
     const [schema] = VARIABLES[name]
-    const text = variables_in[name] === '' ? undefined : variables_in[name]
+    const text = environment[name] === '' ? undefined : environment[name]
     const parsed = schema.safeParse(text, { error: describeIssue })
     if (parsed.success) values[name] = parsed.data
     else problems.push(invalidVariable(name, parsed.error.issues[0]!.message))
@@ -76,7 +76,7 @@ export function loadConfig(
   }
 }
 
-/** The value of a variable that this process needs. Throws ConfigError when it is not set. */
+/** The value of a variable that this process needs. Throws ConfigError if it is not set. */
 export function requireVariable<Name extends VariableName>(
   config: Config,
   name: Name,
@@ -86,7 +86,7 @@ export function requireVariable<Name extends VariableName>(
   return value
 }
 
-/** Throws one ConfigError that names every variable that the process needs and that is not set. */
+/** Throws one ConfigError that names every required variable that is not set. */
 export function requireVariables(config: Config, process: ProcessName): void {
   const missing = requiredVariables(process).filter(
     (name) =>
@@ -103,12 +103,15 @@ function missingVariable(name: VariableName): string {
   return `${name} is not set. Example: ${name}=${VARIABLES[name][1]}`
 }
 
-/** Whether BullMQ runs on Redis: if REDIS_URL is set or in production, else on PostgreSQL; `QUEUE` overrides this. */
+/**
+ * Whether BullMQ runs on Redis: if REDIS_URL is set or in production, otherwise on PostgreSQL; `QUEUE` overrides
+ * this.
+ */
 export function usesRedis({ QUEUE, NODE_ENV, REDIS_URL }: Config): boolean {
   return QUEUE === 'redis' || (QUEUE === undefined && (NODE_ENV === 'production' || REDIS_URL !== undefined))
 }
 
-/** Where BullMQ runs. Throws ConfigError when that is not configured. */
+/** The backend of BullMQ. Throws ConfigError if it is not configured. */
 export function queueConfig(config: Config): { redis_url: string | null; database_url: string } {
   const database_url = requireVariable(config, 'DATABASE_URL')
   return { redis_url: usesRedis(config) ? requireVariable(config, 'REDIS_URL') : null, database_url }

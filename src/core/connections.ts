@@ -1,31 +1,31 @@
-// The connections of a listener, bounded: whoever leaves one idle loses it to those who come.
+// Limits the connections of a listener: idle connections are closed in favour of new ones.
 import { STATUS_CODES, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { ERRORS, type ErrorCode } from './errors.ts'
 import { newId } from './ids.ts'
 import { networkOf } from './network.ts'
 
-/** The connections that a listener has at once, and those of one network. */
+/** The maximum connections of a listener, and of one network. */
 export type ConnectionLimits = { total: number; per_network: number }
 
-/** The body of a refusal. */
+/** Creates the body of an error response. */
 export type ErrorBody = (code: ErrorCode, message: string, request_id: string) => unknown
 
-/** How long whoever is refused a connection has to read that. */
+/** How long a refused client has to read the response. */
 const REFUSAL_TIMEOUT_MS = 1_000
 
 type Network = { name: string; open: number; idle: Set<Socket> }
 type OpenConnection = { network: Network; requests: number }
 
 /**
- * Bounds the connections of `server`. When there is no room for another, the one that has been idle for longest is closed:
- * refusing the newest would let whoever opens many keep out all others. Where each has a request under way, the new one is
- * answered 503, and nothing that comes over it is read as a request.
+ * Limits the connections of `server`. At the limit, the connection that has been idle for longest is closed: if the
+ * newest were refused, a client with many connections would lock out all others. If each connection has a request in
+ * progress, the new one is answered 503, and its bytes are not read as a request.
  */
 export function limitConnections(server: Server, limits: ConnectionLimits, errorBody: ErrorBody): void {
   const connections = new Map<Socket, OpenConnection>()
   const networks = new Map<string, Network>()
-  /** Without a request under way, the longest idle first. */
+  /** Connections without a request, the longest idle first. */
   const idle = new Set<Socket>()
 
   function setIdle(socket: Socket, { idle: network_idle }: Network, is_idle: boolean): void {
@@ -44,7 +44,9 @@ export function limitConnections(server: Server, limits: ConnectionLimits, error
     if (network.open === 0) networks.delete(network.name)
   }
 
-  /** Whether there is room for one more of this network; what has to be closed for it is. */
+  /**
+   * Makes room for one more connection of this network, if necessary by closing an idle one. False if there is none.
+   */
   function makeRoom({ open, idle: network_idle }: Network): boolean {
     const full = open >= limits.per_network ? network_idle : connections.size >= limits.total ? idle : null
     if (full === null) return true
@@ -55,7 +57,7 @@ export function limitConnections(server: Server, limits: ConnectionLimits, error
     return true
   }
 
-  // Node would read the requests of each connection of which it hears.
+  // Without this, Node would read requests on every connection.
   const listeners = server.listeners('connection')
   server.removeAllListeners('connection')
   server.on('connection', (socket: Socket) => {
@@ -81,10 +83,10 @@ export function limitConnections(server: Server, limits: ConnectionLimits, error
   })
 }
 
-/** Answers 503 on a connection of which nothing was read, and nothing is. */
+/** Answers 503 on a connection without reading it. */
 function refuseConnection(socket: Socket, errorBody: ErrorBody): void {
   socket.on('error', () => {})
-  // With bytes unread it would be reset, and the answer lost.
+  // Unread bytes would reset the connection, and the client would lose the answer.
   socket.resume()
   writeErrorResponse(socket, 'overloaded', 'Too many connections.', errorBody)
   setTimeout(() => socket.destroy(), REFUSAL_TIMEOUT_MS).unref()
@@ -95,7 +97,7 @@ const UNREADABLE: Record<string, ErrorCode> = {
   HPE_HEADER_OVERFLOW: 'headers_too_large',
 }
 
-/** Answers on a connection where no request was read, and closes it. */
+/** Answers with an error on a connection where no request was parsed, and closes it. */
 function writeErrorResponse(socket: Socket, code: ErrorCode, message: string, errorBody: ErrorBody): void {
   const [status] = ERRORS[code]
   const request_id = newId()

@@ -1,4 +1,4 @@
-// What SQL statements are built from, and what the errors of the database mean.
+// The building blocks of SQL statements, and the classification of database errors.
 import postgres from 'postgres'
 import { ConfigError } from './config.ts'
 import { AppError } from './errors.ts'
@@ -7,55 +7,55 @@ import { isTlsUnsupported, TLS_UNSUPPORTED } from './postgres/tls-refusals.ts'
 type Types = { bigint: number; timestamp: string; texts: string[]; uuids: string[] }
 export type Sql = postgres.Sql<Types>
 export type Tx = postgres.TransactionSql<Types>
-/** A piece of SQL to be put into a statement. */
+/** A fragment of a statement. */
 export type Fragment = postgres.PendingQuery<postgres.Row[]>
-/** What may stand in a JSON column. */
+/** The value of a JSON column. */
 export type Json = postgres.JSONValue
 
-/** The rows of all these selects; there is at least one. */
+/** The rows of all these selects; there is at least one select. */
 export function unionAll(sql: Sql | Tx, selects: Fragment[]): Fragment {
   return selects.reduce((all, each) => sql`${all} union all ${each}`)
 }
 
-/** These columns, as they stand in a `select` or `returning`. */
+/** A column list for `select` or `returning`. */
 export function columnList(sql: Sql | Tx, names: readonly string[]): Fragment {
   return sql`${sql([...names])}`
 }
 
-/** A timestamptz as text in the form of answers, for what Postgres puts into JSON, where it would write another. */
+/** A timestamptz as text in the format of the API, for JSON that Postgres builds: its own format differs. */
 export function isoText(sql: Sql | Tx, at: Fragment): Fragment {
   return sql`to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 }
 
-/** The SQLSTATE or socket code of a database error, else undefined. */
+/** The SQLSTATE or socket code of a database error, otherwise undefined. */
 export function databaseCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
-/** The constraint that a refused write violated, else undefined. */
+/** The unique constraint that a write violated, otherwise undefined. */
 export function violatedConstraint(error: unknown): string | undefined {
   return error instanceof postgres.PostgresError && error.code === '23505' ? error.constraint_name : undefined
 }
 
-/** Whether a row would get the provider's id of another. */
+/** Whether a write would store the provider's id of another row. */
 export function isDuplicateReference(error: unknown): boolean {
   return violatedConstraint(error)?.endsWith('_reference') === true
 }
 
 /**
- * Whether a row that the statement reads or writes is why it was refused: cardinality, data, integrity, a policy, a limit
- * of the server such as the length of a text. Repeated with the same row it would be refused again.
+ * Whether a row of the statement caused the error: cardinality, data, integrity, a policy, or a server limit such as
+ * the length of a text. The same row would fail again.
  */
 export function isRowError(error: unknown): boolean {
   return /^(21|22|23|42501|54)/.test(databaseCode(error) ?? '')
 }
 
-/** Whether the database ended the transaction for another's sake, e.g. in a deadlock. */
+/** Whether the database rolled back the transaction in favour of another one, e.g. in a deadlock. */
 export function isRolledBack(error: unknown): boolean {
   return databaseCode(error)?.startsWith('40') === true
 }
 
-/** True when the database could not be reached or went away, so that the statement may be tried again. */
+/** Whether the database could not be reached or was lost, so that the statement may be retried. */
 export function isUnavailable(error: unknown): boolean {
   if (error instanceof AppError) return error.code === 'database_unavailable' || error.code === 'timeout'
   const code = databaseCode(error)
@@ -70,17 +70,17 @@ export function isUnavailable(error: unknown): boolean {
   )
 }
 
-/** Whether the database answered, with an error of its own. */
+/** Whether the database server reported the error. */
 export function isServerError(error: unknown): boolean {
   return error instanceof postgres.PostgresError
 }
 
-/** Whether the database ended the statement because it took too long. */
+/** Whether the database canceled the statement because of its timeout. */
 export function isStatementTimeout(error: unknown): boolean {
   return databaseCode(error) === '57014'
 }
 
-/** Turns an error of connecting to `url` into a message for the operator. Other errors are returned unchanged. */
+/** Turns a connection error into a message for the operator. Other errors are returned unchanged. */
 export function databaseError(error: unknown, url: string): unknown {
   const code = databaseCode(error)
   const { hostname, port, username, pathname } = new URL(url)
@@ -88,7 +88,7 @@ export function databaseError(error: unknown, url: string): unknown {
   const server = `${hostname || 'localhost'}:${port || 5432}`
   if (code === '3D000')
     return new ConfigError(
-      `DATABASE_URL: there is no database "${name}" at ${server}. Make it: createdb -h ${hostname || 'localhost'} -p ${port || 5432} -U ${user || 'postgres'} ${name}`,
+      `DATABASE_URL: there is no database "${name}" at ${server}. Create it: createdb -h ${hostname || 'localhost'} -p ${port || 5432} -U ${user || 'postgres'} ${name}`,
     )
   if (isAuthenticationError(code))
     return new ConfigError(
@@ -109,7 +109,7 @@ export function databaseError(error: unknown, url: string): unknown {
   return error
 }
 
-/** Why the database cannot be used now, for `/readyz`: in its own words where it answered. */
+/** The reason why the database is unavailable, for `/readyz`; the server's own message if it answered. */
 export function unavailability(error: unknown): string {
   if (error instanceof ConfigError) return error.message
   if (error instanceof postgres.PostgresError) return `the database refuses: ${serverErrorText(error)}`
@@ -118,7 +118,7 @@ export function unavailability(error: unknown): string {
     : 'the database does not answer'
 }
 
-/** What to do about a refusal, by its SQLSTATE. */
+/** Remedies by SQLSTATE. */
 const REMEDIES: Record<string, string> = {
   '08P01':
     'If this is PgBouncer, connect to PostgreSQL itself: the parameters that it refuses are needed here.',
@@ -130,7 +130,7 @@ function serverErrorText({ message, code }: postgres.PostgresError): string {
   return `${message} (${code}).${remedy === undefined ? '' : ` ${remedy}`}`
 }
 
-/** Whether the server refused who connects; what it misses is in its message, e.g. encryption. */
+/** Whether the server refused the authentication; its message names the reason, e.g. missing encryption. */
 function isAuthenticationError(code: string | undefined): boolean {
   return code?.startsWith('28') === true
 }

@@ -1,4 +1,4 @@
-// Describes in plain words what is wrong with a value, for callers of the API and for operators.
+// Describes validation errors in plain words, for API clients and operators.
 import type { z } from 'zod'
 import { PAYMENTS } from './config/providers.ts'
 
@@ -37,7 +37,7 @@ export function describeIssue(issue: z.core.$ZodRawIssue): string {
   }
 }
 
-/** What an id looks like. The value is not repeated: what the caller gave instead may be a secret. */
+/** A hint about the form of ids. The value is not repeated: it may be a secret. */
 function idHint(value: unknown): string {
   const noun =
     typeof value === 'string' && PAYMENTS.reference.test(value)
@@ -46,7 +46,7 @@ function idHint(value: unknown): string {
   return `, such as 0198f6f0-1234-7000-8000-123456789abc; ${noun}`
 }
 
-/** That a value must be one of these. */
+/** The message that a value must be one of these. */
 export function oneOf(values: readonly unknown[]): string {
   return values.length === 1
     ? `must be ${String(values[0])}`

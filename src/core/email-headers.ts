@@ -1,8 +1,9 @@
-// Headers by which an email can steer the relay that sends it on: add recipients, choose streams and senders, skip lists of
-// those who want nothing, turn reports off. Any relay may be behind SMTP_URL, so those of all that are known are refused, and what is called like them.
+// Headers that control the relay of an email: they add recipients, choose streams and senders, bypass suppressions,
+// or turn reports off. Any relay may be behind SMTP_URL, so the headers of all known relays are refused, and headers
+// with similar names.
 
 const SLUICE_PREFIX = 'x-sluice-'
-/** Names, or beginnings of names with a `-` at their end, in lower case. */
+/** Names, or prefixes that end with `-`, in lower case. */
 const RELAY_CONTROL_HEADERS = [
   SLUICE_PREFIX,
   // SendGrid; Mailchimp Transactional (Mandrill) and MailChannels; SparkPost; Amazon SES; Postmark; Mailgun; Mailjet.
@@ -60,12 +61,12 @@ const RELAY_CONTROL_HEADERS = [
   'x-smtpeter-',
   'x-transactional-',
   'x-tm-',
-  // Wooxy and ReachMail, by names that say nothing of them.
+  // Wooxy and ReachMail, with generic names.
   'x-header',
   'x-message-priority',
   'x-ignore-',
   'x-address',
-  // Servers of one's own: PowerMTA, KumoMTA, GreenArrow, Postal, Halon, Exchange, Google.
+  // Self-hosted servers: PowerMTA, KumoMTA, GreenArrow, Postal, Halon, Exchange, Google.
   'x-virtual-mta',
   'x-job',
   'x-kumoref',
@@ -77,7 +78,7 @@ const RELAY_CONTROL_HEADERS = [
   'x-microsoft-',
   'x-gm-',
   'x-google-',
-  // What servers write themselves and may believe: the envelope, senders, verdicts.
+  // Headers that servers write and may trust: the envelope, senders, verdicts.
   'x-envelope-',
   'x-return-path',
   'x-original-',
@@ -94,20 +95,20 @@ const RELAY_CONTROL_HEADERS = [
 ]
 
 /**
- * What relays call what they can be told, also those that nobody here knows: further recipients, campaigns, templates and
- * tags, what is tracked, by which addresses and streams an email leaves, and where it comes back to.
+ * Common words in control headers, also of unknown relays: recipients, campaigns, templates, tags, tracking, the
+ * addresses and streams that send an email, and its bounce address.
  */
 const RELAY_CONTROL_PATTERN =
   /-((ip)?pools?|tags?|profiles?|streams?|v?mta|verp|subaccounts?|sandbox)(-|$)|bcc|-(campaign|template|track|meta-?data|dkim|smtp|recipient|bounce|unsubscribe|suppression|substitution|merge|envelope)/
 
-/** Headers by which we know messages again. */
+/** Whether this is a header that Sluice sets to identify messages. */
 export function isSluiceHeader(name: string): boolean {
   return name.toLowerCase().startsWith(SLUICE_PREFIX)
 }
 
 /**
- * Whether an email may not have this header. `allowed`: EMAIL_HEADERS_ALLOWED, names, or beginnings of names that end with
- * `*`. Ours are never allowed.
+ * Whether an email may not have this header. `allowed`: EMAIL_HEADERS_ALLOWED, names or prefixes that end with `*`.
+ * Sluice's own headers are never allowed.
  */
 export function controlsRelay(name: string, allowed: readonly string[]): boolean {
   if (isSluiceHeader(name)) return true

@@ -1,16 +1,17 @@
-// Whose name an email may bear: the API judges it when it is accepted, and the worker again before it leaves.
+// Checks the sender of an email: the API when it accepts the email, and the worker again before it sends it.
 import { asciiDomain, bareAddress, isSameMailAddress } from './addresses.ts'
 import type { Config } from './config.ts'
 import { hasEncodedName, impersonates } from './mail-address.ts'
 
-/** Why an email may not be from such an address, or have answers sent to it. `domains`: those that it may be from. */
+/** Why an address may not be the sender or the reply address. `domains`: the allowed ones. */
 export type SenderProblem =
   | { param: 'from' | 'reply_to'; reason: 'encoded_name' | 'system' }
   | { param: 'from'; reason: 'domain'; domains: string[] }
 
 /**
- * What is wrong with who an email is from; undefined: nothing. `email_domains`: those of its tenant; null: it has those of the
- * installation, which are any where none is named. The installation's own address is everybody's, but under no other name.
+ * The problem of an email's sender; undefined if there is none. `email_domains`: the tenant's own domains; null: the
+ * installation's domains, which are unrestricted if none is configured. EMAIL_FROM is allowed for every tenant, but
+ * under no other name.
  */
 export function findSenderProblem(
   { EMAIL_FROM, EMAIL_FROM_DOMAINS, SYSTEM_EMAIL_FROM: system }: Config,
@@ -32,7 +33,7 @@ export function findSenderProblem(
     : { param: 'from', reason: 'domain', domains }
 }
 
-/** The same address, with the same name or none. */
+/** Whether both are the same address, with the same name or without one. */
 function isExactAddress(from: string, configured: string): boolean {
   return isSameMailAddress(from, configured) && (from === configured || bareAddress(from) === from.trim())
 }

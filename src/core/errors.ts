@@ -1,6 +1,6 @@
 // The error catalogue: one row per code, one status per code.
 
-/** Every code that an answer can carry, with its status and the message used when none is given. */
+/** Every error code of the API, with its status and default message. */
 export const ERRORS = {
   invalid_request: [400, 'The request is invalid.'],
   template_invalid: [400, 'The template does not render.'],
@@ -76,13 +76,13 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS
 
-/** A refusal. Thrown anywhere, turned into an answer in one place. */
+/** An error for the caller. It may be thrown anywhere; one error handler turns it into an answer. */
 export class AppError extends Error {
   readonly code: ErrorCode
-  /** The field or parameter at fault. */
+  /** The invalid field or parameter. */
   readonly param: string | undefined
   readonly details: { param: string; message: string }[] | undefined
-  /** Facts of this code, e.g. `decline_code`. */
+  /** Further facts of this code, e.g. `decline_code`. */
   readonly context: Record<string, unknown> | undefined
   readonly retry_after_s: number | undefined
 

@@ -1,13 +1,16 @@
-// Gates limit how much work runs at once, and rooms how many bytes there are: more callers wait, as many, as large and as
-// long as allowed; the rest are refused.
+// Gates limit concurrent work, and byte limiters limit bytes in use. Further callers wait, limited in number, bytes
+// and time; the rest are refused.
 
-/** Runs `work` when there is room. Rejects with the error of `refuse` when the queue is full or the wait takes too long. */
+/**
+ * Runs `work` when the gate has room. Rejects with the error of `refuse` if the queue is full or the wait takes too
+ * long.
+ */
 export type Gate = <T>(work: () => Promise<T>, waiter?: Waiter) => Promise<T>
 
-/** One that waits. When `signal` aborts before its turn, it leaves the queue and is rejected with the reason. */
+/** A waiting caller. If `signal` aborts, it leaves the queue and is rejected with the reason. */
 type Waiter = { signal?: AbortSignal | undefined; bytes?: number }
 
-/** How many run at once, and how many may wait, for how long and with how many bytes together. */
+/** The maximum running and waiting callers, and the maximum time and bytes of waiting. */
 export type GateLimits = {
   running: number
   queue: { waiting: number; wait_ms: number; bytes?: number; refuse: () => Error }
@@ -61,14 +64,14 @@ export function createGate({ running: limit, queue }: GateLimits): Gate {
 }
 
 /**
- * Runs `work` of `id` when there is room: who waits is served by turns of the ids. Rejects with the reason of `signal`
- * when that aborts first, and with the error of `refuse` as a gate does.
+ * Runs `work` of `id` when the gate has room; waiting ids are served round robin. Rejects with the reason of `signal`
+ * if that aborts first, and with the error of `refuse` like a gate.
  */
 export type FairGate = <T>(id: string, signal: AbortSignal, work: () => Promise<T>) => Promise<T>
 
 export function createFairGate({ running: limit, queue }: GateLimits): FairGate {
   const { waiting, wait_ms, refuse } = queue
-  /** In the order of their turns. */
+  /** In round-robin order. */
   const waiters_by_id = new Map<string, Set<() => void>>()
   let running = 0
   let count = 0
@@ -131,7 +134,7 @@ export function createFairGate({ running: limit, queue }: GateLimits): FairGate 
   }
 }
 
-/** A gate for each id, with these limits each. */
+/** A gate with these limits for each id. */
 export function createGates(
   limits: GateLimits,
 ): <T>(id: string, work: () => Promise<T>, waiter?: Waiter) => Promise<T> {
@@ -149,13 +152,13 @@ export function createGates(
   }
 }
 
-/** What one caller has of a room, until it leaves. */
+/** The bytes of one caller, until it releases them. */
 export type ByteReservation = { resize(bytes: number): void; release(): void }
 type ByteLimits = { bytes: number; queue: Omit<GateLimits['queue'], 'bytes'> }
 
 /**
- * Room for so many bytes of each id, in the order of asking. `resize` may also take more than there is: others wait until
- * it fits. Rejects as a gate does.
+ * Limits the bytes in use for each id, first come first served. `resize` may exceed the limit: other callers wait
+ * until they fit. Rejects like a gate.
  */
 export function createByteLimiters({
   bytes: limit,

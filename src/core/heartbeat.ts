@@ -1,21 +1,21 @@
-// The heartbeat of a process: a row that says every few seconds that it is there.
+// The heartbeat of a process: a row that it refreshes every few seconds.
 import { hostname } from 'node:os'
 import type { Sql } from './db.ts'
 import { newId } from './ids.ts'
 import { VERSION } from './version.ts'
 
-/** What a process says of itself. `queues`: those that a worker serves. */
+/** The facts about a process. `queues`: the queues of a worker. */
 export type ProcessFacts = { name: string; queues?: readonly string[] }
 
 const HEARTBEAT_INTERVAL_MS = 10_000
-/** A process that ends does not wait longer than this for a database that is away. */
+/** How long a stopping process waits for an unavailable database. */
 const STOP_TIMEOUT_MS = 500
-/** As leases, attempts and recurring work name this process. */
+/** The name of this process in leases, attempts and recurring work. */
 export const PROCESS_NAME = `${hostname()}/${process.pid}`
 
 /**
- * Begins at once; `stop` says that it has ended. A beat that fails is made up for by the next one: a process does not
- * depend on it.
+ * Starts at once; `stop` records the end. A failed heartbeat is repaired by the next one: the process does not depend
+ * on it.
  */
 export function startHeartbeat(sql: Sql, { name, queues }: ProcessFacts): { stop(): Promise<void> } {
   const id = newId()
@@ -34,7 +34,7 @@ export function startHeartbeat(sql: Sql, { name, queues }: ProcessFacts): { stop
   }
 
   async function end(): Promise<void> {
-    // The first beat, which makes the row, may be under way.
+    // The first heartbeat, which inserts the row, may be in progress.
     await beating
     await sql`update processes set ended_at = now() where id = ${id}`.catch(() => undefined)
   }

@@ -1,4 +1,4 @@
-// Identifiers: ordered by time for what we create, derived from a provider's names for what it sends us.
+// Identifiers: time-ordered for our own rows, derived from the provider's ids for notifications.
 import { createHash, randomUUIDv7 } from 'node:crypto'
 
 /** A new UUIDv7. */
@@ -6,15 +6,12 @@ export function newId(): string {
   return randomUUIDv7()
 }
 
-/** New ids of which each sorts after the one before; two of one millisecond need not, if they are made apart. */
+/** New ids in ascending order. Ids of one millisecond from separate calls need not be in order. */
 export function newIdsInOrder(count: number): string[] {
   return Array.from({ length: count }, newId).toSorted()
 }
 
-/**
- * A UUID (version 8) that is always the same for the same parts, so that what arrives twice becomes one row and one
- * job.
- */
+/** A UUID (version 8) that is the same for the same parts, so that a duplicate arrival becomes the same row and job. */
 export function derivedId(...parts: string[]): string {
   const hash = createHash('sha256').update(parts.join('\u0000')).digest()
   hash[6] = (hash[6]! & 0x0f) | 0x80
@@ -23,9 +20,9 @@ export function derivedId(...parts: string[]): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`
 }
 
-/** Sorts before every other id: walks through rows in the order of their ids begin here. */
+/** The lowest id: scans in the order of ids begin here. */
 export const LOWEST_ID = '00000000-0000-0000-0000-000000000000'
 export const HIGHEST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
-/** Owns the jobs that belong to no tenant: applying notifications, whose tenant is not known yet, and maintenance. */
+/** The owner of jobs without a tenant: maintenance, and notifications before their tenant is known. */
 export const SYSTEM_TENANT_ID = '00000000-0000-7000-8000-000000000000'

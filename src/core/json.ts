@@ -1,29 +1,26 @@
-// Free-form JSON: as a schema, and cleaned so that it can be stored.
+// Free-form JSON: its schema, and its preparation for storage.
 import { z } from 'zod'
 import type { Json } from './db.ts'
 
 /**
- * Any JSON value. It needs no check, because it was parsed from JSON. Not `z.json()`, which puts a broken reference
- * into the OpenAPI document; the cast says what parsing has made sure of.
+ * Any JSON value. It needs no validation, because it was parsed from JSON. `z.json()` would put a broken reference
+ * into the OpenAPI document; the cast is safe after parsing.
  */
 export const anyJson = z.any() as z.ZodType<Json>
 
-/** Metadata as it is answered. */
+/** Metadata as the API returns it. */
 export const metadataJson = anyJson.meta({
   id: 'Metadata',
   description: 'Free-form JSON of yours: any value. It comes back as sent.',
   example: { order: 'A-17' },
 })
 
-/**
- * Postgres writes numbers out in full: 5e-324 takes 327 characters. From this limit on, no number takes more than 34.
- */
+/** Postgres stores numbers in full: 5e-324 takes 327 characters. From this magnitude on, a number takes at most 34. */
 const MIN_MAGNITUDE = 1e-15
 
-/** Why this number, as it was parsed from JSON, is not taken; or null. */
+/** Why this number from JSON is not accepted, or null. */
 export function problemOfNumber(value: number): string | null {
-  // Beyond 2^53 - 1 neighbouring whole numbers become the same; beyond 1e308 all become infinite, which JSON cannot
-  // express.
+  // Beyond 2^53 - 1 adjacent integers become equal; beyond 1e308 they become infinite, which JSON cannot express.
   if (Number.isInteger(value) ? !Number.isSafeInteger(value) : !Number.isFinite(value))
     return 'Numbers beyond 2^53 - 1 lose digits in JSON: send them as text.'
   return value !== 0 && Math.abs(value) < MIN_MAGNITUDE
@@ -34,9 +31,8 @@ export function problemOfNumber(value: number): string | null {
 const MAX_DEPTH = 100
 
 /**
- * JSON from outside, made fit to be stored: characters that Postgres cannot store are removed (they would fail at
- * every retry), and fields named in `secrets` are redacted. Undefined when it is nested deeper than any genuine
- * notification.
+ * Prepares external JSON for storage: characters that Postgres cannot store are removed (they would fail at every
+ * retry), and the fields in `secrets` are redacted. Undefined if it is nested deeper than any genuine notification.
  */
 export function toStorableJson(value: unknown, secrets: ReadonlySet<string>): unknown {
   return isWithinDepth(value, MAX_DEPTH) ? sanitize(value, secrets) : undefined

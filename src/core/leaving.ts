@@ -1,22 +1,25 @@
-// Callers who leave before their answer: what they asked for and still waits is dropped.
+// Callers that disconnect before their answer: their waiting work is canceled.
 import type { FastifyRequest } from 'fastify'
 import { AppError } from './errors.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What is called when its caller has left, or was answered that it takes too long. */
+    /** Called when the caller has disconnected, or was answered with a timeout. */
     disconnect_listeners?: Set<() => void>
   }
 }
 
-/** Calls `disconnected` within half a second of when the caller of a request has left. Returns what stops that. */
+/**
+ * Calls `disconnected` within half a second after the caller of a request has disconnected. Returns a function that
+ * removes the listener.
+ */
 export function onDisconnect(request: FastifyRequest, disconnected: () => void): () => void {
   const listeners = (request.disconnect_listeners ??= new Set())
   listeners.add(disconnected)
   return () => void listeners.delete(disconnected)
 }
 
-/** Does `work` with a signal that aborts with `request_timeout` when the caller of the request has left. */
+/** Runs `work` with a signal that aborts with `request_timeout` when the caller disconnects. */
 export async function whileConnected<T>(
   request: FastifyRequest,
   work: (signal: AbortSignal) => Promise<T>,

@@ -1,26 +1,26 @@
-// Writes lines to an open file, pipe or terminal and never waits for it: what cannot be written is lost, and counted.
+// Writes lines to an open file, pipe or terminal without blocking: lines that cannot be written are lost and counted.
 import { constants, fstatSync, openSync, write, writeSync } from 'node:fs'
 
-/** What a writer does with lines that are lost. */
+/** How a writer reports lost lines. */
 export type LossHandlers = {
-  /** Counts them. `reason`: the code of the error, or `slow` when the reader did not keep up. */
+  /** Counts lost lines. `reason`: the error code, or `slow` if the reader did not keep up. */
   count: (lines: number, reason: string) => void
-  /** The line that tells of them, before the next line that can be written. */
+  /** The notice of lost lines, written before the next line. */
   formatNotice: (lines: number, reason: string) => string
 }
 
 export type LineWriter = {
   write(line: string): void
-  /** Writes what waits, as far as the reader takes it within a second. */
+  /** Writes the buffered lines, as far as the reader accepts them within a second. */
   flushSync(): void
 }
 
-/** Lines are written together: one write for each would cost more than the line itself. */
+/** Lines are written in batches: a write costs more than a line. */
 const FLUSH_DELAY_MS = 50
 const FLUSH_CHARACTERS = 4096
-/** What waits for a slow reader; further lines are lost. */
+/** The buffer for a slow reader; further lines are lost. */
 const MAX_BUFFERED_CHARACTERS = 4 * 1024 * 1024
-/** A reader that takes nothing more for now is tried again so often, and for so long at exit. */
+/** The retry interval for a reader that accepts no more data now, and the time limit at exit. */
 const RETRY_DELAY_MS = 50
 const EXIT_TIMEOUT_MS = 1_000
 const NEWLINE = 10
@@ -32,11 +32,11 @@ export function createLineWriter(descriptor: number, losses: LossHandlers): Line
   let lines: string[] = []
   let characters = 0
   const lost = createLossCounter(losses)
-  /** Lost lines of which a notice waits. */
+  /** Lost lines whose notice is buffered. */
   let noticed_lines = 0
   let batch: Batch | null = null
   let timer: NodeJS.Timeout | undefined
-  /** The last line that was written is not whole. */
+  /** The last line was written only partly. */
   let ends_mid_line = false
 
   function add(line: string): void {
@@ -60,27 +60,27 @@ export function createLineWriter(descriptor: number, losses: LossHandlers): Line
     writeBatch(batch)
   }
 
-  function writeBatch(one: Batch): void {
-    if (is_file) write(fd, one.bytes, one.at, (error, written) => onWritten(one, error, written))
-    else onWritten(one, ...writeNow(fd, one))
+  function writeBatch(pending: Batch): void {
+    if (is_file) write(fd, pending.bytes, pending.at, (error, written) => onWritten(pending, error, written))
+    else onWritten(pending, ...writeNow(fd, pending))
   }
 
-  function onWritten(one: Batch, error: NodeJS.ErrnoException | null, written: number): void {
-    one.at += written
-    if (error?.code === 'EAGAIN') return void setTimeout(() => writeBatch(one), RETRY_DELAY_MS).unref()
-    if (error === null && one.at < one.bytes.length) return writeBatch(one)
-    finishBatch(one, error)
+  function onWritten(pending: Batch, error: NodeJS.ErrnoException | null, written: number): void {
+    pending.at += written
+    if (error?.code === 'EAGAIN') return void setTimeout(() => writeBatch(pending), RETRY_DELAY_MS).unref()
+    if (error === null && pending.at < pending.bytes.length) return writeBatch(pending)
+    finishBatch(pending, error)
     if (characters >= FLUSH_CHARACTERS) flush()
     else if (characters > 0) timer ??= setTimeout(flush, FLUSH_DELAY_MS).unref()
   }
 
-  function finishBatch(one: Batch, error: NodeJS.ErrnoException | null): void {
+  function finishBatch(pending: Batch, error: NodeJS.ErrnoException | null): void {
     batch = null
-    characters -= one.characters
-    if (one.at > 0) ends_mid_line = one.bytes[one.at - 1] !== NEWLINE
+    characters -= pending.characters
+    if (pending.at > 0) ends_mid_line = pending.bytes[pending.at - 1] !== NEWLINE
     if (error === null) return
-    const rest = one.bytes.subarray(one.at).toString('utf8').split('\n').length - 1
-    lost.add(rest - (one.noticed_lines > 0 ? 1 : 0), error.code ?? 'unknown', one.noticed_lines)
+    const rest = pending.bytes.subarray(pending.at).toString('utf8').split('\n').length - 1
+    lost.add(rest - (pending.noticed_lines > 0 ? 1 : 0), error.code ?? 'unknown', pending.noticed_lines)
   }
 
   return {
@@ -97,7 +97,7 @@ export function createLineWriter(descriptor: number, losses: LossHandlers): Line
     },
     flushSync() {
       const until = performance.now() + EXIT_TIMEOUT_MS
-      // What is being written to a file is written by another thread, which ends before the process does.
+      // A write to a file is completed by another thread before the process ends.
       const left = Buffer.concat([
         ...(batch === null || is_file ? [] : [batch.bytes.subarray(batch.at)]),
         Buffer.from(lines.join('')),
@@ -108,11 +108,11 @@ export function createLineWriter(descriptor: number, losses: LossHandlers): Line
   }
 }
 
-/** Counts the lines that are lost until a notice tells of them. */
+/** Counts lost lines until a notice reports them. */
 function createLossCounter({ count, formatNotice }: LossHandlers) {
   let lost = { lines: 0, reason: '' }
   return {
-    /** `from_lost_notice`: lines that were counted before, and whose notice is lost too. */
+    /** `from_lost_notice`: lines that were counted before and whose notice is lost too. */
     add(more: number, reason: string, from_lost_notice = 0): void {
       lost = { lines: lost.lines + more + from_lost_notice, reason }
       count(more, reason)
@@ -138,7 +138,7 @@ function writeNow(
   }
 }
 
-/** Writes as much as the reader takes until then. */
+/** Writes as much as the reader accepts until `until`. */
 function writeUntil(fd: number, bytes: Buffer, until: number): void {
   let at = 0
   while (at < bytes.length) {
@@ -151,8 +151,8 @@ function writeUntil(fd: number, bytes: Buffer, until: number): void {
 }
 
 /**
- * A write to a pipe or a terminal that nobody reads would wait for ever, and the process could not even end. So it is opened
- * once more, for us alone: how a file is open is shared by all processes that have it.
+ * A write to a pipe or terminal without a reader would block for ever, and the process could not end. So it is opened
+ * again for this process: the open mode of a descriptor is shared by all processes that have it.
  */
 function openNonBlocking(fd: number): { fd: number; is_file: boolean } {
   try {
@@ -160,7 +160,7 @@ function openNonBlocking(fd: number): { fd: number; is_file: boolean } {
     const { O_WRONLY, O_NONBLOCK, O_NOCTTY } = constants
     return { fd: openSync(`/proc/self/fd/${fd}`, O_WRONLY | O_NONBLOCK | O_NOCTTY), is_file: false }
   } catch {
-    // A socket, or a system without /proc: Node makes its standard output one that does not block.
+    // A socket, or a system without /proc: Node's standard output does not block.
     if (fd === process.stdout.fd) return { fd, is_file: false }
     return { fd, is_file: true }
   }

@@ -1,4 +1,4 @@
-// The part of a Fastify application that the API and the webhooks host have in common.
+// The Fastify application that the API and the webhooks host share.
 import type { IncomingMessage, Server } from 'node:http'
 import Fastify, {
   LogController,
@@ -15,43 +15,46 @@ import { createSampler, withoutRedaction, type Log } from './log.ts'
 import { metrics } from './metrics.ts'
 import { throttle } from './seldom.ts'
 
-/** The form of a request id that a caller may choose. */
+/** The form of a request id from a caller. */
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
 
-/** For load balancers, which may share an address with callers: no budget holds for it. */
+/** For load balancers. They may share an address with callers, so this path has no rate limit. */
 export const HEALTH_PATH = '/healthz'
 
-/** Requests for the head of an answer alone. */
+/** HEAD requests. */
 const head_requests = new WeakSet<IncomingMessage>()
 
 const PROXY_WARNING_INTERVAL_MS = 600_000
-/** How long requests under way may take when the process is told to stop. */
+/** How long running requests may take after the process is told to stop. */
 const CLOSE_TIMEOUT_MS = 12_000
-/** How often we look for requests that have taken too long, and for callers who left. */
+/** How often requests are checked for timeouts and disconnected callers. */
 const TIMEOUT_CHECK_INTERVAL_MS = 500
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The most time that an answer of this route may take, where it is not that of the listener. */
+    /** The response timeout of this route, if it differs from the listener's. */
     response_timeout_ms?: number
   }
   interface FastifyRequest {
-    /** Whether another listener answers it. */
+    /** Whether another listener answers the request. */
     is_forwarded?: boolean
   }
 }
 
-/** Connections of a listener. */
+/** The default maximum of connections. */
 const MAX_CONNECTIONS = 10_000
 
 /**
- * Creates a Fastify application that gives each request an id, measures and logs its answers, closes silent
+ * Creates a Fastify application. It gives each request an id, measures and logs its answer, closes silent
  * connections, reads `X-Forwarded-For` only from `trusted_proxies`, accepts only content types that the caller adds,
- * answers unreadable requests with `errorBody`, and ends its connections when it is closed. `log_sample_rate`: the
- * share of requests that are logged (0 to 1); failures always are. `about`: further fields for the log line of a
- * request. A request that is `is_forwarded` to another listener is measured and logged there. One that has not arrived whole within `request_timeout_ms` is refused with `request_timeout`; one that
- * takes longer than `response_timeout_ms` from then on, with `timeout`. `HEAD` is answered where `GET` is, and `GET /healthz` says that the process runs. Requests that are under way when it is closed
- * get `closing_ms`. Of `max_connections` one network has half at most, unless proxies are trusted.
+ * answers unparsable requests with `errorBody`, and closes its connections when it is closed. It answers `HEAD` like
+ * `GET`, and `GET /healthz` while the process runs.
+ *
+ * `log_sample_rate`: the share of requests that are logged (0 to 1); failures always are. `about`: further fields for
+ * the log line of a request. A request that is `is_forwarded` to another listener is measured and logged there. A
+ * request that has not fully arrived within `request_timeout_ms` is refused with `request_timeout`; a request without
+ * an answer within `response_timeout_ms` after that, with `timeout`. Running requests have `closing_ms` when it is
+ * closed. One network gets at most half of `max_connections`, unless proxies are trusted.
  */
 export function createListener(
   name: string,
@@ -87,7 +90,7 @@ export function createListener(
   const per_network = trusted_proxies.length > 0 ? max_connections : Math.ceil(max_connections / 2)
   limitConnections(app.server, { total: max_connections, per_network }, errorBody)
   app.get(HEALTH_PATH, () => ({ status: 'ok' }))
-  // By default Node answers 417 without a body or our headers. We ignore an unknown `Expect` instead.
+  // By default Node answers 417 without a body or our headers. An unknown `Expect` is ignored instead.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 
   const warnOfProxy = proxyWarning(log)
@@ -103,7 +106,7 @@ export function createListener(
   return app
 }
 
-/** What all listeners ask of Fastify. Its own types would follow the logger's. */
+/** The Fastify options of all listeners. Fastify's own types would depend on the logger's. */
 function listenerOptions(
   log: Log,
   {
@@ -113,7 +116,7 @@ function listenerOptions(
   }: { request_timeout_ms: number; trusted_proxies: string[]; errorBody: ErrorBody },
 ): FastifyHttpOptions<Server> {
   return {
-    // Fastify's own log is limited to warnings: our code logs addresses and answers itself.
+    // Fastify's own log is limited to warnings: our code logs addresses and answers.
     loggerInstance: frameworkLog(log),
     logController: new LogController({ disableRequestLogging: true }),
     return503OnClosing: false,
@@ -123,7 +126,7 @@ function listenerOptions(
     http: {
       headersTimeout: Math.ceil(request_timeout_ms / 2),
       connectionsCheckingInterval: Math.ceil(request_timeout_ms / 6),
-      // The API refuses a missing Host itself: Node's own refusal has no body and none of our headers.
+      // The API refuses a missing Host itself: Node's refusal has no body and none of our headers.
       requireHostHeader: false,
     },
     keepAliveTimeout: 72_000,
@@ -135,7 +138,7 @@ function listenerOptions(
   }
 }
 
-/** Returns what warns of a proxy that is not trusted: all its callers count as one. */
+/** Returns a function that warns of an untrusted proxy: all its callers count as one. */
 function proxyWarning(log: Log): (request: FastifyRequest) => void {
   const warn = throttle(
     (suppressed, peer: string | undefined) =>
@@ -152,8 +155,8 @@ function proxyWarning(log: Log): (request: FastifyRequest) => void {
 }
 
 /**
- * While the listener closes, every answer ends its connection: closing would wait for one that stays open. A connection
- * whose request never ends is cut after `closing_ms`: closing would wait for it as well.
+ * While the listener closes, every answer closes its connection, because closing waits for open connections. A
+ * connection whose request does not end is cut after `closing_ms`.
  */
 function endConnectionsOnClose(app: FastifyInstance, closing_ms: number): void {
   let closing = false
@@ -168,7 +171,7 @@ function endConnectionsOnClose(app: FastifyInstance, closing_ms: number): void {
   })
 }
 
-/** Measures the answers of a listener, and logs those that failed and a share of the others. */
+/** Measures the answers of a listener, and logs failures and a share of the others. */
 function reportAnswers(
   app: FastifyInstance,
   listener: string,
@@ -205,12 +208,12 @@ function reportAnswers(
   })
 }
 
-/** Whether only the head of the answer is wanted: its body is dropped, and a stream would never end. */
+/** Whether this is a HEAD request: its body is dropped, and a stream would never end. */
 export function isHeadRequest({ raw }: FastifyRequest): boolean {
   return head_requests.has(raw)
 }
 
-// `HEAD` is `GET` to every route, hook and rule; Node has noted by now that no body follows.
+// Every route, hook and rule sees `HEAD` as `GET`; Node has already recorded that no body follows.
 function rewriteUrl(request: IncomingMessage): string {
   if (request.method === 'HEAD') {
     head_requests.add(request)
@@ -220,9 +223,9 @@ function rewriteUrl(request: IncomingMessage): string {
 }
 
 /**
- * Refuses requests that take longer than `default_ms`, or the `response_timeout_ms` of their route, from when they are there.
- * Fastify's `handlerTimeout` does the same with a timer and an `AbortController` of each request, which cost a twentieth
- * of one.
+ * Refuses requests whose answer takes longer than `default_ms`, or the `response_timeout_ms` of their route, after
+ * they have arrived. Fastify's `handlerTimeout` needs a timer and an `AbortController` for each request, which cost 5
+ * % of a request.
  */
 function enforceResponseTimeout(app: FastifyInstance, default_ms: number): void {
   const open = new Map<FastifyReply, number>()
@@ -241,16 +244,17 @@ function enforceResponseTimeout(app: FastifyInstance, default_ms: number): void 
       for (const [reply, until] of open) {
         const { complete, socket } = reply.request.raw
         if (!socket.destroyed) {
-          // Node limits how long a request may take to arrive. Its answer is timed from when it is first seen whole.
+          // Node limits how long a request may take to arrive. The response timeout begins when a check first sees
+          // the full request.
           const deadline = !complete ? Infinity : until === Infinity ? now + limitOf(reply.request) : until
           open.set(reply, deadline)
           if (deadline > now) continue
         }
         open.delete(reply)
         reply.request.disconnect_listeners?.forEach((left) => left())
-        // Whoever left gets no answer, and `onResponse` does not come.
+        // A disconnected caller gets no answer, and `onResponse` does not follow.
         if (reply.sent || socket.destroyed) continue
-        // What has begun to be answered cannot be refused any more.
+        // An answer that has begun cannot be replaced by an error.
         if (reply.raw.headersSent) reply.raw.destroy()
         else reply.send(new AppError('timeout'))
       }

@@ -1,4 +1,4 @@
-// Structured logs, without secrets.
+// Structured logs without secrets.
 import { crc32 } from 'node:zlib'
 import pino, { type Logger } from 'pino'
 import { createLineWriter, type LineWriter } from './line-writer.ts'
@@ -7,13 +7,13 @@ import { metrics } from './metrics.ts'
 export type Log = Logger
 
 const STANDARD_OUTPUT = 1
-/** The message of an error can be a list as long as an answer. */
+/** An error message may contain a complete list. */
 const MAX_MESSAGE_LENGTH = 2_000
 
 /**
- * A logger that writes JSON lines to standard output. With `file`, the descriptor of an open file, all lines go there,
- * and only warnings to standard output as well. Lines that cannot be written are lost and counted; nothing waits for them.
- * Fields that could hold credentials are redacted.
+ * A logger that writes JSON lines to standard output. With `file`, the descriptor of an open file, all lines go
+ * there, and warnings also to standard output. Lines that cannot be written are lost and counted; logging never
+ * blocks. Fields that may hold credentials are redacted.
  */
 export function createLog(level: string, name: string, file?: number): Log {
   const output = writerOf(STANDARD_OUTPUT, name)
@@ -47,23 +47,21 @@ export function createLog(level: string, name: string, file?: number): Log {
   )
 }
 
-/**
- * The same log for lines that hold only ids and numbers of ours: looking for secrets in them would double their cost.
- */
+/** The same log for lines with only ids and numbers of ours: redaction would double their cost. */
 export function withoutRedaction(log: Log): Log {
   return log.child({}, { redact: [] })
 }
 
 /**
- * Decides by its id whether a request is logged: a `rate` of all ids is, and one id always alike, so that its lines
- * stay together.
+ * Decides by its id if a request is logged. The share `rate` of all ids is logged, and the decision for one id is
+ * always the same, so that its lines stay together.
  */
 export function createSampler(rate: number): (id: string) => boolean {
   const limit = rate * 2 ** 32
   return (id) => rate === 1 || crc32(id) < limit
 }
 
-/** What may end a line or steer a terminal, and JSON leaves as it is. */
+/** Characters that JSON keeps and that may end a line or control a terminal. */
 const TERMINAL_CONTROL = /[\u007f-\u009f\u2028\u2029]/g
 
 function escapeControls(line: string): string {
@@ -72,7 +70,7 @@ function escapeControls(line: string): string {
 
 const writers = new Map<number, LineWriter>()
 
-/** One writer of each file: what it has lost is said once. */
+/** One writer for each file, so that lost lines are reported once. */
 function writerOf(fd: number, name: string): LineWriter {
   const known = writers.get(fd)
   if (known !== undefined) return known
@@ -89,7 +87,7 @@ function writerOf(fd: number, name: string): LineWriter {
   return writer
 }
 
-// Errors of the database and the processor carry query parameters or the request, so only these fields are logged.
+// Errors of the database and the processor contain query parameters or the request, so only these fields are logged.
 function serializeError(error: unknown): unknown {
   if (!(error instanceof Error)) return error
   const code = 'code' in error ? error.code : undefined

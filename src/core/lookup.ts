@@ -1,22 +1,21 @@
-// Finds the addresses of names that tenants give: bounded in time, and no thread waits for a slow name server.
+// Resolves host names of tenants, with time limits and without blocking threads for slow name servers.
 import { CONNREFUSED, lookup, NODATA, NOTFOUND, Resolver } from 'node:dns/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createGate } from './gate.ts'
 
-/** All addresses of a name, IPv4 before IPv6. Rejects when it has none, or when nobody knows. */
+/** All addresses of a name, IPv4 before IPv6. Rejects if there is none or the name servers do not answer. */
 export type Lookup = (name: string) => Promise<string[]>
 
-/** Of each question to a name server: twice, the second time for twice as long. */
+/** The timeout of a query. It is sent twice, the second time with twice the timeout. */
 const DNS_TIMEOUT_MS = 1_000
-/** Names that are looked up at once. */
+/** The maximum of concurrent lookups. */
 const MAX_CONCURRENT_NAMES = 5_000
 const LOCALHOST = /^(?:.+\.)?localhost\.?$/i
 const LOOPBACK = ['127.0.0.1', '::1']
 
 /**
- * `getaddrinfo` cannot be broken off and keeps one of the few threads of the process, which the names of our own
- * servers need too. So of tenants' names it is asked for one at a time, until it has really answered. Who waits here
- * gives up within the deadline of any caller.
+ * `getaddrinfo` cannot be canceled and blocks one of the few threads of the process, which our own servers' names
+ * need too. So it is called for one tenant name at a time. Waiting callers give up within the deadline of any caller.
  */
 const systemGate = createGate({
   running: 1,
@@ -24,9 +23,10 @@ const systemGate = createGate({
 })
 
 /**
- * Asks the name servers of this machine. With `hosts` also the rest of what its system knows: /etc/hosts and search
- * domains; only for deployments that allow private addresses. Those questions are only asked when the name servers know
- * no such name, or there are none; and one at a time in a process, so that one is refused while too many others wait.
+ * Creates a lookup that queries the name servers of this machine. With `hosts` it also uses the system resolver
+ * (/etc/hosts, search domains), only for deployments that allow private addresses. The system resolver is called only
+ * if the name servers do not find the name or there are none, one name at a time; a lookup is refused while too many
+ * others wait.
  */
 export function createLookup({
   hosts,
@@ -36,7 +36,7 @@ export function createLookup({
   hosts: boolean
   /** Name servers, `address:port`, instead of those of this machine. */
   servers?: string[]
-  /** Instead of `getaddrinfo`. */
+  /** Replaces `getaddrinfo`. */
   system?: Lookup
 }): Lookup {
   const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: 2 })
@@ -44,7 +44,7 @@ export function createLookup({
   const pending_lookups = new Map<string, Promise<string[]>>()
 
   async function resolveName(name: string): Promise<string[]> {
-    // They are loopback whatever a name server says (RFC 6761).
+    // These names are always loopback (RFC 6761).
     if (LOCALHOST.test(name)) return LOOPBACK
     const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)])
     const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
@@ -53,7 +53,7 @@ export function createLookup({
     throw new Error(`no address of ${name}`)
   }
 
-  // Many connections to one name that begin together take one question.
+  // Concurrent connections to one name share one lookup.
   return (name) => {
     const pending_lookup = pending_lookups.get(name)
     if (pending_lookup === undefined && pending_lookups.size >= MAX_CONCURRENT_NAMES)
@@ -64,7 +64,7 @@ export function createLookup({
   }
 }
 
-/** The same, or a rejection after `limit_ms`. */
+/** A lookup that rejects after `limit_ms`. */
 export async function lookupWithin(lookup: Lookup, name: string, limit_ms: number): Promise<string[]> {
   const finished = new AbortController()
   const late = sleep(limit_ms, undefined, { signal: finished.signal }).then(() => {

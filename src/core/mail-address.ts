@@ -1,17 +1,20 @@
-// The form of what stands in the headers of an email: addresses, and texts of one line.
+// The syntax of email headers: addresses, and single-line texts.
 import { domainToUnicode } from 'node:url'
 import { asciiDomain, bareAddress, isSameMailAddress } from './addresses.ts'
 import { withoutInvisible } from './invisible.ts'
 
-/** What becomes a header holds none of these: they would end it, or a part of it. */
+/** Characters that would end a header or a part of it. */
 const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}]/u
 
-/** Whether a text can stand in a header. */
+/** Whether a text can be the value of a header. */
 export function isOneLine(text: string): boolean {
   return !CONTROL.test(text)
 }
 
-/** Whether more than `max_length` visible characters stand together, without a blank at which a header can be folded. */
+/**
+ * Whether more than `max_length` visible characters follow each other without a blank at which a header can be
+ * folded.
+ */
 export function hasLongWord(text: string, max_length: number): boolean {
   return text.split(/[^\x21-\x7e]/).some(({ length }) => length > max_length)
 }
@@ -19,17 +22,17 @@ export function hasLongWord(text: string, max_length: number): boolean {
 const MAX_NAME_LENGTH = 256
 const MAX_LOCAL_PART_LENGTH = 64
 const MAX_DOMAIN_LENGTH = 253
-/** An address with its name has at most so many characters. */
+/** The maximum length of an address with its name. */
 export const MAX_MAIL_ADDRESS_LENGTH = MAX_NAME_LENGTH + MAX_LOCAL_PART_LENGTH + MAX_DOMAIN_LENGTH + 4
 
 const LOCAL_PART = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
 const DOMAIN = /^[\p{L}\p{M}\p{N}.-]+$/u
 const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
-/** What a name may hold without quotes; other characters would make it several addresses, or a comment. */
+/** The characters of a name without quotes; others would make it several addresses or a comment. */
 const NAME = /^[^"\\,;:<>@()[\]]*$/
 const QUOTED_NAME = /^"[^"\\]*"$/
 
-/** Whether this is an address, or a name and an address, that an email can go to as far as its form shows. */
+/** Whether this is a syntactically valid address, with or without a name. */
 export function isMailAddress(text: string): boolean {
   if (text.length > MAX_MAIL_ADDRESS_LENGTH || !isOneLine(text)) return false
   const bare = bareAddress(text)
@@ -41,7 +44,7 @@ export function isMailAddress(text: string): boolean {
   return local.length <= MAX_LOCAL_PART_LENGTH && LOCAL_PART.test(local) && isMailDomain(bare.slice(at + 1))
 }
 
-/** Whether this is a domain that an email can go to as far as its form shows. */
+/** Whether this is a syntactically valid domain for email. */
 export function isMailDomain(domain: string): boolean {
   if (!DOMAIN.test(domain)) return false
   const ascii = asciiDomain(domain)
@@ -54,10 +57,7 @@ export function isMailDomain(domain: string): boolean {
   )
 }
 
-/**
- * Whether an address is of this mailbox, by itself or by a subaddress (`system+x@...`), or would be taken for it because its
- * name shows the mailbox.
- */
+/** Whether an address is this mailbox or a subaddress of it (`system+x@...`), or its name shows the mailbox. */
 export function impersonates(address: string, mailbox: string): boolean {
   const [bare, mailbox_address] = [bareAddress(address), bareAddress(mailbox)]
   const main = `${localPart(bare).slice(0, localPart(mailbox_address).length)}@${domainOf(bare)}`
@@ -71,12 +71,12 @@ export function impersonates(address: string, mailbox: string): boolean {
   )
 }
 
-/** Whether the name of an address is written as an encoded word (RFC 2047): readers see another one. */
+/** Whether the name of an address is an encoded word (RFC 2047), which mail programs show as another name. */
 export function hasEncodedName(address: string): boolean {
   return /=\?[^?]*\?[bq]\?/i.test(address.slice(0, -bareAddress(address).length))
 }
 
-/** The mailbox beside an address that the system writes from when none is named for it: with the same name. */
+/** The default sender of the system's own email: `system@` the domain of this address, with the same name. */
 export function defaultSystemAddress(address: string): string {
   const bare = bareAddress(address)
   const at = address.lastIndexOf(bare)

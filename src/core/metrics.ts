@@ -1,9 +1,9 @@
-// All metrics, for every layer; served at `/metrics`.
+// All metrics, served at `/metrics`.
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 
 export const registry = new Registry()
-// The statistics of the event loop's lag would wake each process a hundred times a second, which costs an idle one more
-// than everything else together. They are left out; `nodejs_eventloop_lag_seconds` is measured when it is asked for.
+// The event loop lag statistics would wake each process a hundred times a second, which costs an idle process more
+// than all other work. They are removed; `nodejs_eventloop_lag_seconds` is measured on request.
 collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 2 ** 31 - 1 })
 for (const statistic of ['min', 'max', 'mean', 'stddev', 'p50', 'p90', 'p99'])
   registry.removeSingleMetric(`nodejs_eventloop_lag_${statistic}_seconds`)
@@ -24,7 +24,7 @@ export const metrics = {
   }),
   areas: new Gauge({
     name: 'sluice_area_deployed',
-    help: '1 where an area of the API answers, 0 where it is switched off, not there yet, or its provider has no credentials',
+    help: '1 if an area of the API is deployed, 0 if it is switched off, not available yet, or its provider has no credentials',
     labelNames: ['area'],
     registers,
   }),
@@ -44,7 +44,7 @@ export const metrics = {
   }),
   jobTotal: new Histogram({
     name: 'sluice_job_end_to_end_seconds',
-    help: 'From asked for to finished',
+    help: 'From requested to finished',
     labelNames: ['queue', 'job', 'state'],
     buckets: long_buckets,
     registers,
@@ -71,41 +71,41 @@ export const metrics = {
   }),
   directClaims: new Counter({
     name: 'sluice_jobs_claimed_directly_total',
-    help: 'Jobs claimed from the database because no bell brought them in time: it was lost, or their worker died',
+    help: 'Jobs claimed from the database because their wake-up was lost or their worker died',
     labelNames: ['queue'],
     registers,
   }),
   sequenced: new Counter({
     name: 'sluice_events_sequenced_total',
-    help: 'Events that got their sequence from this process, and so came into the feed',
+    help: 'Events that this process sequenced into the feed',
     registers,
   }),
   deliveryAttempts: new Counter({
     name: 'sluice_delivery_attempts_total',
-    help: 'Attempts at deliveries by what followed: delivered, again (it is tried again), exhausted, failed, skipped (nothing was sent)',
+    help: 'Delivery attempts by result: delivered, again (a retry follows), exhausted, failed, skipped (nothing was sent)',
     labelNames: ['result'],
     registers,
   }),
   endpointsDisabled: new Counter({
     name: 'sluice_webhook_endpoints_disabled_total',
-    help: 'Webhook endpoints that were disabled by themselves, by reason: gone, failing; counted when their tenant is told',
+    help: 'Webhook endpoints that were disabled automatically, by reason: gone, failing; counted when their tenant is notified',
     labelNames: ['reason'],
     registers,
   }),
   wakeupsDropped: new Counter({
     name: 'sluice_wakeups_dropped_total',
-    help: 'Bells that could not be put into the queue in time; their jobs are claimed directly',
+    help: 'Wake-ups that could not be sent to the queue in time; their jobs are claimed directly',
     registers,
   }),
   watchdog: new Counter({
     name: 'sluice_watchdog_restarts_total',
-    help: 'Consumers restarted because no bells came while jobs waited',
+    help: 'Consumers restarted because no wake-ups arrived while jobs waited',
     labelNames: ['queue'],
     registers,
   }),
   misconfigured: new Counter({
     name: 'sluice_provider_misconfigured_total',
-    help: 'Calls that a provider refused for our credentials',
+    help: 'Calls that a provider refused because of our credentials',
     labelNames: ['provider'],
     registers,
   }),
@@ -122,53 +122,53 @@ export const metrics = {
   }),
   retrying: new Gauge({
     name: 'sluice_jobs_retrying',
-    help: 'Open jobs whose last attempt failed; counted up to 10,000 of each kind of job. Each worker says the same: take the max',
+    help: 'Open jobs whose last attempt failed; counted up to 10,000 for each job name. Each worker reports the same value: use the maximum',
     labelNames: ['queue'],
     registers,
   }),
   oldestRetrying: new Gauge({
     name: 'sluice_oldest_retrying_seconds',
-    help: 'Since the first of the failed attempts at the oldest open job whose last attempt failed. Take the max of the workers',
+    help: 'Time since the first failure of the oldest open job whose last attempt failed. Use the maximum of the workers',
     labelNames: ['queue'],
     registers,
   }),
   parked: new Gauge({
     name: 'sluice_notifications_parked',
-    help: 'Notifications that wait for what they name, or were given up, by reason; counted up to 10,000 of each',
+    help: 'Notifications that wait for their object or were given up, by reason; counted up to 10,000 for each reason',
     labelNames: ['reason'],
     registers,
   }),
   notificationsIgnored: new Counter({
     name: 'sluice_notifications_ignored_total',
-    help: 'Notifications ignored in the end because what they name never became known',
+    help: 'Notifications ignored because their object never became known',
     labelNames: ['reason'],
     registers,
   }),
   unknown: new Gauge({
     name: 'sluice_jobs_unknown',
-    help: 'Jobs whose effect at the provider is not known',
+    help: 'Jobs whose effect at the provider is unknown',
     registers,
   }),
   auditProblems: new Gauge({
     name: 'sluice_audit_problems',
-    help: 'What the last audit found, by check',
+    help: 'Problems that the last audit found, by check',
     labelNames: ['check'],
     registers,
   }),
   auditUnfinished: new Gauge({
     name: 'sluice_audit_unfinished',
-    help: '1 where a check of the last audit took too long and has no result',
+    help: '1 if a check of the last audit timed out and has no result',
     labelNames: ['check'],
     registers,
   }),
   auditAge: new Gauge({
     name: 'sluice_audit_age_seconds',
-    help: 'Since the last audit ended',
+    help: 'Time since the last audit ended',
     registers,
   }),
   drifts: new Gauge({
     name: 'sluice_open_drifts',
-    help: 'Payments, payouts and all else at a provider whose state there differs from ours or is not known',
+    help: 'Resources whose state at the provider differs from ours or is unknown',
     labelNames: ['state'],
     registers,
   }),
@@ -179,59 +179,59 @@ export const metrics = {
   }),
   notificationsRefused: new Counter({
     name: 'sluice_notifications_refused_total',
-    help: 'Notifications with a bad signature, or whose body is not an event',
+    help: 'Notifications with an invalid signature or a body that is not an event',
     labelNames: ['provider', 'reason'],
     registers,
   }),
   moved: new Counter({
     name: 'sluice_moved_total',
-    help: 'Finished jobs, and notifications that had none, that were moved into the history',
+    help: 'Finished jobs, and notifications without a job, that were moved into the history',
     labelNames: ['kind'],
     registers,
   }),
   strays: new Gauge({
     name: 'sluice_stray_rows',
-    help: 'Rows that fitted no partition because none was made in time; 1000 stands for more',
+    help: 'Rows without a partition because none was created in time; 1000 means 1000 or more',
     labelNames: ['table'],
     registers,
   }),
   notificationsWaited: new Counter({
     name: 'sluice_notifications_waited_total',
-    help: 'Notifications that had waited, by what became of them: applied (no news by then), received (a job applies it)',
+    help: 'Waiting notifications after their comparison, by state: applied (redundant by then), received (a job applies it)',
     labelNames: ['state'],
     registers,
   }),
   notificationsStored: new Counter({
     name: 'sluice_notifications_stored_total',
-    help: 'Notifications that came in, by what became of them: received (a job applies it), waiting, applied (no news), ignored, duplicate; unknown_form (answered, not stored)',
+    help: 'Notifications that arrived, by state: received (a job applies it), waiting, applied (redundant), ignored, duplicate; unknown_form (answered, not stored)',
     labelNames: ['provider', 'state'],
     registers,
   }),
   logLinesLost: new Counter({
     name: 'sluice_log_lines_lost_total',
-    help: 'Log lines that could not be written, by reason: the error (ENOSPC, EPIPE, ...), or slow (their reader did not keep up)',
+    help: 'Log lines that could not be written, by reason: the error code (ENOSPC, EPIPE, ...), or slow (their reader did not keep up)',
     labelNames: ['reason'],
     registers,
   }),
   recurringFailures: new Counter({
     name: 'sluice_recurring_failures_total',
-    help: 'Runs of recurring work that failed, by work',
+    help: 'Failed runs of recurring work, by work',
     labelNames: ['work'],
     registers,
   }),
   recurringFailing: new Gauge({
     name: 'sluice_recurring_failing_seconds',
-    help: 'For how long every run of this work has failed; absent while its last run succeeded',
+    help: 'How long every run of this work has failed; absent if its last run succeeded',
     labelNames: ['work'],
     registers,
   }),
   eventsRecovered: new Counter({
     name: 'sluice_notifications_recovered_total',
-    help: "Notifications that never arrived and were read from the processor's own list",
+    help: "Notifications that did not arrive and were read from the processor's list",
     labelNames: ['provider'],
     registers,
   }),
 }
 
-// Absent until this process has seen the result of an audit: 0 would mean that one has just ended.
+// Absent until this process has read the result of an audit: 0 would mean that one has just ended.
 metrics.auditAge.remove()

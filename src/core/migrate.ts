@@ -7,10 +7,10 @@ import { ConfigError } from './config.ts'
 import { databaseCode, type Sql } from './db.ts'
 
 const FOLDER = new URL('../../migrations/', import.meta.url)
-/** While a statement waits for a lock on a table, later users of the table wait behind it: so the wait is limited. */
+/** While a statement waits for a table lock, later users of the table wait behind it: so the wait is limited. */
 const LOCK_TIMEOUT_MS = 30_000
 
-/** The statement that limits how long locks are waited for, unless the user or the database has a limit already. */
+/** The statement that limits the wait for locks, unless the user or the database has a limit already. */
 export const setLockTimeout = ({ in_transaction }: { in_transaction: boolean }) =>
   `select set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', ${in_transaction}) where current_setting('lock_timeout') = '0'`
 
@@ -32,10 +32,9 @@ const NUMBERED = /^\d{4}_.+\.sql$/
 const ROLES = 'roles.sql'
 
 /**
- * Applies all new migrations and returns their names. Several processes may call it at once. `warn` is called with
- * what could not be set up but is not essential. Throws ConfigError when an applied file was changed since, when the
- * server is too old, and when a lock is not free within half a minute (or the `lock_timeout` of the user or
- * database).
+ * Applies all new migrations and returns their names. Several processes may call it at once. `warn` is called for
+ * optional parts that could not be set up. Throws ConfigError if an applied file was changed, if the server is too
+ * old, and if a lock is not free within half a minute (or the `lock_timeout` of the user or database).
  */
 export async function migrate(
   database_url: string,
@@ -55,7 +54,7 @@ export async function migrate(
     if (problem !== undefined) throw new ConfigError(problem)
     return await sql.begin(async (tx) => {
       await tx.unsafe(MIGRATIONS)
-      // One migration at a time. Not with an advisory lock, which anybody who can connect may take.
+      // One migration at a time. An advisory lock could be taken by any database user.
       await tx`lock table schema_migrations in share row exclusive mode`
       await tx.unsafe(setLockTimeout({ in_transaction: true }))
       const applied = new Map(
@@ -85,7 +84,7 @@ export async function migrate(
   }
 }
 
-// Why a server with this `server_version_num` cannot be used; undefined when it can.
+// The problem of a server with this `server_version_num`, or undefined.
 function serverProblem(version_num: number): string | undefined {
   const major = Math.floor(version_num / 10_000)
   if (major >= MIN_POSTGRES_VERSION) return undefined
@@ -96,13 +95,13 @@ function serverProblem(version_num: number): string | undefined {
 export function lockError(error: unknown): unknown {
   if (databaseCode(error) !== '55P03') return error
   return new ConfigError(
-    'Nothing was migrated: another session holds a lock on a table that has to be changed, or is migrating. Find it in pg_stat_activity, end it, and run this again.',
+    'Nothing was migrated: another session locks a table that must be changed, or is migrating. Find it in pg_stat_activity, end it, and run this again.',
   )
 }
 
 /**
- * Why this version cannot use the database: the server is too old, migrations are missing, or (unless `allow_newer`)
- * it was migrated by a newer version. Undefined when it can. Errors: those of the connection.
+ * The reason why this version cannot use the database: the server is too old, migrations are missing, or (without
+ * `allow_newer`) a newer version has migrated it. Undefined if it can. Errors: those of the connection.
  */
 export async function migrationProblem(
   sql: Sql,
@@ -119,7 +118,7 @@ export async function migrationProblem(
   } catch (error) {
     const code = databaseCode(error)
     if (code === '42P01') return 'The database has no tables yet. Run: npm run migrate'
-    // The right to read this table was granted by a migration too.
+    // A migration grants the right to read this table.
     if (code === '42501')
       return 'The database is not migrated for this version, or its user may not read schema_migrations. Run: npm run migrate'
     throw error
@@ -133,7 +132,7 @@ export async function migrationProblem(
     .sort()
     .at(-1)
   if (newer !== undefined && !allow_newer)
-    return `The database was migrated by a newer version: ${newer} is not known here. Start that version; to go back to this one all the same, set ALLOW_NEWER_DATABASE=true`
+    return `The database was migrated by a newer version: ${newer} is not known here. Start that version, or set ALLOW_NEWER_DATABASE=true to roll back to this one`
   return undefined
 }
 

@@ -1,7 +1,7 @@
-// Money: ISO 4217 codes and amounts in a currency's smallest unit.
+// Money: ISO 4217 codes, and amounts in a currency's smallest unit.
 import { z } from 'zod'
 
-/** In which the processor takes payments and pays out: its presentment currencies. */
+/** The processor's presentment currencies, for payments and payouts. */
 export const SUPPORTED_CURRENCIES = (
   'AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BWP BYN BZD CAD CDF CHF CLP CNY ' +
   'COP CRC CVE CZK DJF DKK DOP DZD EGP ETB EUR FJD FKP GBP GEL GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR ILS INR ISK ' +
@@ -17,16 +17,14 @@ const ZERO_DECIMALS = new Set('BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF VND VUV X
 const THREE_DECIMALS = new Set('BHD IQD JOD KWD LYD OMR TND'.split(' '))
 
 /**
- * How many decimals an amount in the smallest unit has, by code: as the processor counts them. What browsers know of a
- * currency differs: they write HUF, ISK and UGX without any.
+ * The decimals of an amount in the smallest unit, by currency code, as the processor counts them. Browsers differ:
+ * they write HUF, ISK and UGX without decimals.
  */
 export const DECIMALS: Readonly<Record<string, number>> = Object.fromEntries(
   Array.from(CODES, (code) => [code, ZERO_DECIMALS.has(code) ? 0 : THREE_DECIMALS.has(code) ? 3 : 2]),
 )
 
-/**
- * What an amount is for. `payment`: payments, captures, refunds and top-ups; `payout`: money that leaves to a recipient.
- */
+/** The use of an amount. `payment`: payments, captures, refunds and top-ups; `payout`: payouts to recipients. */
 export type AmountUse = 'payment' | 'payout'
 
 const stepsOf = (whole: string): Readonly<Record<string, number>> => ({
@@ -35,25 +33,29 @@ const stepsOf = (whole: string): Readonly<Record<string, number>> => ({
 })
 
 /**
- * The smallest unit that the processor settles, by use and code; every other currency is settled to its smallest unit.
- * Three decimals are settled in tens. ISK and UGX have two decimals in form and none in fact; of payouts HUF and TWD too.
+ * The smallest step that the processor settles, by use and code; other currencies are settled to the smallest unit.
+ * Currencies with three decimals are settled in tens. ISK and UGX have two decimals formally but are settled in whole
+ * units; for payouts HUF and TWD too.
  */
 export const STEPS = {
   payment: stepsOf('ISK UGX'),
   payout: stepsOf('HUF ISK TWD UGX'),
 } satisfies Record<AmountUse, Readonly<Record<string, number>>>
 
-/** `currency`: in any case. */
+/** The settlement step. `currency`: in upper or lower case. */
 export function settlementStep(currency: string, use: AmountUse = 'payment'): number {
   return STEPS[use][currency.toUpperCase()] ?? 1
 }
 
-/** Whether the processor settles an amount to its last digit. `currency`: in any case. */
+/** Whether the processor settles an amount exactly. `currency`: in upper or lower case. */
 export function settlesExactly(amount_minor: number, currency: string, use: AmountUse = 'payment'): boolean {
   return amount_minor % settlementStep(currency, use) === 0
 }
 
-/** With the currencies, in upper case, in which the processor cannot settle its amount to the last digit. Null, all of it, it can. */
+/**
+ * Adds the currencies, in upper case, in which the processor cannot settle the amount exactly. Null, the whole
+ * amount, is always exact.
+ */
 export function withInexactCurrencies<T extends { amount_minor: number | null }>(
   request: T,
 ): T & { inexact_currencies: string[] } {
@@ -62,14 +64,14 @@ export function withInexactCurrencies<T extends { amount_minor: number | null }>
   return { ...request, inexact_currencies }
 }
 
-/** An amount as a text has it: `710000, usd` is `USD 7,100.00`. */
+/** An amount for texts: `710000, usd` is `USD 7,100.00`. */
 export function moneyText(amount_minor: number, currency: string): string {
   const [whole, ...fraction] = decimalText(amount_minor, decimalsOf(currency)).split('.')
   const grouped = whole!.replaceAll(/\B(?=(?:\d{3})+$)/g, ',')
   return `${currency.toUpperCase()} ${[grouped, ...fraction].join('.')}`
 }
 
-/** A safe integer with its last digits after a point: `7100, 2` is `71.00`. Exact, also where a division would not be. */
+/** A safe integer with a decimal point: `7100, 2` is `71.00`. Exact, unlike a division. */
 export function decimalText(amount_minor: number, decimals: number): `${number}` {
   const digits = String(Math.abs(amount_minor)).padStart(decimals + 1, '0')
   const whole = digits.slice(0, digits.length - decimals)
@@ -77,23 +79,23 @@ export function decimalText(amount_minor: number, decimals: number): `${number}`
   return `${amount_minor < 0 ? '-' : ''}${whole}${fraction}` as `${number}`
 }
 
-/** `currency`: in any case. */
+/** The decimals of a currency. `currency`: in upper or lower case. */
 export function decimalsOf(currency: string): number {
   return DECIMALS[currency.toUpperCase()] ?? 2
 }
 
-/** Of a top-up, whose limits are the account's own: more than any processor accepts, so a mistake of the caller. */
+/** The maximum of a top-up, above any account's limit, so that it only catches mistakes. */
 export const MAX_AMOUNT_MINOR = 999_999_999_999
 
 /**
- * The largest payment that the processor takes, in the smallest unit: eight digits, twelve of IDR (docs: "Minimum and
- * maximum charge amounts"). `currency`: in any case.
+ * The largest payment of the processor, in the smallest unit: eight digits, twelve for IDR (docs: "Minimum and
+ * maximum charge amounts"). `currency`: in upper or lower case.
  */
 export function maxPaymentMinor(currency: string): number {
   return currency.toUpperCase() === 'IDR' ? MAX_AMOUNT_MINOR : 99_999_999
 }
 
-/** Whether the processor takes payments and pays out in it. `currency`: in any case. */
+/** Whether the processor supports the currency. `currency`: in upper or lower case. */
 export function isSupportedCurrency(currency: string): boolean {
   return SUPPORTED.has(currency.toUpperCase())
 }
@@ -118,10 +120,10 @@ export const currencyCode = z
     example: 'USD',
   })
 
-/** Which currencies the processor takes, for descriptions. */
+/** The supported currencies, for descriptions. */
 export const SUPPORTED_CURRENCIES_TEXT = `ISO 4217 currency code. The processor takes all but ${UNSUPPORTED_CURRENCIES.join(', ')}.`
 
-/** One in which money can be asked for or sent: for bodies. What is stored, listed or filtered by may be of any other. */
+/** A currency for request bodies. Stored or filtered currencies may be any code. */
 export const supportedCurrency = currencyCode
   .refine(isSupportedCurrency, { error: 'must be a currency that the processor takes' })
   .meta({
@@ -132,7 +134,7 @@ export const supportedCurrency = currencyCode
     example: 'USD',
   })
 
-/** The same as `currencyCode` in lower case, as balances show it. */
+/** `currencyCode` in lower case, for balances. */
 export const lowerCurrency = currencyCode.meta({
   id: undefined,
   description: 'ISO 4217 currency code, in lower case.',

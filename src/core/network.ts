@@ -1,8 +1,8 @@
-// Networks, as far as callers share one.
+// The network of a caller.
 
 /**
- * The network that shares a budget: an IPv4 address, or the /64 of an IPv6 address. A port that a proxy appends is
- * ignored.
+ * The network that shares a rate limit: an IPv4 address, or the /64 of an IPv6 address. A port that a proxy appends
+ * is ignored.
  */
 export function networkOf(address: string): string {
   const ip = /^\[(.*)\]/.exec(address)?.[1] ?? address

@@ -1,10 +1,10 @@
 // The outcomes of a provider call, and of an attempt at a job: values, not exceptions.
 
-/** Why an AI task failed; the task shows it, no error does. */
+/** The failure codes of AI tasks. The task shows them; API errors do not. */
 export const AI_FAILURES = ['ai_refused', 'ai_invalid_output', 'ai_timeout', 'ai_error'] as const
 export type AiFailure = { code: (typeof AI_FAILURES)[number]; message: string }
 
-/** Why a message was not sent or did not arrive. */
+/** The failure codes of messages that were not sent or not delivered. */
 export const MESSAGE_FAILURES = [
   'recipient_refused',
   'sender_refused',
@@ -16,7 +16,7 @@ export const MESSAGE_FAILURES = [
   'provider_error',
   'not_resolved',
 ] as const
-/** `message` and `provider_code` name no address and no number: they are stored and logged as they are. */
+/** `message` and `provider_code` contain no address and no number: they are stored and logged unchanged. */
 export type MessageFailure = {
   code: (typeof MESSAGE_FAILURES)[number]
   message: string
@@ -24,7 +24,7 @@ export type MessageFailure = {
   provider_code: string | null
 }
 
-/** Why something definitively did not happen. `code` is in the error catalogue, unless the resource shows its failure. */
+/** A definitive failure. `code` is in the error catalogue, unless the resource shows its failure. */
 export type Failure = {
   code:
     | 'payment_declined'
@@ -36,49 +36,49 @@ export type Failure = {
     | 'sms_send_failed'
     | 'processor_error'
   message: string
-  /** The processor's own word for it, e.g. `insufficient_funds`. */
+  /** The processor's own code, e.g. `insufficient_funds`. */
   processor_code?: string
   decline_code?: string
-  /** Of a message, what its provider said. */
+  /** For a message: the provider's own code and text. */
   provider_code?: string
   provider_message?: string
-  /** Facts for the caller. */
+  /** Further facts for the caller. */
   context?: Record<string, string | number>
 }
 
 export type Outcome<T, F = Failure> =
-  /** It happened. */
+  /** The effect happened. */
   | { kind: 'done'; value: T }
   /**
-   * It definitively did not happen and will not under this key. `reference`: the processor's id of the failed object,
-   * if it made one.
+   * The effect did not happen and will not happen under this key. `reference`: the processor's id of the failed
+   * object, if it created one.
    */
   | { kind: 'declined'; failure: F; reference?: string }
-  /** It certainly has not happened yet; it may be tried again with the same key. */
+  /** The effect has certainly not happened yet; a retry with the same key is safe. */
   | { kind: 'retry'; reason: string; after_ms?: number }
   /**
-   * Not known. `replayed`: the processor repeated a stored answer, so sending again with this key tells nothing new.
-   * `late`: no answer came within the deadline. `after_ms`: not to be sent again sooner.
+   * Unknown. `replayed`: the processor repeated a stored answer, so a retry with this key shows nothing new. `late`:
+   * no answer arrived within the deadline. `after_ms`: the minimum delay of a retry.
    */
   | { kind: 'ambiguous'; reason: string; replayed: boolean; late?: boolean; after_ms?: number }
-  /** Our credentials or set-up were refused; nothing happened. */
+  /** Our credentials or configuration were refused; nothing happened. */
   | { kind: 'misconfigured'; reason: string }
 
-/** All but `done`. */
+/** Every outcome except `done`. */
 export type UnsuccessfulOutcome<F = Failure> = Exclude<Outcome<unknown, F>, { kind: 'done' }>
 
-/** How an attempt at a job ended. */
+/** The outcome of an attempt at a job. */
 export type AttemptOutcome =
   | Outcome<unknown>['kind']
-  /** Whether its call took effect is not known; it is looked up from now on. */
+  /** The effect of its call is unknown; the call is looked up from now on. */
   | 'unknown'
-  /** The job is set aside. */
+  /** The job is parked. */
   | 'parked'
-  /** The attempt sent nothing and was given back. */
+  /** The attempt sent nothing, and the job was returned. */
   | 'returned'
-  /** The job was ended without being done. */
+  /** The job was ended without success. */
   | 'discarded'
   /** An operator decided that the call never took effect. */
   | 'resolved'
-  /** Its lease was lost, and the fence refused what it wrote. */
+  /** The lease was lost, and the fence refused the write. */
   | 'fenced'

@@ -1,4 +1,4 @@
-// Connection pools to Postgres. What heals the faults of the driver stands in `postgres/`, a file for each fault.
+// Connection pools to Postgres. The workarounds for faults of the driver are in `postgres/`, one file for each fault.
 import { requireVariable, type Config } from './config.ts'
 import type { Sql } from './db.ts'
 import type { Log } from './log.ts'
@@ -11,22 +11,22 @@ import { debounceReplace } from './postgres/stuck-writes.ts'
 import { trackStatement, createTraffic } from './postgres/traffic.ts'
 
 type PoolOptions = DriverOptions & {
-  /** After this many statements the pool is replaced; default 50,000. */
+  /** After this many statements the pool is replaced. Default: 50,000. */
   max_statements?: number
 }
 
-/** How long a pool that failed may finish its statements. */
+/** How long a failed pool may finish its statements. */
 const DRAIN_TIMEOUT_S = 2
-/** The most statements of listeners that may run or wait for each connection; further requests are refused. */
+/** The maximum of running and waiting statements for each connection; further requests are refused. */
 export const STATEMENTS_PER_CONNECTION = 500
 
 const pending = new WeakMap<Sql, () => number>()
 
 /**
- * Opens a pool. Connections are made when first needed. Errors: those of postgres.js (`code` is the SQLSTATE or a
- * socket error).
+ * Opens a pool. Connections are opened on demand. Errors: those of postgres.js (`code` is the SQLSTATE or a socket
+ * error).
  *
- * The driver's pool is replaced behind the returned value when a connection closes or goes silent, and after many
+ * The driver's pool behind the returned value is replaced when a connection closes or becomes silent, and after many
  * statements. A replaced pool finishes its statements first.
  */
 export function connectDatabase(url: string, options: PoolOptions): Sql {
@@ -85,12 +85,12 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   return proxy
 }
 
-/** How many statements of this pool run or wait. */
+/** The number of running and waiting statements of this pool. */
 export function countPendingStatements(sql: Sql): number {
   return pending.get(sql)?.() ?? 0
 }
 
-/** Opens the pool of a process. In production it warns when the user has more rights than a process needs. */
+/** Opens the pool of a process. In production it warns if the user has more rights than a process needs. */
 export function connectConfiguredDatabase(config: Config, application_name: string, log: Log): Sql {
   const sql = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
     max: config.DATABASE_POOL,
@@ -106,14 +106,14 @@ export async function endAll(...pools: Sql[]): Promise<void> {
 }
 
 /**
- * Warns when the connected user can do everything, as the owner of the tables or a superuser: a process needs only
- * the rights of its role. Never rejects.
+ * Warns if the connected user owns the tables or is a superuser: a process needs only the rights of its role. Never
+ * rejects.
  */
 export async function warnOfRights(sql: Sql, log: { warn: (message: string) => void }): Promise<void> {
   const owned = await sql`
     select from pg_class where oid = to_regclass('jobs') and pg_has_role(relowner, 'member')`.catch(() => [])
   if (owned.length > 0)
     log.warn(
-      'this process is connected as an owner of the tables; it should be a user in one of the roles that the migrations make',
+      'this process connects as an owner of the tables: use a database user in one of the roles that the migrations create',
     )
 }

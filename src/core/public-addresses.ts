@@ -1,7 +1,10 @@
-// Which IP addresses are public, and the networks that configuration allows besides.
+// Public IP addresses, and further networks that the configuration allows.
 import { BlockList, isIP } from 'node:net'
 
-/** Private, shared, reserved, documentation and multicast networks (IANA special-purpose registries), and Azure's platform. */
+/**
+ * Private, shared, reserved, documentation and multicast networks (IANA special-purpose registries), and Azure's
+ * platform.
+ */
 const NOT_PUBLIC_V4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -23,14 +26,14 @@ const NOT_PUBLIC_V4 = [
   '224.0.0.0/4',
   '240.0.0.0/4',
 ]
-/** All else of IPv6 is private or not assigned: NAT64 and loopback too. */
+/** All other IPv6 addresses are private or unassigned, including NAT64 and loopback. */
 const GLOBAL_V6 = ['2000::/3']
 /** Within it: protocol assignments with Teredo, documentation, 6to4 and AS112. */
 const NOT_PUBLIC_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '2620:4f:8000::/48', '3fff::/20']
 const MAPPED_V4 = ['::ffff:0:0/96']
-/** A machine's own link, where clouds tell it its credentials. */
+/** Link-local networks, where clouds serve credentials. */
 const LINK_LOCAL = ['169.254.0.0/16', 'fe80::/10']
-/** Where clouds give out credentials: of AWS, Google and most others, Alibaba, Oracle, Azure. */
+/** Where clouds serve credentials: AWS, Google and most others, Alibaba, Oracle, Azure. */
 const CREDENTIALS_V4 = ['169.254.0.0/16', '100.100.100.200/32', '192.0.0.192/32', '168.63.129.16/32']
 const CREDENTIALS_V6 = ['fd00:ec2::254/128', 'fd20:ce::254/128']
 const CREDENTIALS = [...CREDENTIALS_V4, ...CREDENTIALS_V4.flatMap(translatedNetworks), ...CREDENTIALS_V6]
@@ -44,7 +47,7 @@ const mapped4 = networksOf(MAPPED_V4)
 const linkLocal = networksOf(LINK_LOCAL)
 const credentials = networksOf(CREDENTIALS)
 
-/** Networks in CIDR notation as a list that can be asked. Throws when one is not valid: see `problemOfNetwork`. */
+/** A BlockList of networks in CIDR notation. Throws if one is invalid: see `problemOfNetwork`. */
 export function networksOf(cidrs: readonly string[]): BlockList {
   const list = new BlockList()
   for (const cidr of cidrs) {
@@ -56,7 +59,7 @@ export function networksOf(cidrs: readonly string[]): BlockList {
   return list
 }
 
-/** Why this text is no network in CIDR notation, naming it; or null. */
+/** Why this text is no network in CIDR notation, or null. */
 export function problemOfNetwork(cidr: string): string | null {
   const [address = '', bits, ...more] = cidr.split('/')
   const family = address.includes('%') ? 0 : isIP(address)
@@ -68,7 +71,7 @@ export function problemOfNetwork(cidr: string): string | null {
     : `${cidr} has a wrong prefix length: it must be 0 to ${max_prefix}`
 }
 
-/** Why no process in production may allow this valid network besides the public ones, naming it; or null. */
+/** Why a process in production may not allow this valid network, or null. */
 export function problemOfAllowedNetwork(cidr: string): string | null {
   const network = networksOf([cidr])
   const [address = '', bits] = cidr.split('/')
@@ -93,13 +96,13 @@ export function problemOfAllowedNetwork(cidr: string): string | null {
 }
 
 /**
- * Whether this is the address of a public host, or in one of the allowed networks. False for what is no address, and
- * where clouds give out credentials, whatever is allowed.
+ * Whether this is a public address, or in one of the allowed networks. False for an invalid address, and for
+ * addresses where clouds serve credentials, even if they are allowed.
  */
 export function isReachable(address: string, allowed: BlockList): boolean {
   const family = address.includes('%') ? 0 : isIP(address)
   if (family === 0 || givesCredentials(address, family)) return false
-  // A list of IPv4 networks also holds the mapped addresses of its own (::ffff:10.0.0.1).
+  // A list of IPv4 networks also matches the mapped addresses (::ffff:10.0.0.1).
   return allowed.check(address, family === 4 ? 'ipv4' : 'ipv6') || isPublic(address, family)
 }
 
@@ -110,7 +113,7 @@ function givesCredentials(address: string, family: number): boolean {
   return embedded !== null && credentials.check(embedded, 'ipv4')
 }
 
-/** The networks of IPv6 that lead to one of IPv4: by NAT64 (RFC 6052) and by 6to4 (RFC 3056). */
+/** The IPv6 networks that lead to an IPv4 network: by NAT64 (RFC 6052) and by 6to4 (RFC 3056). */
 function translatedNetworks(cidr: string): string[] {
   const [address = '', bits] = cidr.split('/')
   const [a = 0, b = 0, c = 0, d = 0] = address.split('.').map(Number)
@@ -126,7 +129,7 @@ function isPublic(address: string, family: number): boolean {
   return embedded === null || !notPublic4.check(embedded, 'ipv4')
 }
 
-/** The IPv4 address that an ISATAP one leads to (RFC 5214): its last half is 0:5efe or 200:5efe, and that address. */
+/** The IPv4 address in an ISATAP address (RFC 5214): its lower half is 0:5efe or 200:5efe, followed by that address. */
 function embeddedV4(address: string): string | null {
   // In lower case, hexadecimal, without leading zeros.
   const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1)

@@ -13,9 +13,9 @@ const NODE = /^(?<host>\[[0-9a-fA-F:.]+\]|[^:[\]]+)(?::(?<port>\d{1,5}))?$/
 const PORTS = { single: 6379, cluster: 6379, sentinel: 26379 }
 
 /**
- * Reads `redis://host:port/db`, `redis+sentinel://host:port,host:port/primary` or
+ * Parses `redis://host:port/db`, `redis+sentinel://host:port,host:port/primary` or
  * `redis+cluster://host:port,host:port`, each with `user:password@` (percent-encoded) before the hosts and with
- * `rediss` for TLS. Undefined when it has none of these forms.
+ * `rediss` for TLS. Undefined if the text has none of these forms.
  */
 export function parseRedisUrl(text: string): RedisAddress | undefined {
   const groups = FORM.exec(text)?.groups

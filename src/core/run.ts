@@ -1,4 +1,4 @@
-// Runs a process: from its start to an orderly stop on a signal, or when its supervisor is gone.
+// Runs a process from its start to an orderly stop on a signal, or after its supervisor has ended.
 import { parseArgs } from 'node:util'
 import type { Log } from './log.ts'
 import { isWriteAfterClose } from './postgres/late-writes.ts'
@@ -6,19 +6,19 @@ import { isUnhandledConnectionLoss } from './postgres/unheard-losses.ts'
 import { errorText } from './startup.ts'
 import { isSupervised, onSupervisorGone, reportStart, type Addresses } from './supervised.ts'
 
-/** A part of a process that can be stopped; it finishes what is in flight. */
+/** A part of a process that can be stopped; it finishes its running work. */
 export type Stoppable = { close(): Promise<void> }
 
-/** What a process runs. `addresses`: what its supervisor is told. */
+/** A started process. `addresses`: reported to its supervisor. */
 export type StartedProcess = Stoppable & { log?: Log; addresses?: Addresses }
 
 const SHUTDOWN_TIMEOUT_MS = 25_000
-/** Ctrl-C arrives twice within moments: from the terminal, and again from npm, which passes it on. */
+/** Ctrl-C arrives twice: from the terminal, and from npm, which forwards it. */
 const SAME_SIGNAL_MS = 1_000
-/** Characters that were written for people and nobody has read. */
+/** The maximum of buffered output for a console that does not read. */
 const MAX_UNREAD_CHARACTERS = 1024 * 1024
 
-/** Runs a process that takes no options but `--help`, which prints `help`: see `runUntilStopped`. */
+/** Runs a process without options except `--help`, which prints `help`: see `runUntilStopped`. */
 export async function run(help: string, start: () => Promise<StartedProcess>): Promise<void> {
   try {
     const { values } = parseArgs({ options: { help: { type: 'boolean', short: 'h' } } })
@@ -35,15 +35,15 @@ export async function run(help: string, start: () => Promise<StartedProcess>): P
 }
 
 /**
- * Starts a process, stops it on SIGINT, SIGTERM or the end of its supervisor, and says why when it cannot start: to its
- * supervisor, or else on standard error. A second signal ends it at once.
+ * Starts a process, and stops it on SIGINT, SIGTERM or the end of its supervisor. If it cannot start, it reports the
+ * reason to its supervisor, or on standard error. A second signal ends it at once.
  */
 export async function runUntilStopped(start: () => Promise<StartedProcess>): Promise<void> {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   const starting = Promise.resolve().then(start)
   let has_started = false
   let stopped_at: number | undefined
-  // A signal during the start waits until the start is finished, so that nothing half started is left behind.
+  // A signal during the start waits for the end of the start, so that nothing half-started remains.
   const stop = (reason: string) => {
     if (stopped_at !== undefined && performance.now() - stopped_at < SAME_SIGNAL_MS) return
     if (stopped_at !== undefined) process.exit(130)
@@ -51,7 +51,7 @@ export async function runUntilStopped(start: () => Promise<StartedProcess>): Pro
     setTimeout(() => process.exit(1), SHUTDOWN_TIMEOUT_MS).unref()
     void starting
       .then(async (started) => {
-        started.log?.info({ signal: reason }, 'stopping: what is in flight is finished first')
+        started.log?.info({ signal: reason }, 'stopping: finishing the work in progress')
         await started.close()
         process.exit(0)
       })
@@ -64,7 +64,7 @@ export async function runUntilStopped(start: () => Promise<StartedProcess>): Pro
   process.on('SIGTERM', stop)
   onSupervisorGone(() => {
     if (!has_started) process.exit(1)
-    if (stopped_at === undefined) stop('the supervisor is gone')
+    if (stopped_at === undefined) stop('the supervisor has ended')
   })
   process.on('uncaughtException', (error) => {
     if (isWriteAfterClose(error) || isUnhandledConnectionLoss(error)) return
@@ -83,20 +83,20 @@ export async function runUntilStopped(start: () => Promise<StartedProcess>): Pro
   }
 }
 
-/** Writes a line for people: see `writeToConsole`. */
+/** Writes a line to the console: see `writeToConsole`. */
 export function printStatus(line: string, stream?: NodeJS.WriteStream): void {
   writeToConsole(`${line}\n`, stream)
 }
 
 /**
- * Writes a text for people, by default on standard error. It fails silently: the disk may be full, or the reader gone or not reading, and the
- * work goes on.
+ * Writes a text to the console, by default to standard error. It fails silently: the disk may be full or the reader
+ * gone, and the work continues.
  */
 export function writeToConsole(text: string, stream: NodeJS.WriteStream = process.stderr): void {
   if (stream.writableLength > MAX_UNREAD_CHARACTERS) return
   try {
     stream.write(text)
   } catch {
-    // Files are written at once, so that an error comes from here.
+    // Files are written synchronously, so an error is thrown here.
   }
 }

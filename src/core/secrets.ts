@@ -1,31 +1,29 @@
-// Encrypts secrets that are stored: AES-256-GCM with the keys of ENCRYPTION_KEY.
+// Encrypts stored secrets: AES-256-GCM with the keys of ENCRYPTION_KEY.
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 
 /**
- * The column and row that a sealed text is bound to. It opens nowhere else, so that nobody can copy it into another
+ * The row and column to which a sealed text is bound, so that it cannot be opened after it was copied into another
  * row.
  */
 export type SealingContext = { tenant_id: string; table: string; row: string; column: string }
 
 export type Vault = {
   seal(text: string, context: SealingContext): string
-  /**
-   * Throws `SealError` when its key is not configured, when it was changed, and when it was sealed for another place.
-   */
+  /** Throws `SealError` if its key is not configured, if it was changed, and if it was sealed for another context. */
   open(sealed: string, context: SealingContext): string
 }
 
-/** A sealed text cannot be opened. The message says why and reveals nothing of the text. */
+/** A sealed text cannot be opened. The message names the reason and reveals nothing of the text. */
 export class SealError extends Error {}
 
-/** The format of sealed texts, which begin with it. */
+/** The format version, with which sealed texts begin. */
 const FORMAT = '2'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
 /**
  * Seals and opens short texts. `keys`: 32 bytes each, base64, comma-separated, the newest first; the newest seals,
- * all open. A sealed text names its key, so to rotate put a new key in front and remove an old one when nothing needs
+ * all open. A sealed text names its key. To rotate, put a new key in front, and remove an old one when nothing needs
  * it any more.
  */
 export function createVault(keys: string): Vault {
@@ -55,7 +53,7 @@ export function createVault(keys: string): Vault {
         const text = decipher.update(raw.subarray(NONCE_BYTES + TAG_BYTES))
         return Buffer.concat([text, decipher.final()]).toString('utf8')
       } catch (cause) {
-        throw new SealError('it was changed, or sealed for another place', { cause })
+        throw new SealError('it was changed, or sealed for another row or column', { cause })
       }
     },
   }

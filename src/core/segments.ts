@@ -1,17 +1,17 @@
-// Into how many parts an SMS is cut: seven bits a character where all are in the GSM alphabet, else sixteen.
+// The number of segments of an SMS: seven bits a character if all are in the GSM alphabet, otherwise sixteen.
 
 const BASIC = new Set(
   '@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !"#¤%&\'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà',
 )
-/** Those that are written as an escape and a character. */
+/** Characters that are encoded as an escape and a character. */
 const EXTENDED = new Set('\f^{}\\[~]|€')
 
-/** What fits into a message of one part, and into each of several, in units: septets, or sixteen bits. */
+/** The capacity of a single segment, and of each of several, in units: septets, or sixteen bits. */
 const SEGMENT_UNITS = { 'GSM-7': { one: 160, each: 153 }, 'UCS-2': { one: 70, each: 67 } } as const
 
 export type SmsEncoding = keyof typeof SEGMENT_UNITS
 
-/** How a text is written as an SMS, and in how many parts. No part ends within a character. */
+/** The encoding and number of segments of an SMS text. No segment ends within a character. */
 export function segmentsOf(text: string): { encoding: SmsEncoding; segments: number } {
   const characters = Array.from(text)
   const encoding = characters.every((each) => BASIC.has(each) || EXTENDED.has(each)) ? 'GSM-7' : 'UCS-2'

@@ -1,6 +1,6 @@
-// Limits how often something is logged, and counts how often it was not.
+// Limits how often a line is logged, and counts the suppressed lines.
 
-/** Calls `report` at most once in `every_ms`; `suppressed`: how many calls were left out since the last one. */
+/** Calls `report` at most once in `every_ms`; `suppressed`: the number of suppressed calls since the last one. */
 export function throttle<Args extends unknown[]>(
   report: (suppressed: number, ...args: Args) => void,
   every_ms = 1_000,

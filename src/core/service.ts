@@ -1,4 +1,4 @@
-// What all services have in common: `/readyz` and `/metrics`, and the start.
+// Shared by all services: `/readyz` and `/metrics`, and the start.
 import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
@@ -15,15 +15,15 @@ import { run, type Stoppable } from './run.ts'
 import { checkDatabase, checkAddresses, listenAddresses, portError, type ListenAddress } from './startup.ts'
 import { sharedLogDescriptor, isSupervised } from './supervised.ts'
 
-/** Returns what `/readyz` says of a process that can work; rejects while it cannot. */
+/** Returns the `/readyz` facts of a process that is ready; rejects while it is not. */
 export type ReadinessCheck = () => Promise<Record<string, unknown>>
 
-/** A part that runs as its own process. `url`: where it listens. */
+/** A part that runs as its own process. `url`: its listening address. */
 export type Service = Stoppable & { ready: ReadinessCheck; url?: string }
 
 /**
- * Serves `/metrics`, those of this process unless `readMetrics` says otherwise, `/readyz` and `/healthz` on an address of their
- * own. Throws ConfigError when the address cannot be used.
+ * Serves `/metrics`, `/readyz` and `/healthz` on a separate address. Default of `readMetrics`: the metrics of this
+ * process. Throws ConfigError if the address cannot be used.
  */
 export async function serveOperations(
   address: ListenAddress,
@@ -81,7 +81,7 @@ export async function runService(
   start: (config: Config, log: Log) => Promise<Service>,
 ): Promise<void> {
   await run(helpOf(`sluice ${name}: ${about}`, name), async () => {
-    // The supervisor has already warned of what is strange in `.env`.
+    // The supervisor has already warned about `.env`.
     const config = loadConfig(process.env, isSupervised() ? () => {} : undefined)
     requireVariables(config, name)
     queueConfig(config)
@@ -104,8 +104,8 @@ export async function runService(
 }
 
 /**
- * A service that has started. It is ready while its database is, and `/readyz` shows `facts`. Operators see it among the
- * processes. Closing it disposes of `ends`, the last added first.
+ * Creates a started service. It is ready while its database is, and `/readyz` shows `facts`. Operators see it among
+ * the processes. Closing it disposes of `cleanup`, the last added first.
  */
 export function createService(
   cleanup: AsyncDisposableStack,
@@ -126,7 +126,7 @@ export function createService(
   }
 }
 
-/** What `--help` prints: what the process does, and every variable that it reads. */
+/** The text of `--help`: the purpose of the process, and every variable that it reads. */
 export function helpOf(about: string, name: ProcessName): string {
   return `${about}\n\nConfiguration is the environment and a file .env in this folder:\n\n${describeVariables(name)}`
 }

@@ -4,7 +4,7 @@ import { createHmac, randomBytes } from 'node:crypto'
 const PREFIX = 'whsec_'
 const SECRET_BYTES = { min: 24, new: 32, max: 64 } as const
 
-/** What is sent with the body of a signed webhook. */
+/** The headers of a signed webhook. */
 export type StandardSignatureHeaders = {
   'webhook-id': string
   'webhook-timestamp': string
@@ -16,7 +16,7 @@ export function newWebhookSecret(): string {
   return webhookSecretOf(randomBytes(SECRET_BYTES.new))
 }
 
-/** The secret with this key, of 24 to 64 bytes. */
+/** The secret of a key with 24 to 64 bytes. */
 export function webhookSecretOf(key: Buffer): string {
   return `${PREFIX}${key.toString('base64')}`
 }
@@ -24,25 +24,25 @@ export function webhookSecretOf(key: Buffer): string {
 /** Whether it is `whsec_` and the base64 of 24 to 64 bytes. */
 export function isWebhookSecret(secret: string): boolean {
   const key = webhookKey(secret)
-  // Buffer.from passes over what is no base64.
+  // Buffer.from skips invalid base64.
   return key.length >= SECRET_BYTES.min && key.length <= SECRET_BYTES.max && webhookSecretOf(key) === secret
 }
 
-/** The bytes that a secret stands for; the prefix may be missing. */
+/** The key of a secret; the prefix may be missing. */
 export function webhookKey(secret: string): Buffer {
   return Buffer.from(secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : secret, 'base64')
 }
 
 /**
- * The headers of a webhook. `id`: the same each time that it is sent. `timestamp_s`: unix seconds, of this attempt.
- * `body`: exactly what is sent. `secrets`: whole `whsec_...` strings; during a rotation several, and all of them sign.
- * Throws when there is no secret, or one is none.
+ * The headers of a webhook. `id`: the same for each attempt. `timestamp_s`: Unix seconds of this attempt. `body`: the
+ * exact body. `secrets`: complete `whsec_...` strings; during a rotation all of them sign. Throws if there is no
+ * secret or one is invalid.
  */
 export function signStandardWebhook(
   { id, timestamp_s, body }: { id: string; timestamp_s: number; body: string | Buffer },
   secrets: readonly string[],
 ): StandardSignatureHeaders {
-  // What is wrong with a secret must not show it.
+  // The error must not show the secret.
   if (secrets.length === 0 || !secrets.every(isWebhookSecret))
     throw new Error('A webhook is signed with whsec_ and 24 to 64 bytes, base64')
   const timestamp = String(Math.floor(timestamp_s))

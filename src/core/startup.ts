@@ -1,4 +1,4 @@
-// Checks before a process starts: each problem is reported in one line that says what to do about it.
+// Checks before a process starts: each problem is reported in one line with its remedy.
 import { createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import postgres from 'postgres'
@@ -8,7 +8,7 @@ import { connectDatabase } from './pool.ts'
 import { databaseCode, databaseError, isUnavailable } from './db.ts'
 import { migrationProblem } from './migrate.ts'
 
-/** Where a process listens, and the variables that say so. */
+/** The listening address of a process, and the variables that set it. */
 export type ListenAddress = {
   variable: 'API_PORT' | 'WEBHOOKS_PORT' | 'DASHBOARD_PORT' | 'METRICS_PORT' | EmulatorPort
   port: number
@@ -16,7 +16,7 @@ export type ListenAddress = {
   host: string
 }
 
-/** The variables of the ports of emulators. */
+/** The port variables of emulators. */
 export type EmulatorPort =
   | 'EMULATOR_PORT'
   | 'TWILIO_EMULATOR_PORT'
@@ -24,15 +24,15 @@ export type EmulatorPort =
   | 'INBOX_PORT'
   | 'AI_EMULATOR_PORT'
 
-/** Never reachable from other machines: anybody who can connect controls it. */
+/** Never reachable from other machines: any client can control an emulator. */
 const EMULATOR_HOST = '127.0.0.1'
 
-/** Where an emulator of `npm start` listens. */
+/** The listening address of an emulator of `npm start`. */
 export function emulatorAddress(config: Config, variable: EmulatorPort): ListenAddress {
   return { variable, port: config[variable], host_variable: 'HOST', host: EMULATOR_HOST }
 }
 
-/** The addresses on which a process listens. */
+/** The listening addresses of a process. */
 export function listenAddresses(
   { HOST, METRICS_HOST, ...ports }: Config,
   process: keyof typeof METRICS_PORTS = 'start',
@@ -51,12 +51,12 @@ export function listenAddresses(
   }
 }
 
-/** Where providers reach the webhooks host. */
+/** The URL at which providers reach the webhooks host. */
 export function webhooksUrl({ WEBHOOKS_URL, HOST, WEBHOOKS_PORT }: Config): string {
   return WEBHOOKS_URL ?? `http://${HOST}:${WEBHOOKS_PORT}`
 }
 
-/** Throws one ConfigError that names every address on which nothing can listen. */
+/** Throws one ConfigError that names every address that cannot be used. */
 export async function checkAddresses(addresses: ListenAddress[]): Promise<void> {
   const problems: string[] = []
   for (const [index, address] of addresses.entries()) {
@@ -73,16 +73,14 @@ export async function checkAddresses(addresses: ListenAddress[]): Promise<void> 
 }
 
 /**
- * The origin of links to what listens on `host`, at `listening`: empty where it listens on all addresses, since that is
- * none to lead to. A path leads to where the page came from.
+ * The origin of links to a server on `host`, at `listening`: empty if it listens on all addresses, so that links are
+ * relative to the page.
  */
 export function originOfLinks(host: string, listening: string): string {
   return ['0.0.0.0', '::'].includes(host) ? '' : listening
 }
 
-/**
- * Turns the error of a port that cannot be used into a message for the operator. Other errors are returned unchanged.
- */
+/** Turns a listen error into a message for the operator. Other errors are returned unchanged. */
 export function portError(error: unknown, address: ListenAddress): unknown {
   const { variable, port, host_variable, host } = address
   const code = databaseCode(error)
@@ -99,7 +97,7 @@ export function portError(error: unknown, address: ListenAddress): unknown {
   return error
 }
 
-/** Listens at an address and returns its URL. Throws ConfigError when the address cannot be used. */
+/** Listens at an address and returns its URL. Throws ConfigError if the address cannot be used. */
 export async function listenAt(
   app: { listen: (at: { host: string; port: number }) => Promise<string> },
   address: ListenAddress,
@@ -112,8 +110,8 @@ export async function listenAt(
 }
 
 /**
- * Throws when the database cannot be used: it is missing, refuses the password, or is not migrated for this version.
- * A database that does not answer may still be starting: then this only warns, and the process is not ready until the
+ * Throws if the database cannot be used: it is missing, refuses the password, or is not migrated for this version. A
+ * database that does not answer may still be starting: then this only warns, and the process is not ready until the
  * database answers.
  */
 export async function checkDatabase(config: Config, log: { warn: (message: string) => void }): Promise<void> {
@@ -125,16 +123,13 @@ export async function checkDatabase(config: Config, log: { warn: (message: strin
   } catch (error) {
     const explained = databaseError(error, url)
     if (!isUnavailable(error) || !(explained instanceof ConfigError)) throw explained
-    log.warn(`${explained.message} It is tried again until it answers.`)
+    log.warn(`${explained.message} It is retried until it answers.`)
   } finally {
     await sql.end({ timeout: 1 })
   }
 }
 
-/**
- * The text that an operator reads when an error ends a process or command: one line, or the stack of an unforeseen
- * error.
- */
+/** The text for the operator when an error ends a process or command: one line, or the stack of an unexpected error. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { code, path } = error as NodeJS.ErrnoException
@@ -149,7 +144,7 @@ export function errorText(error: unknown): string {
   return error.stack?.includes(error.message) === true ? error.stack : String(error)
 }
 
-/** What is wrong with the value of an option, by what the parser says of it. */
+/** The problem of an option's value, by the parser's message. */
 function valueProblem(parser_message: string): string {
   const option = /'(?:-\w, )?(-[^' ]+)/.exec(parser_message)?.[1] ?? 'An option'
   if (parser_message.includes('does not take')) return `${option} takes no value.`

@@ -1,19 +1,19 @@
-// What a process does differently when `npm start` supervises it: it shares the log of all parts, tells the supervisor
-// how its start went, and ends when the supervisor is gone.
+// The behavior of a process under `npm start`: it shares the log of all parts, reports its start to the supervisor,
+// and ends with the supervisor.
 
 /**
- * Names the descriptor of the common log in the environment of a supervised process. It is no configuration: only the
- * supervisor sets it, and a process manager that also has a channel to its children does not.
+ * The environment variable with the descriptor of the shared log. It is no configuration: only the supervisor sets
+ * it, and a process manager that also has a channel to its children does not.
  */
 export const LOG_DESCRIPTOR = 'SLUICE_LOG_DESCRIPTOR'
 
-/** Where a part listens, as far as it does. */
+/** The addresses of a part, if it listens. */
 export type Addresses = { url?: string | undefined; operations_url?: string | undefined }
 
-/** How the start of a supervised process went: it works, or why it cannot start, in words for the operator. */
+/** The result of the start of a supervised process: its addresses, or the reason why it cannot start. */
 export type StartReport = { ready: Addresses } | { refused: string }
 
-/** The descriptor of the common log; undefined when this process is not supervised. */
+/** The descriptor of the shared log; undefined if this process is not supervised. */
 export function sharedLogDescriptor(): number | undefined {
   const descriptor = process.env[LOG_DESCRIPTOR]
   return descriptor === undefined || process.channel === undefined ? undefined : Number(descriptor)
@@ -23,13 +23,13 @@ export function isSupervised(): boolean {
   return sharedLogDescriptor() !== undefined
 }
 
-/** Reports to the supervisor; resolves when that is on its way. Nothing happens when there is none. */
+/** Reports to the supervisor, if there is one; resolves when the report is sent. */
 export async function reportStart(report: StartReport): Promise<void> {
   if (!isSupervised() || !process.connected) return
   await new Promise((resolve) => process.send!(report, resolve))
 }
 
-/** Calls `ended` when the supervisor has ended, however that happened. */
+/** Calls `ended` when the supervisor has ended, for any reason. */
 export function onSupervisorGone(ended: () => void): void {
   if (!isSupervised()) return
   process.once('disconnect', ended)

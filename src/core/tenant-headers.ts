@@ -1,10 +1,10 @@
-// Headers that tenants add to the requests that are sent to them.
+// Headers that tenants add to the requests to their endpoints.
 import { z } from 'zod'
 
 const MAX_HEADERS = 20
 const MAX_NAME_LENGTH = 100
 const MAX_VALUE_LENGTH = 1000
-/** Those of the message, of the connection, and those that are ours. */
+/** Headers of the message, of the connection, and our own. */
 const RESERVED_HEADERS = new Set([
   'host',
   'content-length',
@@ -26,7 +26,7 @@ const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 /** Visible ASCII, with blanks only inside: a blank at an end does not arrive. */
 const VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
 
-/** Header names, of which none is ours or the connection's, and their values. */
+/** Header names, none of them reserved, and their values. */
 export const tenantHeaders = z.record(z.string(), z.string()).superRefine((headers, context) => {
   const names = Object.keys(headers)
   if (names.length > MAX_HEADERS)
@@ -39,7 +39,7 @@ export const tenantHeaders = z.record(z.string(), z.string()).superRefine((heade
   }
 })
 
-/** `seen`: the names before it, in lower case. */
+/** `seen`: the earlier names, in lower case. */
 function problemOfHeader(name: string, value: string, seen: ReadonlySet<string>): string | null {
   const lower = name.toLowerCase()
   if (!TOKEN.test(name)) return 'is not the name of a header'

@@ -1,4 +1,4 @@
-// Checks the URLs to which tenants want requests sent: their form, and that they lead to the public internet.
+// Checks the URLs of tenants: their form, and that they lead to the public internet.
 import { isIP, type BlockList } from 'node:net'
 import { domainToUnicode } from 'node:url'
 import type { Config } from './config.ts'
@@ -9,10 +9,12 @@ import { isReachable, networksOf } from './public-addresses.ts'
 const MAX_URL_LENGTH = 2048
 const LOOKUP_TIMEOUT_MS = 2_000
 const PRODUCTION_PORTS = ['', '443', '8443']
-// Never says what a name resolves to, or whether it does: the answers are no map of our network.
+// The message does not show what a name resolves to, or if it resolves: it must reveal nothing of our network.
 const NOT_PUBLIC = 'must lead to a public address'
 
-/** `allowed`: networks that are reachable although they are not public. `production`: only https, on port 443 or 8443. */
+/**
+ * `allowed`: networks that are reachable although they are not public. `production`: only https, on port 443 or 8443.
+ */
 export type TenantUrlRules = { production: boolean; allowed: BlockList; lookup: Lookup }
 
 /** The rules of a deployment. */
@@ -23,18 +25,18 @@ export function tenantUrlRules({
   return {
     production: NODE_ENV === 'production',
     allowed: networksOf(networks),
-    // Who allows private addresses may have names for them that no name server knows.
+    // A deployment that allows private addresses may have names that only the system resolver finds.
     lookup: createLookup({ hosts: networks.length > 0 }),
   }
 }
 
 /**
- * Why a text is no URL of the web that means the same to everybody who reads it, or null: without blanks, control
- * or invisible characters, a user or a password.
+ * Why a text is no unambiguous web URL, or null: it must have no blanks, control or invisible characters, user or
+ * password.
  */
 export function problemOfUrl(text: string): string | null {
   if (text.length > MAX_URL_LENGTH) return `must have at most ${MAX_URL_LENGTH} characters`
-  // URL takes blanks out, and `http:host` for `http://host`: whoever reads the stored text may see another URL.
+  // URL removes blanks, and reads `http:host` as `http://host`: the stored text would show another URL.
   if (!/^https?:\/\/[^/?#]/i.test(text) || !URL.canParse(text)) return 'must be an http or https URL'
   if (hasInvisible(text) || text.includes('\\'))
     return 'must not contain blanks, control or invisible characters, or backslashes'
@@ -46,13 +48,13 @@ export function problemOfUrl(text: string): string | null {
     : null
 }
 
-/** Whether a label says that it is encoded, and is not: nobody can have registered it. */
+/** Whether a label has the punycode prefix but cannot be decoded: such a name cannot be registered. */
 function isBrokenLabel(label: string): boolean {
   return label.startsWith('xn--') && domainToUnicode(label) === label
 }
 
 /**
- * Why nothing may be sent to this URL, as `... must be https`, or null. Looks at its form only. `production`: https is
+ * Why nothing may be sent to this URL, as `... must be https`, or null. Checks its form only. `production`: https is
  * required, on port 443 or 8443.
  */
 export function problemOfUrlForm(text: string, { production }: { production: boolean }): string | null {
@@ -67,8 +69,8 @@ export function problemOfUrlForm(text: string, { production }: { production: boo
 }
 
 /**
- * Why nothing may be sent to this URL, or null: its form, and that no address of its host is private unless `allowed`
- * has it. A name that does not resolve within 2 s is accepted: who connects checks again. Never rejects.
+ * Why nothing may be sent to this URL, or null: checks its form, and that every address of its host is public or in
+ * `allowed`. A name that does not resolve within 2 s is accepted: the connection checks again. Never rejects.
  */
 export async function problemOfTenantUrl(
   text: string,
@@ -82,7 +84,7 @@ export async function problemOfTenantUrl(
   return addresses.every((address) => isReachable(address, allowed)) ? null : NOT_PUBLIC
 }
 
-/** The name or the address of its host, without the brackets of IPv6. */
+/** The host name or address, without the brackets of IPv6. */
 function hostOf({ hostname }: URL): string {
   return hostname.replace(/^\[(.*)\]$/, '$1')
 }

@@ -1,17 +1,17 @@
-// Timestamps as text: ISO 8601 in UTC with microseconds, as Postgres formats them; a Date would lose the microseconds.
+// Timestamps as text: ISO 8601 in UTC with microseconds, which a Date would lose.
 import { z } from 'zod'
 
 const DATE_TIME =
   /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-](0\d|1[0-5]):[0-5]\d)$/
 
-/** A timestamp as answers carry it. */
+/** A timestamp in answers. */
 export const timestamp = z.string().meta({
   description: 'ISO 8601 in UTC, with microseconds.',
   format: 'date-time',
   example: '2026-11-20T10:15:30.123456Z',
 })
 
-/** A timestamp as a caller sends it: `Z` or an offset, and any number of digits of a second, cut to microseconds. */
+/** A timestamp in requests: `Z` or an offset, and any number of fraction digits, cut to microseconds. */
 export const dateTime = z
   .string()
   .max(64, { abort: true })
@@ -25,7 +25,7 @@ export const dateTime = z
     example: '2026-11-20T10:15:30.123456Z',
   })
 
-/** What Postgres prints for a timestamptz in UTC (`2026-11-20 10:15:30.1234+00`) as ISO 8601 with microseconds. */
+/** Converts Postgres's text of a timestamptz in UTC (`2026-11-20 10:15:30.1234+00`) to ISO 8601 with microseconds. */
 export function isoFromPostgres(text: string): string {
   const zone = text.lastIndexOf('+00')
   const dot = text.indexOf('.')
@@ -34,7 +34,7 @@ export function isoFromPostgres(text: string): string {
   return `${seconds.replace(' ', 'T')}.${fraction.padEnd(6, '0')}Z`
 }
 
-// A regex takes 30 February; Postgres does not, and its refusal would be a 500.
+// The regex accepts 30 February; Postgres does not, and its error would be a 500.
 function isRealDate(text: string): boolean {
   if (!DATE_TIME.test(text)) return false
   const [year, month, day] = text.slice(0, 10).split('-').map(Number)

@@ -1,18 +1,17 @@
-// Remembers what used up its time or memory, so that it is not tried again at once: it costs others the time of a
-// thread.
+// Lists work that exhausted its time or memory, so that it is not retried at once: each try uses a thread.
 
-/** For how long. */
+/** How long an entry lasts. */
 const EXPIRY_MS = 2 * 60_000
-/** After so many of them nothing of that tenant is tried. */
+/** With this many entries no work of that tenant is tried. */
 const MAX_PER_TENANT = 5
 
 export type ExhaustedList = {
-  /** Whether this, or too much else of the tenant, used up its time or memory lately. */
+  /** Whether this work, or too much other work of the tenant, was exhausted lately. */
   has(tenant_id: string, name: string): boolean
   add(tenant_id: string, name: string): void
 }
 
-/** `name` is a short name of it, for example a hash. */
+/** `name` is a short name of the work, for example a hash. */
 export function createExhaustedList(): ExhaustedList {
   const by_tenant = new Map<string, Set<string>>()
   return {

@@ -1,4 +1,4 @@
-// The version of this program, as its manifest has it.
+// The version in package.json.
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
 

@@ -1,33 +1,36 @@
-// The items that wait for a run of a batcher, and which of them may share the next one.
+// The waiting items of a batcher, and the selection of the next run.
 
-/** A statement carries at most this many items. */
+/** The maximum items of a statement. */
 const MAX_BATCH_ITEMS = 100
-/** And this many bytes, where items have a `size`: whoever shares it waits for all of it. A larger item goes alone. */
+/**
+ * The maximum bytes of a statement, if items have a `size`: all its callers wait for the full statement. A larger
+ * item runs alone.
+ */
 export const MAX_BATCH_BYTES = 512 * 1024
 /**
- * With this many items waiting the database cannot keep up: further requests are refused before anything is written.
+ * With this many waiting items the database cannot keep up: further requests are refused before anything is written.
  */
 const MAX_WAITING = 5_000
-/** The same for their bytes, where items have a `size`. */
+/** The same for their bytes, if items have a `size`. */
 const MAX_WAITING_BYTES = 64 * 1024 * 1024
-/** An item that waited for so long is refused instead of carried: nobody waits for it any more. */
+/** An item that waited for longer is refused: its caller has given up. */
 const MAX_WAIT_MS = 10_000
 
-/** The lanes that are under way, each with how to begin what waits for it in other batchers. */
+/** The running lanes, each with the functions that start the waiting items of other batchers. */
 export type Lanes = Map<string, Set<() => void>>
 
 export type ItemOptions<I> = {
   /**
-   * Items with the same key, or one key in common, never share a run, because a statement cannot write one row twice. They
-   * wait for a run with that key to end, because its locks would only block them.
+   * Items with a common key never share a run, because a statement cannot write one row twice. They wait for a
+   * running key to end, because its locks would only block them.
    */
   key?: (item: I) => string | string[]
   /**
-   * Items of one lane share runs, but wait for a run with that lane to end: while the row that they all lock is locked by
-   * others, it keeps one run busy, and later items of other lanes go on.
+   * Items of one lane share runs, but wait for a running lane to end: while the row that they all lock is locked by
+   * others, it occupies one run, and later items of other lanes continue.
    */
   lane?: (item: I) => string
-  /** Lanes that it shares with other batchers; by itself it has its own. */
+  /** Lanes that are shared with other batchers. Default: its own. */
   lanes?: Lanes
   /** The bytes of an item. */
   size?: (item: I) => number
@@ -39,22 +42,22 @@ export type WaitingItem<I, O> = {
   resolve: (value: O) => void
   reject: (error: unknown) => void
 }
-/** What one run carries. */
+/** One run. */
 type BatchRun<I, O> = { items: WaitingItem<I, O>[]; keys: string[]; lanes: Set<string> }
 
 export type WaitingItems<I, O> = {
   count(): number
-  /** False if there is no room for it. */
+  /** False if there is no room for the item. */
   add(item: WaitingItem<I, O>): boolean
-  /** Removes and returns those that have waited too long. */
+  /** Removes and returns the items that have waited too long. */
   removeExpired(): WaitingItem<I, O>[]
-  /** Takes the next run. Its keys and lanes are under way until `endRun`. */
+  /** Starts the next run. Its keys and lanes are running until `endRun`. */
   startRun(): BatchRun<I, O>
-  /** Ends a run, and begins what waits for its lanes in other batchers. */
+  /** Ends a run, and starts the waiting items of its lanes in other batchers. */
   endRun(run: BatchRun<I, O>): void
 }
 
-/** `wake`: starts what waits here for a lane of another batcher. */
+/** `wake` starts the items that wait here for a lane of another batcher. */
 export function createWaitingItems<I, O>(
   { key, lane, lanes: running_lanes = new Map(), size }: ItemOptions<I>,
   wake: () => void,
@@ -103,7 +106,7 @@ export function createWaitingItems<I, O>(
     },
     removeExpired() {
       const too_old = performance.now() - MAX_WAIT_MS
-      // Those that came first are the first to be late.
+      // The oldest items come first.
       const first_fresh = waiting.findIndex(({ at }) => at >= too_old)
       const late = waiting.splice(0, first_fresh === -1 ? waiting.length : first_fresh)
       for (const { item } of late) waiting_bytes -= size?.(item) ?? 0

@@ -31,7 +31,11 @@ const REFUSALS: [status: number, code: string, when: string][] = [
   [500, 'internal_error', 'Something went wrong on our side.'],
   [503, 'database_unavailable', 'Nothing was stored: send it again.'],
   [503, 'timeout', 'It was not stored in time: send it again.'],
-  [503, 'overloaded', 'Too many bodies are on their way; this one was not taken: send it again.'],
+  [
+    503,
+    'overloaded',
+    'Too many request bodies arrive at once, and this one was dropped: send the request again.',
+  ],
 ]
 
 /** The document of the host. */

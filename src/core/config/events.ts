@@ -1,11 +1,11 @@
-// The variables of events that are sent out.
+// The variables of outgoing events.
 import { z } from 'zod'
 import { problemOfNetwork } from '../public-addresses.ts'
 import { list } from './list.ts'
 import { MIN_RETENTION_DAYS } from './retention.ts'
 import { commaList, count, type VariableRow } from './row.ts'
 
-/** In seconds: 75.6 hours in all. */
+/** In seconds: 75.6 hours in total. */
 const RETRY_SCHEDULE = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
 
 const MAX_DELIVERY_ATTEMPTS = 50
@@ -41,7 +41,7 @@ export const EVENT_VARIABLES = {
   ],
 } as const satisfies Record<string, VariableRow>
 
-/** Parses the seconds before each attempt, separated by commas; the first attempt is made at once. */
+/** Parses the delays before each attempt, in seconds, separated by commas. The first must be 0. */
 function parseRetrySchedule(text: string, context: z.RefinementCtx): number[] {
   const delays = list(text).map((part) => (/^\d{1,7}(\.\d{1,3})?$/.test(part) ? Number(part) : NaN))
   if (

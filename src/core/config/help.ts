@@ -1,4 +1,4 @@
-// The table of variables for people, as `--help` shows it.
+// The table of variables for `--help`.
 import type { z } from 'zod'
 import { isReadBy, requiredVariables } from './readers.ts'
 import type { ProcessName } from './row.ts'
@@ -8,7 +8,7 @@ type Variable = {
   name: VariableName
   example: string
   about: string
-  /** The default; empty when there is none. */
+  /** The default; empty if there is none. */
   default_value: string
   read_by: ProcessName[]
 }
@@ -31,7 +31,7 @@ function defaultOf(schema: z.ZodType): string {
   return typeof default_value === 'string' ? default_value : JSON.stringify(default_value)
 }
 
-/** The text of `--help`: every variable that a process reads; those that it cannot start without are marked. */
+/** The text of `--help`: every variable that a process reads; required variables are marked. */
 export function describeVariables(process: ProcessName): string {
   const needed = requiredVariables(process)
   const read = variables().filter(({ name }) => isReadBy(name, process))

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { count, type VariableRow } from './row.ts'
 
-/** What a tenant has unless it is set: the limits of so many keys. */
+/** The default limit of a tenant, as a multiple of the limit of one key. */
 export const TENANT_LIMIT_FACTOR = 4
 
 const tenantLimit = z.coerce

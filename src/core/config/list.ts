@@ -1,6 +1,6 @@
 // Variables that hold several values.
 
-/** The parts of a text between its commas, without the blanks around them; empty parts are left out. */
+/** The parts of a comma-separated text, trimmed; empty parts are left out. */
 export function list(text: string): string[] {
   return text
     .split(',')

@@ -1,6 +1,6 @@
-// Finds the name that a misspelt one was probably meant to be.
+// Finds the probable correction of a misspelt name.
 
-/** The known name that is closest to `name`; undefined when `name` is known itself, or close to none. */
+/** The closest candidate; undefined if `name` is a candidate itself, or close to none. */
 export function nearestName(name: string, candidates: string[]): string | undefined {
   if (candidates.includes(name)) return undefined
   const letters = normalized(name).length
@@ -15,7 +15,7 @@ function normalized(name: string): string {
   return name.toUpperCase().replaceAll(/[^A-Z0-9]/g, '')
 }
 
-/** How many letters must be inserted, removed or replaced to turn one into the other (Levenshtein distance). */
+/** The Levenshtein distance: letters to insert, remove or replace. */
 function editDistance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, at) => at)
   for (const [index, letter] of Array.from(one).entries()) {

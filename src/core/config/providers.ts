@@ -1,5 +1,5 @@
-// Which providers are used, by the queues whose jobs call them, and how their ids look. Apart from a provider's own files, no
-// other file names it.
+// The providers, the queues whose jobs call them, and the form of their ids. Only a provider's own files may also
+// name it.
 
 export const PAYMENTS = {
   provider: 'stripe',
@@ -17,7 +17,7 @@ export const PAYMENTS = {
   },
 } as const
 
-/** The same of payouts. */
+/** The same for payouts. */
 export const PAYOUTS = {
   provider: PAYMENTS.provider,
   queues: ['payouts', 'notifications'],
@@ -26,10 +26,10 @@ export const PAYOUTS = {
   examples: { payout: 'po_1SV0Zw2eZvKYlo2C0aBcDeFg' },
 } as const
 
-/** How the provider's tokens of what a recipient is paid to begin, by the type of the recipient. */
+/** The prefixes of the provider's tokens for payout destinations, by the type of the recipient. */
 export const DESTINATIONS = { bank_account: 'ba_', card: 'card_', account: 'acct_' } as const
 
-/** The same of top-ups. */
+/** The same for top-ups. */
 export const TOP_UPS = {
   provider: PAYMENTS.provider,
   queues: PAYMENTS.queues,
@@ -37,7 +37,7 @@ export const TOP_UPS = {
   examples: { top_up: 'tu_1SV0Zw2eZvKYlo2C0aBcDeFg', source: 'src_success' },
 } as const
 
-/** The same of verifications. */
+/** The same for verifications. */
 export const IDENTITY = {
   provider: PAYMENTS.provider,
   queues: ['compliance', 'notifications'],
@@ -48,7 +48,7 @@ export const IDENTITY = {
   },
 } as const
 
-/** The queues whose jobs call that one provider. */
+/** The queues whose jobs call the payment processor. */
 export const PROCESSOR_QUEUES = [PAYMENTS, PAYOUTS, TOP_UPS, IDENTITY].flatMap(({ queues }) => queues)
 
 /** Any server that speaks OpenAI's API. */
@@ -65,12 +65,12 @@ export const EMAIL = {
   queues: ['messages'],
   /** The variables without which no email is sent. */
   credentials: ['SMTP_URL', 'EMAIL_FROM'],
-  /** The form of the Message-IDs that we give. */
+  /** The form of our Message-IDs. */
   reference: /^<[^<>\s@]+@[^<>\s@]+>$/,
   examples: { email: '<0198f6f6-2b1d-7000-8000-123456789abc@shop.example>' },
 } as const
 
-/** Who sends SMS. */
+/** The SMS provider. */
 export const SMS = {
   provider: 'twilio',
   queues: ['messages', 'notifications'],
@@ -82,13 +82,13 @@ export const SMS = {
 } as const
 
 type ProviderFacts = {
-  /** As sentences name it. */
+  /** The name in sentences. */
   title: string
-  /** The variables to check when it refuses our credentials, and when it does not answer as it should. */
+  /** The variables to check if it refuses our credentials, and if it does not answer. */
   check: Record<'credentials' | 'address', readonly string[]>
 }
 
-/** What operators are told of each provider, by its name. */
+/** The facts about each provider for operators, by its name. */
 export const PROVIDER_FACTS: Readonly<Record<string, ProviderFacts>> = {
   [PAYMENTS.provider]: {
     title: 'Stripe',

@@ -1,4 +1,4 @@
-// The queues, which the configuration and commands name; each job says in which it waits.
+// The queues. Each job definition names one of them.
 
 export const QUEUES = [
   'payments',

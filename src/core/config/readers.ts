@@ -1,4 +1,4 @@
-// Which process reads which variable, and which it needs.
+// Which process reads which variable, and which it requires.
 import type { ProcessName, VariableRow } from './row.ts'
 import { VARIABLE_NAMES, VARIABLES, type VariableName } from './variables.ts'
 
@@ -10,7 +10,7 @@ export function requiredVariables(...processes: ProcessName[]): VariableName[] {
   })
 }
 
-/** Whether a worker of these queues, none named: of all, starts without this variable. */
+/** Whether a worker of these queues starts without this variable. No queues: a worker of all queues. */
 export function isOptionalForQueues(name: VariableName, queues: readonly string[]): boolean {
   const { 5: serving_queues }: VariableRow = VARIABLES[name]
   return (

@@ -1,17 +1,20 @@
-// How long finished work and events are kept.
+// The retention of finished jobs and events.
 import type { z } from 'zod'
 import { list } from './list.ts'
 
 /** The kinds of history that are dropped after some days. */
 export const HISTORY_KINDS = ['jobs', 'notifications', 'events'] as const
 export type HistoryKind = (typeof HISTORY_KINDS)[number]
-/** By kind. AI tasks stay; what they answered is erased. */
+/** By kind. AI tasks stay; their outputs are erased. */
 const RETENTION_DAYS = { jobs: 90, notifications: 90, ai_tasks: 90 }
 type RetentionKind = keyof typeof RETENTION_DAYS
-/** Idempotency keys are kept for 30 days, and a provider may repeat a notification for as long: hence one day more. */
+/**
+ * Idempotency keys are retained for 30 days, and a provider may repeat a notification for as long: hence one day
+ * more.
+ */
 export const MIN_RETENTION_DAYS = 31
 
-/** Parses `kind:days` pairs separated by commas. A kind that is left out keeps its default. */
+/** Parses `kind:days` pairs, separated by commas. A missing kind has its default. */
 export function parseRetention(text: string, context: z.RefinementCtx): Record<RetentionKind, number> {
   const days = { ...RETENTION_DAYS }
   for (const part of list(text)) {

@@ -1,10 +1,10 @@
-// What the table of variables says of each.
+// The columns of the table of variables.
 import { z } from 'zod'
 import { list } from './list.ts'
 
 /**
- * `commands`: keys, audit and the like. `start` reads them all. The dashboard serves the API's routes too, and reads what
- * the API reads.
+ * `commands`: keys, audit and other commands. `start` reads all variables. The dashboard serves the API's routes and
+ * so reads the variables of the API.
  */
 export type ProcessName = 'api' | 'webhooks' | 'worker' | 'dashboard' | 'migrate' | 'commands' | 'start'
 export type VariableRow = readonly [
@@ -14,19 +14,19 @@ export type VariableRow = readonly [
   read_by: readonly ProcessName[],
   /** Processes that do not start without it. */
   required_by?: readonly ProcessName[],
-  /** A worker that serves none of these queues starts without it. */
+  /** A worker of none of these queues starts without it. */
   serving_queues?: readonly string[],
 ]
 
-/** A whole number from 1 to `max`; `standard` when it is not set. */
+/** A whole number from 1 to `max`. Default: `default_value`. */
 export const count = (default_value: number, max = 1_000_000) =>
   z.coerce.number().int().positive().max(max).default(default_value)
 const anyPort = z.coerce.number().int().min(0).max(65535)
-/** A port; `standard` when it is not set. */
+/** A port. Default: `default_value`. */
 export const port = (default_value: number) => anyPort.default(default_value)
 /** A port, or none. */
 export const optionalPort = anyPort.optional()
 /** The address of a server, without a slash at its end. */
 export const baseUrl = z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, ''))
-/** Text that holds several values, separated by commas. */
+/** Several values, separated by commas. */
 export const commaList = z.string().default('').transform(list)

@@ -1,4 +1,4 @@
-// Every variable that configures Sluice: what it must be, an example, what it is for and which processes read it.
+// Every variable of Sluice: its schema, an example, its purpose and the processes that read it.
 import { isIP } from 'node:net'
 import { z } from 'zod'
 import { parseRedisUrl } from '../redis-url.ts'
@@ -15,7 +15,7 @@ const ALL_PROCESSES = ['api', 'webhooks', 'worker', 'migrate', 'commands'] as co
 const SERVICES = ['api', 'webhooks', 'worker'] as const
 const LISTENERS = ['api', 'webhooks'] as const
 
-/** Where each process answers `/metrics` unless METRICS_PORT says otherwise. */
+/** The default port of `/metrics` of each process. */
 export const METRICS_PORTS = {
   api: 9464,
   webhooks: 9465,
@@ -27,7 +27,7 @@ export const METRICS_PORTS = {
 const seconds = (default_value: number) =>
   z.coerce.number().int().min(0).max(1_000_000).default(default_value)
 
-/** In the order in which `--help` shows them. */
+/** In the order of `--help`. */
 export const VARIABLES = {
   DATABASE_URL: [
     z
@@ -156,7 +156,7 @@ export const VARIABLES = {
     ['api'],
   ],
   WEBHOOKS_URL: [
-    // Twilio calls none back.
+    // Twilio does not call such hosts.
     baseUrl
       .refine((url) => !new URL(url).hostname.includes('_'), {
         error: 'must have a host without underscores',

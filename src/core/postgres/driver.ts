@@ -1,4 +1,4 @@
-// Opens postgres.js with the types and the planner settings that the rest of the code relies on.
+// Opens postgres.js with the types and planner settings that the code relies on.
 import postgres from 'postgres'
 import type { Sql } from '../db.ts'
 import { isoFromPostgres } from '../time.ts'
@@ -8,7 +8,7 @@ export type DriverOptions = {
   max: number
   application_name: string
   statement_timeout_ms?: number
-  /** Times are read and written as `Date`, which loses microseconds: for libraries that expect that. */
+  /** Reads and writes timestamps as `Date`, which loses microseconds: for libraries that expect that. */
   dates?: boolean
 }
 
@@ -40,8 +40,8 @@ export function openDriver(url: string, options: DriverOptions, onclose: () => v
       TimeZone: 'UTC',
       DateStyle: 'ISO',
       statement_timeout: options.statement_timeout_ms ?? STATEMENT_TIMEOUT_MS,
-      // Every statement here reads by key or along an index. A plan made while a table was empty is kept with the
-      // prepared statement and would scan the table once it is full.
+      // Every statement reads by key or along an index. A plan from the time when a table was empty is kept with the
+      // prepared statement and would scan the full table later.
       plan_cache_mode: 'force_generic_plan',
       enable_seqscan: 'off',
       enable_hashjoin: 'off',

@@ -1,6 +1,6 @@
-// Fault of postgres.js (3.4.0 to 3.4.9; porsager/postgres#751, #1219): without `fetch_types`, which `array-types.ts` turns off, reserving
-// a connection that is new is never answered. Healed by reserving none: statements outside transactions need no connection of
-// their own. To be sent upstream: upstream/reserve.patch.
+// Fault of postgres.js (3.4.0 to 3.4.9; porsager/postgres#751, #1219): without `fetch_types`, which `array-types.ts`
+// turns off, the reservation of a new connection never resolves. Workaround: no reservation; statements outside
+// transactions need no reserved connection. Patch for upstream: upstream/reserve.patch.
 import type { Sql } from '../db.ts'
 
 /** A pool for libraries that reserve a connection for each statement. They must not begin transactions. */

@@ -1,26 +1,27 @@
-// Fault of postgres.js (all versions to 3.4.9): it has no limit for an answer. On a connection that has gone silent without closing,
-// statements wait for ever. Healed by a greeting to idle connections and a limit for each statement: when either is exceeded,
-// the pool is replaced. Only the driver's authors can decide how it should limit answers, so there is no patch.
+// Fault of postgres.js (all versions to 3.4.9): answers have no time limit. On a connection that became silent
+// without closing, statements wait for ever. Workaround: a ping on idle connections and a limit for each statement;
+// if either is exceeded, the pool is replaced. There is no patch, because the driver's authors must decide how it
+// limits answers.
 import type { Traffic } from './traffic.ts'
 
-/** How often idle connections are greeted with `select 1`, and the limit of its answer. */
+/** How often idle connections are pinged with `select 1`, and the time limit of its answer. */
 export const PING_INTERVAL_MS = 8_000
-/** The limit of other answers. The server ends each statement before (`statement_timeout`). */
+/** The time limit of other answers. The server cancels each statement before (`statement_timeout`). */
 export const ANSWER_LIMIT_MS = 15_000
 /**
- * How often limits are checked. They are counted in checks, not in time: after this process was frozen, answers may have
- * arrived that it has not read yet.
+ * How often limits are checked. They are counted in checks, not in time: after this process was frozen, answers may
+ * have arrived that it has not read yet.
  */
 export const CHECK_MS = 1_000
 
-/** How many greetings reach all idle connections; the busy ones have statements with a limit. */
+/** How many pings reach all idle connections; the busy ones have statements with a limit. */
 export function countPings({ peak, pending }: Traffic, max: number): number {
   return Math.max(1, Math.min(max, peak) - pending.size)
 }
 
 /**
- * Whether a statement is beyond its limit. Only those that run on a connection count, because others wait behind them, or
- * all of them while there is no answer at all. Call it every `CHECK_MS`.
+ * Whether a statement has exceeded its limit. Only statements that run on a connection count, because others wait
+ * behind them, or all of them if there is no answer at all. Call it every `CHECK_MS`.
  */
 export function isSilent(traffic: Traffic): boolean {
   traffic.checks_without_answer = traffic.pending.size === 0 ? 0 : traffic.checks_without_answer + 1
@@ -33,7 +34,7 @@ export function isSilent(traffic: Traffic): boolean {
   return silent
 }
 
-/** Whether a statement runs on its connection; the driver marks it. */
+/** Whether a statement runs on its connection; the driver sets this mark. */
 function isActive(query: PromiseLike<unknown>): boolean {
   return Reflect.get(query, 'active') === true
 }

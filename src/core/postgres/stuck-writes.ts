@@ -1,6 +1,7 @@
-// Fault of postgres.js (3.0.0 to 3.4.9): a connection that closes while a write is scheduled never writes again. The driver cancels
-// the write and still takes it for scheduled, so that every later statement of the connection fails with CONNECT_TIMEOUT.
-// Healed by a new pool whenever a connection closes. To be sent upstream: upstream/stuck-writes.patch.
+// Fault of postgres.js (3.0.0 to 3.4.9): a connection that closes while a write is scheduled never writes again. The
+// driver cancels the write but still treats it as scheduled, so that every later statement of the connection fails
+// with CONNECT_TIMEOUT. Workaround: a new pool whenever a connection closes. Patch for upstream:
+// upstream/stuck-writes.patch.
 
 /** Connections that close within this time have one cause: one new pool replaces them all. */
 const DEBOUNCE_MS = 250

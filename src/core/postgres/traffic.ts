@@ -1,9 +1,9 @@
-// The statements of a pool, each from the moment that it is sent until it is answered.
+// The statements of a pool, from their sending to their answer.
 
 export type Traffic = {
   /** Statements without an answer. `checks`: how often `silence.ts` has seen the statement run. */
   pending: Map<PromiseLike<unknown>, { limit_ms: number; checks: number }>
-  /** The most that were pending at once, which is how many connections the pool has made. */
+  /** The maximum of pending statements, which is the number of open connections. */
   peak: number
   checks_without_answer: number
   sent: number
@@ -13,7 +13,7 @@ export function createTraffic(): Traffic {
   return { pending: new Map(), peak: 1, checks_without_answer: 0, sent: 0 }
 }
 
-/** Follows a statement that is not sent yet. `onRows` gets its answer before the caller. */
+/** Tracks a statement that is not sent yet. `onRows` gets its rows before the caller. */
 export function trackStatement(
   query: PromiseLike<unknown>,
   traffic: Traffic,
