@@ -494,7 +494,7 @@ test('the command finds the database of `npm start` by itself, and says what is 
   expect([help.code, help.stdout]).toEqual([0, expect.stringContaining('--json')])
   expect(await audit(['--stuck-after', 'soon'])).toMatchObject({
     code: 2,
-    stderr: '--stuck-after must be a number of seconds\n',
+    stderr: '--stuck-after must be a whole number of seconds\n',
   })
 })
 

@@ -128,7 +128,10 @@ test('the new key expires when the old one would have, and an expired key cannot
   expect(Date.parse(left!.expires_at!)).toBeLessThan(Date.now() + 120_000)
   const over = await createApiKey(world.sql, tenant, { ...ending, expires_at: '2020-01-01T00:00:00Z' }, by)
   const refused = await keys(world, 'rotate', '--tenant', 'ending', '--id', over.id)
-  expect([refused.code, refused.stderr]).toEqual([1, 'There is no such key, or it is revoked or expired.\n'])
+  expect([refused.code, refused.stderr]).toEqual([
+    1,
+    'There is no such key, or the key is revoked or expired.\n',
+  ])
   expect(await listApiKeys(world.sql, tenant.id)).toHaveLength(3)
 })
 
@@ -184,7 +187,7 @@ test('the command rotates and revokes', async ({ world }) => {
   for (let status = 200; status === 200; await sleep(20)) status = await statusOf(world, first.secret)
   expect(await statusOf(world, next.secret)).toBe(200)
   const again = await keys(world, 'revoke', '--tenant', 'shop', '--id', first.id)
-  expect([again.code, again.stderr]).toEqual([1, 'There is no such key, or it was revoked before.\n'])
+  expect([again.code, again.stderr]).toEqual([1, 'There is no such key, or the key is already revoked.\n'])
   expect((await keys(world, 'rotate', '--tenant', 'shop', '--id', first.id)).code).toBe(1)
 })
 

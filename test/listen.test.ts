@@ -312,7 +312,7 @@ const TO = ['--forward-to', 'http://127.0.0.1:9/hook']
 test.concurrent.each([
   [[], '--forward-to is missing. See --help.\n'],
   [['--forward-to', 'localhost:4000'], '--forward-to must be an http or https URL'],
-  [['--forward-to', 'http://me:secret@localhost/'], '--forward-to must not hold a user or a password'],
+  [['--forward-to', 'http://me:secret@localhost/'], '--forward-to must not contain a user or a password'],
   [[...TO, '--url', 'ftp://x'], '--url must be an http or https URL'],
   [
     [...TO, '--types', 'payment.paid'],
@@ -326,7 +326,7 @@ test.concurrent.each([
   [[...TO, '--types', ','], '--types: name at least one'],
   [[...TO, '--after', 'x'], '--after must be the sequence of an event, or 0'],
   [[...TO, '--secret', 'whsec_short'], '--secret must be whsec_ and 24 to 64 bytes, base64'],
-  [[...TO, '--key', 'a b'], 'The API key of --key is none.'],
+  [[...TO, '--key', 'a b'], 'The value of --key is not an API key.'],
   [
     [...TO, '--after', '-1'],
     '--after needs a value. One that begins with a dash is written --after=-x. See --help.\n',
@@ -350,9 +350,9 @@ test.concurrent('without any key it says where one is looked for', async () => {
 })
 
 test.concurrent.for<[number, string, string]>([
-  [401, 'unauthorized', 'does not know the key of SLUICE_API_KEY (401 unauthorized: '],
+  [401, 'unauthorized', 'refuses the key of SLUICE_API_KEY (401 unauthorized: '],
   [403, 'missing_scope', 'The key of SLUICE_API_KEY may not read events (403 missing_scope: '],
-  [404, 'route_not_found', 'does not answer as the API of Sluice does (404 route_not_found: '],
+  [404, 'route_not_found', 'is not the API of Sluice (404 route_not_found: '],
   [
     500,
     'misconfigured_gateway',
@@ -383,7 +383,7 @@ test.concurrent('a request that the API refuses is a wrong use, with exit code 2
   const ran = await runCommand(FILE, args, { SLUICE_API_KEY: KEY })
   expect([ran.code, ran.stderr]).toEqual([
     2,
-    `${api.url} refuses what was asked for (400 invalid_request: type \`payment.refined\` is no type of event.). See --help.\n`,
+    `${api.url} rejects the query (400 invalid_request: type \`payment.refined\` is no type of event.). See --help.\n`,
   ])
 })
 
@@ -395,7 +395,7 @@ test.concurrent('what is no API of ours is told', async (ends) => {
   const ran = await runCommand(FILE, [...TO, '--url', page.url], { SLUICE_API_KEY: KEY })
   expect([ran.code, ran.stderr]).toEqual([
     1,
-    `${page.url} answers, but not as the API of Sluice does. See --url.\n`,
+    `${page.url} answers, but is not the API of Sluice. See --url.\n`,
   ])
 })
 

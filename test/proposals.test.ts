@@ -152,7 +152,7 @@ describe('a correction', () => {
     }
     for (const [change, says] of [
       [{ by: null }, '--by is missing'],
-      [{ by: 'nobody@example.com' }, 'is no operator'],
+      [{ by: 'nobody@example.com' }, 'is not an operator'],
       [{ tenant: 'nobody' }, 'There is no tenant'],
       [{ currency: 'xyz' }, '--currency'],
       [{ amount: '5.00' }, '--amount'],

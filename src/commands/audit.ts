@@ -1,4 +1,4 @@
-// `npm run audit`: whether the books hold, and every row where they do not. It reads and changes nothing.
+// `npm run audit`: checks the invariants of the ledger and prints each row that breaks one. Read-only.
 import { parseArgs } from 'node:util'
 import { ConfigError, loadConfig } from '#core/config.ts'
 import { moneyText } from '#core/money.ts'
@@ -9,19 +9,19 @@ import { findAuditHead } from '#domain/people/audit-log.ts'
 import { withDatabase } from './database.ts'
 import { print } from './print.ts'
 
-const HELP = `sluice audit: whether the invariants hold, read-only, on any Sluice database.
+const HELP = `sluice audit: checks the invariants of a Sluice database. Read-only.
 
-  npm run audit                          a report; exit code 1 when something does not hold
-  npm run audit -- --json                the same as JSON
-  npm run audit -- --stuck-after 600     seconds after which a job that is due and not taken counts as stuck
-  npm run audit -- --timeout 600         seconds that each check may take
+  npm run audit                          prints a report; exit code 1 if an invariant does not hold
+  npm run audit -- --json                prints the report as JSON
+  npm run audit -- --stuck-after 600     seconds after which a due job that no worker has claimed counts as stuck
+  npm run audit -- --timeout 600         time limit of each check, in seconds
 
 Checks: ${CHECK_NAMES.join(', ')}.
-It also tells the last entry of the record of what people did, and its hash. Kept elsewhere, they show whether somebody who may
-change everything has written that record anew: the entry of that number must still have that hash.
+The report ends with the number and the hash of the last entry of the audit log. Store both outside of this system: if the entry
+of that number has another hash later, the audit log was rewritten.
 
-Exit code: 0 all holds, 1 something does not, 2 it could not be found out.
-DATABASE_URL names the database, also a standby; unset, it is that of the \`npm start\` that runs in this folder.`
+Exit code: 0 all invariants hold, 1 one does not hold, 2 a check could not finish.
+DATABASE_URL names the database; a standby works too. Default: the database of the \`npm start\` that runs in this folder.`
 
 const OPTIONS = {
   json: { type: 'boolean', default: false },
@@ -40,7 +40,7 @@ async function main(): Promise<number> {
     stuck_after_s: seconds(values['stuck-after'], '--stuck-after'),
     timeout_ms: seconds(values.timeout, '--timeout') * 1000,
   }
-  // One connection audits; the other shows the pool that the server answers.
+  // One connection runs the checks; the pool uses the other to test whether the server answers.
   return await withDatabase(loadConfig(), { max: 2, application_name: 'sluice-audit' }, async (sql) => {
     const report = await auditEverything(sql, options)
     const head = await findAuditHead(sql)
@@ -65,7 +65,7 @@ function printReport(
   print(
     `\n${problems.length === 0 ? 'No problem was found.' : `${problems.length} ${problems.length === 1 ? 'problem' : 'problems'}.`}`,
   )
-  if (head !== null) print(`The record of what people did ends with entry ${head.seq}, ${head.hash}.`)
+  if (head !== null) print(`The audit log ends with entry ${head.seq}, ${head.hash}.`)
 }
 
 function formatProblem(each: Problem): string {
@@ -87,7 +87,7 @@ function formatProblem(each: Problem): string {
 function seconds(text: string, option: string): number {
   const value = Number(text)
   if (text.trim() === '' || !Number.isInteger(value) || value < 0 || value > 1_000_000)
-    throw new ConfigError(`${option} must be a number of seconds`)
+    throw new ConfigError(`${option} must be a whole number of seconds`)
   return value
 }
 

@@ -1,4 +1,4 @@
-// Finds the database of a command: DATABASE_URL, or else that of the `npm start` that runs in this folder.
+// Finds the database of a command: DATABASE_URL, or the database of the `npm start` that runs in this folder.
 import { z } from 'zod'
 import { ConfigError, type Config } from '#core/config.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -8,14 +8,14 @@ import { readDevFile } from './started.ts'
 
 const DevFile = z.object({ database_url: z.string() })
 
-/** The URL of the database. Errors: ConfigError when none is named and none was started here. */
+/** The URL of the database. Errors: ConfigError if DATABASE_URL is unset and no `npm start` runs in DATA_DIR. */
 export function databaseUrl(config: Config): string {
   const url = config.DATABASE_URL ?? readDevFile(config.DATA_DIR, DevFile)?.database_url
   if (url === undefined) throw notRunningError(config)
   return url
 }
 
-/** Does the work on the database, of this version. Errors: ConfigError when it does not answer or is not migrated. */
+/** Runs `work` on the database. Errors: ConfigError if the database does not answer or is not migrated to this version. */
 export async function withDatabase<T>(
   config: Config,
   options: { max: number; application_name: string },
@@ -34,13 +34,13 @@ export async function withDatabase<T>(
 }
 
 /**
- * Turns an error of the database into a message for the operator. Without DATABASE_URL it means that no `npm start`
- * is running.
+ * Turns a database error into a message for the operator. If DATABASE_URL is unset, an unreachable database means that
+ * no `npm start` runs.
  */
 export function explainDatabaseError(error: unknown, config: Config, url: string): unknown {
   const problem = databaseError(error, url)
-  const own = config.DATABASE_URL === undefined && problem !== error && !isServerError(error)
-  return own ? notRunningError(config) : problem
+  const is_default = config.DATABASE_URL === undefined && problem !== error && !isServerError(error)
+  return is_default ? notRunningError(config) : problem
 }
 
 function notRunningError({ DATA_DIR }: Config): ConfigError {

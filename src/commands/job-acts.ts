@@ -1,14 +1,14 @@
-// What an operator does about a job by command, with its entry in the audit log.
+// Performs an operator's command on a job and records it in the audit log.
 import type { Sql, Tx } from '#core/db.ts'
 import type { Act, ActResult } from '#domain/interventions/act.ts'
 import { findTenantOfJob } from '#domain/interventions/find.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 
-/** `settled`: how what it is about stands already. */
+/** `settled`: the resource of the job is settled already; the text says how. */
 export type CommandResult = ActResult | { settled: string }
 
-/** Does both in one step. Nothing is on record where the state of the job does not allow the act. */
+/** Performs the command and appends its audit log entry in one transaction. No entry if the job's state does not allow it. */
 export async function actWithAuditEntry(
   sql: Sql,
   name: string,

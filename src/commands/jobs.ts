@@ -1,4 +1,4 @@
-// `npm run jobs`: what waits, what is unknown, what was parked, and what an operator does about it, on record.
+// `npm run jobs`: lists jobs and acts on them. Each act is recorded in the audit log.
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { ConfigError, loadConfig } from '#core/config.ts'
@@ -30,24 +30,25 @@ const HELP = `sluice jobs: lists jobs, and acts on them as an operator.
   npm run jobs -- resolve --state unknown --as failed [--queue payments] [--tenant acme] --reason "the account was closed"
 
 list     newest first. --state: one of ${JOB_FILTERS.join(', ')}.
-         The default is open, or all with --subject, which takes the id of a payment, for example (--payment means the same).
+         Default: open, or all with --subject, which takes the id of a payment, for example (--payment means the same).
          --queue: one of ${QUEUES.join(', ')}.
-show     a job with its attempts, its calls to the provider and what operators did about it.
-retry    makes an open job due, unless it has not been tried yet and waits for its time: use run-now then. A call is sent again with
-         the same key; once the key is 23 hours old, it is looked up, and made again only if it never took effect.
+show     prints a job with its attempts, its calls to the provider and the acts of operators.
+retry    makes an open job due. For a scheduled job without an attempt use run-now. The call is sent again with the same idempotency
+         key. If the key is older than 23 hours, a worker looks the call up first and sends it only if it never took effect.
          --state parked: all parked jobs, or those of the queue or the tenant.
-run-now  makes a job due that waits for its time, such as a message for later. Failed attempts still count.
-discard  ends a job without doing it. This is refused while what its call is about waits for it: use resolve then.
-resolve  says how the call of an open job ended.
-         --as done    for an unknown job: a worker looks it up and settles what it finds. --reference names what is new at the provider.
-                      Not possible if the stored request cannot be read: discard the job then; a notification of the provider settles the row.
-         --as failed  for any open job: its call never took effect and will not. What it is about is settled as failed; a hold stays.
-         --state unknown: all unknown jobs, or those of the queue or the tenant. Jobs whose call made something need a reference: one by one.
+run-now  makes a scheduled job due, such as a message for later. Failed attempts still count.
+discard  finishes a job without performing it. Refused while a payment, payout or the like waits for its call: use resolve instead.
+resolve  records the outcome of the call of an open job.
+         --as done    for an unknown job: a worker looks the call up and settles the result. --reference names the object at the provider.
+                      Not possible if the stored request cannot be read: discard the job; a notification of the provider settles the row.
+         --as failed  for any open job: the call never took effect and never will. Its resource is settled as failed; a hold stays.
+         --state unknown: all unknown jobs, or those of the queue or the tenant. A job whose call created an object needs --reference:
+         resolve such jobs one by one.
 
-A parked job does not run again until you retry it: its attempts died or threw too often, or its stored data cannot be read. A
-notification that waits for the object that it names is open, not parked, and is retried automatically.
-Each act needs --reason and is recorded with --by (by default your user name). --json prints JSON.
-DATABASE_URL names the database. If it is unset, the one of the \`npm start\` that runs in this folder is used.`
+A parked job does not run again until you retry it: its attempts crashed too often, or its stored data cannot be read. A
+notification of an object that is not stored yet is open, not parked, and is retried automatically.
+Each act needs --reason and is recorded with --by (default: your user name). --json prints JSON.
+DATABASE_URL names the database. Default: the database of the \`npm start\` that runs in this folder.`
 
 const OPTIONS = {
   state: { type: 'string' },
@@ -69,10 +70,10 @@ type JobOptions = Partial<Record<Exclude<keyof typeof OPTIONS, 'json' | 'help' |
   json: boolean
 }
 
-/** Why a job cannot be resolved that is open and not being performed. */
+/** The reason why an open job that is not running cannot be resolved. */
 const UNRECOGNIZED_CALL = 'It has no call to a provider that this version knows.'
 
-/** So many jobs are read at once. */
+/** Limit of one search. */
 const MAX_JOBS = 10_000
 
 const COMMANDS = { list, show, retry, 'run-now': runNow, discard, resolve }
@@ -93,7 +94,7 @@ async function list(sql: Sql, values: JobOptions): Promise<void> {
   const limit = Number(values.limit)
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_JOBS)
     throw new ConfigError(`--limit must be a number from 1 to ${MAX_JOBS}`)
-  // By default the open jobs, but all jobs of a row.
+
   const default_state = subject_id === undefined ? 'open' : 'all'
   const state = oneOf(JOB_FILTERS, values.state ?? default_state, '--state')
   const of = {
@@ -118,10 +119,10 @@ async function retry(sql: Sql, values: JobOptions, id: string | undefined): Prom
   await act(sql, values, 'retry', id)
 }
 
-/** All that are parked, or those that the filters name. */
+/** Retries all parked jobs that match the filters. */
 async function retryParked(sql: Sql, values: JobOptions): Promise<void> {
   if (values.state !== 'parked')
-    throw new ConfigError('Name a job, or retry all that are parked with --state parked.')
+    throw new ConfigError('Name a job, or retry all parked jobs with --state parked.')
   requireReason(values)
   const of = { state: 'parked' as const, ...(await queueAndTenantFilter(sql, values)) }
   const { items: parked } = await searchJobs(sql, of, { limit: MAX_JOBS, scan_limit: Infinity })
@@ -148,7 +149,7 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
   const { reference = null } = values
   if (as === 'failed') {
     if (reference !== null)
-      throw new ConfigError('--reference names the effect of a call that took place: use it with --as done.')
+      throw new ConfigError('--reference names the effect of a call that succeeded: use it with --as done.')
     const done = await actWithAuditEntry(sql, 'resolve', request, resolveAsFailed)
     return done === undefined
       ? await refuseToResolve(sql, request, UNRECOGNIZED_CALL)
@@ -163,11 +164,11 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
   return done === undefined ? await refuseToResolve(sql, request) : printResult(values, done)
 }
 
-/** All that are unknown, or those that the filters name. */
+/** Resolves all unknown jobs that match the filters. */
 async function resolveUnknown(sql: Sql, values: JobOptions, took_effect: boolean): Promise<void> {
   if (values.state !== 'unknown')
-    throw new ConfigError('Name a job, or resolve all that are unknown with --state unknown.')
-  if (values.reference !== undefined) throw new ConfigError('--reference is of one job: name it.')
+    throw new ConfigError('Name a job, or resolve all unknown jobs with --state unknown.')
+  if (values.reference !== undefined) throw new ConfigError('--reference belongs to one job: name the job.')
   requireReason(values)
   const only = { state: 'unknown' as const }
   const { items } = await searchJobs(
@@ -178,15 +179,15 @@ async function resolveUnknown(sql: Sql, values: JobOptions, took_effect: boolean
   const refused: string[] = []
   for (const { id } of items) {
     const request = { ...actOf(values, id), only }
-    let why = ''
+    let reason = ''
     const done = await actWithAuditEntry(sql, 'resolve', request, async (tx) => {
       const resolved = await resolveJob(tx, request, { took_effect, reference: null })
       if (resolved === undefined || !('refused' in resolved)) return resolved
-      why = resolved.refused
+      reason = resolved.refused
       return undefined
     })
     if (done === undefined)
-      refused.push(`${id}  ${why || (await refusalReason(sql, 'resolve', request)).refused}`)
+      refused.push(`${id}  ${reason || (await refusalReason(sql, 'resolve', request)).refused}`)
   }
   const count = items.length - refused.length
   const more = items.length === MAX_JOBS
@@ -195,7 +196,6 @@ async function resolveUnknown(sql: Sql, values: JobOptions, took_effect: boolean
   print(`${count} jobs are resolved.${more ? ' More may be unknown: run this again.' : ''}`)
 }
 
-/** The filters that name a queue and a tenant. */
 async function queueAndTenantFilter(
   sql: Sql,
   values: JobOptions,
@@ -235,17 +235,17 @@ function printResult({ json }: JobOptions, done: NonNullable<CommandResult>): vo
   print(`The job is ${done.after}. ${next}`)
 }
 
-/** Nothing could be resolved. `open`: why, of a job that is open and not being performed. */
+/** Reports why a job cannot be resolved. `open`: the reason if the job is open and not running. */
 async function refuseToResolve(sql: Sql, request: Act, open?: string): Promise<never> {
-  // What every act says of the others.
+  // The reason that applies to every act.
   const { before, refused } = await refusalReason(sql, 'discard', request)
   return await refuse(sql, request, before === 'ready' || before === 'unknown' ? open : refused)
 }
 
-async function refuse(sql: Sql, { job_id }: Act, why?: string): Promise<never> {
+async function refuse(sql: Sql, { job_id }: Act, reason?: string): Promise<never> {
   const job = await findJob(sql, job_id)
   if (job === undefined) throw new ConfigError('There is no such job.')
-  throw new ConfigError([`Not possible: the job is ${formatJobLine(job)}`, why].filter(Boolean).join('\n'))
+  throw new ConfigError([`Not possible: the job is ${formatJobLine(job)}`, reason].filter(Boolean).join('\n'))
 }
 
 function formatJobLine({ id, state, parked, name, tenant, tenant_id, ...job }: ListedJob): string {

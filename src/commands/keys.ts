@@ -1,5 +1,4 @@
-// `npm run keys`: makes, lists, rotates and revokes API keys, as people do in the dashboard, and sets a tenant's contact and
-// whom it may write as.
+// `npm run keys`: manages the API keys of a tenant, its contact, and its allowed sender domains and SMS senders.
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { asciiDomain, bareAddress, isSmsSender } from '#core/addresses.ts'
@@ -30,7 +29,7 @@ const SCOPE_LINES = Object.values(AREAS).flatMap(({ scopes }) =>
   Object.entries(scopes).map(([scope, may]) => `  ${scope.padEnd(17)} ${may}`),
 )
 
-const HELP = `sluice keys: the API keys of a tenant, its contact, and whom it may write as.
+const HELP = `sluice keys: the API keys of a tenant, its contact, its email domains and its SMS senders.
 
   npm run keys -- create --tenant acme --scopes customer:write,payments:write [--name "Shop"] [--expires 2027-01-01T00:00:00Z]
   npm run keys -- list   --tenant acme
@@ -40,24 +39,24 @@ const HELP = `sluice keys: the API keys of a tenant, its contact, and whom it ma
   npm run keys -- domains --tenant acme [--only shop.example,mail.shop.example | --none | --default]
   npm run keys -- senders --tenant acme [--only +4915112345678,Shop | --none | --default]
 
-create   makes the tenant too if there is none, and shows the key, once. --scopes all: every scope.
-rotate   makes a key with the same name, scopes and end; the old one works for --grace seconds more (default 3600).
+create   creates a key and prints it, once. Creates the tenant if it does not exist. --scopes all: every scope.
+rotate   creates a key with the same name, scopes and expiry; the old key works for --grace seconds more (default 3600).
 revoke   the key stops working everywhere within a second.
-contact  sets whom we email when the tenant should look at something, such as a webhook endpoint that was
-         disabled because it only fails or answered 410; --none: nobody. list shows it.
-domains  shows or sets the domains that the tenant's email may be from. --none: no \`from\` at all, only the
-         installation's address. --default: those of EMAIL_FROM_DOMAINS, or any
-         but the system's own address if that is unset. A change counts within a second,
-         also for email that is scheduled or waits: what may not be sent any more is failed.
-senders  shows or sets what the tenant's SMS may be from: numbers, messaging services (MG...) or names. The first is
-         its default. --none: only the installation's, TWILIO_FROM. --default: any. What people answer goes to the
-         last tenant that wrote to them from that number. A change counts for SMS that are accepted from then on.
+contact  sets the email address that is notified when the tenant has to act, for example when a webhook endpoint was
+         disabled because it only fails or answered 410. --none: no address. list prints it.
+domains  prints or sets the domains that the tenant may use in \`from\`. --none: no \`from\`, email is sent from the
+         installation's address. --default: the domains of EMAIL_FROM_DOMAINS, or, if that is unset, any domain
+         except the system's own address. A change takes effect within a second, also for scheduled and waiting
+         email: an email whose sender is no longer allowed fails.
+senders  prints or sets the senders of the tenant's SMS: numbers, messaging services (MG...) or names. The first is
+         the default. --none: only TWILIO_FROM, the installation's sender. --default: any sender. A reply goes to the
+         last tenant that wrote to that person from that number. A change applies to SMS that are accepted afterwards.
 
-Scopes, of which any number may be named; reading customers needs none:
+Scopes (a key may have several; reading customers needs none):
 
 ${SCOPE_LINES.join('\n')}
 
-DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
+DATABASE_URL names the database. Default: the database of the \`npm start\` that runs in this folder.`
 
 const OPTIONS = {
   tenant: { type: 'string' },
@@ -138,16 +137,16 @@ async function rotate(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<voi
   const grace_s = Number(values.grace ?? '3600')
   if (!Number.isInteger(grace_s) || grace_s < 0) throw new ConfigError('--grace must be a number of seconds')
   const key = await rotateApiKey(sql, tenant, idOf(values), grace_s, actorOf(tenant))
-  if (key === undefined) throw new ConfigError('There is no such key, or it is revoked or expired.')
+  if (key === undefined) throw new ConfigError('There is no such key, or the key is revoked or expired.')
   const ends = key.expires_at === null ? '' : `, expires ${key.expires_at}`
   print(
-    `Key ${key.id} of ${tenant.slug}${ends}, shown only now; the old one works for ${grace_s} s more:\n\n  ${key.secret}\n`,
+    `Key ${key.id} of ${tenant.slug}${ends}, shown only now; the old key works for ${grace_s} s more:\n\n  ${key.secret}\n`,
   )
 }
 
 async function revoke(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
   if ((await revokeApiKey(sql, tenant.id, idOf(values), actorOf(tenant))) === undefined)
-    throw new ConfigError('There is no such key, or it was revoked before.')
+    throw new ConfigError('There is no such key, or the key is already revoked.')
   print('Revoked.')
 }
 
@@ -176,11 +175,11 @@ async function showOrSetDomains(
   print(`Domains of ${tenant.slug}: ${view}`)
 }
 
-/** What holds for a tenant without a list. The API may have been started with another value than this command. */
+/** The rule for a tenant without a list of its own. The API may run with another EMAIL_FROM_DOMAINS than this command. */
 function defaultDomains(domains: string[]): string {
   return domains.length === 0
-    ? "no list of its own. EMAIL_FROM_DOMAINS is not set here: any but the system's own address"
-    : `no list of its own. Those of EMAIL_FROM_DOMAINS: ${domains.join(', ')}`
+    ? "no list of its own. EMAIL_FROM_DOMAINS is not set here: any domain except the system's own address"
+    : `no list of its own. The domains of EMAIL_FROM_DOMAINS: ${domains.join(', ')}`
 }
 
 async function showOrSetSenders(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
@@ -196,10 +195,10 @@ async function showOrSetSenders(sql: Sql, tenant: Tenant, values: KeyOptions): P
   print(`Senders of SMS of ${tenant.slug}: ${view}`)
 }
 
-/** What `--only` lists; null: the default; undefined: nothing is set. */
+/** The entries of `--only`. Null: the default. Undefined: no option is given, so nothing is set. */
 function parseList(
   { only, none = false, default: use_default = false }: KeyOptions,
-  isOne: (text: string) => boolean,
+  isValid: (text: string) => boolean,
   what: string,
 ): string[] | null | undefined {
   if (Number(only !== undefined) + Number(none) + Number(use_default) > 1)
@@ -208,7 +207,7 @@ function parseList(
   if (none) return []
   if (only === undefined) return undefined
   const entries = list(only)
-  const invalid = entries.find((text) => !isOne(text))
+  const invalid = entries.find((text) => !isValid(text))
   if (invalid !== undefined || entries.length === 0 || entries.length > MAX_EMAIL_DOMAINS)
     throw new ConfigError(
       `--only must be 1 to ${MAX_EMAIL_DOMAINS} ${what}${invalid === undefined ? '' : `; "${invalid}" is not one`}`,
@@ -220,11 +219,11 @@ function actorOf({ id }: Tenant): Actor {
   return commandActor('npm run keys', id)
 }
 
-/** A bare address; null: nobody. */
+/** An address without a name; null: no contact. */
 function contactOf({ email, none }: KeyOptions): string | null {
   if (none === true && email !== undefined) throw new ConfigError('--email and --none exclude each other.')
   if (none === true || email === '') return null
-  if (email === undefined) throw new ConfigError('--email is missing, or --none. See --help.')
+  if (email === undefined) throw new ConfigError('Give --email or --none. See --help.')
   if (!isMailAddress(email) || bareAddress(email) !== email)
     throw new ConfigError('--email must be an email address, without a name')
   return email
@@ -241,7 +240,7 @@ function scopesOf(text: string): Scope[] {
   return scopes as Scope[]
 }
 
-/** ISO 8601, in UTC. A date means its beginning in UTC. */
+/** ISO 8601 in UTC. A date means its start in UTC. */
 function expiryOf(text: string): string {
   if (!z.union([z.iso.date(), z.iso.datetime({ offset: true })]).safeParse(text).success)
     throw new ConfigError('--expires must be a date like 2027-01-01, or a time like 2027-01-01T00:00:00Z')
@@ -254,7 +253,7 @@ function expiryOf(text: string): string {
 function idOf(values: KeyOptions): string {
   const id = required(values, 'id')
   if (!z.uuid().safeParse(id).success)
-    throw new ConfigError(`There is no such key: "${id}" is not the id of one. See list.`)
+    throw new ConfigError(`There is no such key: "${id}" is not a key id. See list.`)
   return id
 }
 

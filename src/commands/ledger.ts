@@ -1,4 +1,4 @@
-// `npm run ledger`: what one operator proposes about money, for another to confirm in the dashboard.
+// `npm run ledger`: an operator proposes a change of the ledger; another operator confirms it in the dashboard.
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { ConfigError, loadConfig } from '#core/config.ts'
@@ -22,24 +22,25 @@ import { withDatabase } from './database.ts'
 import { findCommand, resolveQueueAndTenant, requireReason } from './named.ts'
 import { print } from './print.ts'
 
-const HELP = `sluice ledger: proposes what moves money by hand. Nothing happens until another operator confirms it in the dashboard.
+const HELP = `sluice ledger: proposes manual changes of the ledger. Nothing happens until another operator confirms in the dashboard.
 
   npm run ledger -- correct --tenant acme --currency usd --amount=-500 --reason "posted twice by the import" --by ada@acme.example
   npm run ledger -- fail-payout <payout id> --reason "the bank confirms that it was lost" --by ada@acme.example
   npm run ledger -- list [--state open] [--limit 25]
   npm run ledger -- cancel <proposal id> --by ada@acme.example
 
-correct      proposes to change the balance of a tenant. --amount is in the smallest unit of the currency (cents), as in the API, below
-             zero to take: --amount=-500 takes USD 5.00. The balance may become negative. Posted as a transaction of kind correction.
-fail-payout  proposes to fail a payout whatever the processor does, and to free its amount at once. The processor may pay it all the
-             same: then that is posted too, and the balance may become negative. Until then a drift shows the difference. The tenant reads
-             --reason as the message of the failure.
+correct      proposes to change the balance of a tenant. --amount is in the smallest unit of the currency (cents), as in the API.
+             A negative amount debits: --amount=-500 takes USD 5.00. The balance may become negative. Posted as a transaction of kind
+             correction.
+fail-payout  proposes to fail a payout, whatever its status at the processor, and to release its amount at once. If the processor
+             pays it later, the payment is posted and the balance may become negative. Until then a drift shows the difference. The
+             tenant sees --reason as the failure message.
 list         lists proposals, newest first. --state: one of ${proposalState.options.join(', ')}.
-cancel       takes back what you proposed.
+cancel       withdraws your own proposal.
 
---by names the operator who proposes, as in the dashboard: they cannot confirm it themselves. A proposal expires after ${EXPIRES_HOURS} hours.
+--by names the proposing operator by the dashboard's email address: the proposer cannot confirm. A proposal expires after ${EXPIRES_HOURS} hours.
 --json prints JSON. Each act is in the audit log, with your user name on this machine.
-DATABASE_URL names the database. If it is unset, the one of the \`npm start\` that runs in this folder is used.`
+DATABASE_URL names the database. Default: the database of the \`npm start\` that runs in this folder.`
 
 const OPTIONS = {
   tenant: { type: 'string' },
@@ -58,7 +59,7 @@ type LedgerOptions = Partial<Record<'tenant' | 'currency' | 'amount' | 'reason' 
   json: boolean
 }
 
-/** No more proposals are listed at once. */
+/** Limit of `list`. */
 const MAX_LISTED = 1_000
 const COMMANDS = { correct, 'fail-payout': failPayout, list, cancel }
 
@@ -134,17 +135,19 @@ async function cancel(sql: Sql, values: LedgerOptions, id: string | undefined): 
   const operator = await proposer(sql, values)
   const proposal = await findProposal(sql, proposal_id)
   if (proposal !== undefined && proposal.proposed_by_id !== operator.user_id)
-    throw new ConfigError(`It was proposed by ${proposal.proposed_by}. Reject it in the dashboard instead.`)
+    throw new ConfigError(
+      `The proposal was made by ${proposal.proposed_by}. Reject it in the dashboard instead.`,
+    )
   await decideProposal(sql, proposal_id, 'rejected', operator)
   print(values.json ? JSON.stringify(await findProposal(sql, proposal_id), null, 2) : 'Canceled.')
 }
 
-/** Who proposes: a user of the dashboard who is an operator. Errors: ConfigError when none is named. */
+/** The operator that --by names. Errors: ConfigError if it is missing or not an operator. */
 async function proposer(sql: Sql, values: LedgerOptions): Promise<Operator> {
   const email = required(values, 'by').toLowerCase()
   const user_id = await findOperator(sql, email)
   if (user_id === undefined)
-    throw new ConfigError(`--by ${email} is no operator. \`npm run users -- list\` shows who is.`)
+    throw new ConfigError(`--by ${email} is not an operator. See \`npm run users -- list\`.`)
   const command = `npm run ledger, for ${email}`
   return { user_id, email, by: (tenant_id) => commandActor(command, tenant_id) }
 }

@@ -1,4 +1,4 @@
-// `npm run listen`: follows the events of a tenant and posts each to a receiver on this machine, signed as a delivery is.
+// `npm run listen`: follows the events of a tenant and posts each to a local receiver, signed like a webhook delivery.
 import { createHmac } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
@@ -13,23 +13,23 @@ import { forwardEvent, type Forwarded } from './listen/forward.ts'
 import { print } from './print.ts'
 import { readDevFile } from './started.ts'
 
-const HELP = `sluice listen: posts the events of a tenant to a receiver that you are working on. No endpoint has to be made, and the
-receiver need not be reachable from elsewhere.
+const HELP = `sluice listen: posts the events of a tenant to a receiver that you develop. You need no webhook endpoint, and the receiver
+need not be reachable from the internet.
 
   npm run listen -- --forward-to http://localhost:4000/hook [--types payment.*,refund.succeeded] [--after 0]
 
---forward-to  the receiver. Each event is posted once, in order, with the body, headers and signature of a webhook. One that is not
-              taken is shown and not sent again.
---types       events to post, separated by commas: *, all of a noun as in payment.*, or single types. Unset: all.
---after       begin after the event with this sequence; 0: with the first that is kept. Unset: with the next that happens.
---key         API key with the scope events:read. Better in SLUICE_API_KEY: others on this machine can see arguments. Unset, it is
-              that of the \`npm start\` that runs in this folder.
---url         the API. Unset, that of the \`npm start\` that runs in this folder, or else http://127.0.0.1:3000.
---secret      signs the webhooks: whsec_ and 24 to 64 bytes, base64. Unset, one that is derived from the key, so that the
-              same key always gives the same secret. It is printed at the start.
+--forward-to  the receiver. Each event is posted once, in order, with the body, headers and signature of a webhook. An event that
+              the receiver does not accept is printed and not sent again.
+--types       events to post, separated by commas: *, all of a resource as in payment.*, or single types. Default: all.
+--after       start after the event with this sequence; 0: with the oldest stored event. Default: with the next new event.
+--key         API key with the scope events:read. SLUICE_API_KEY is safer: other users of this machine can see arguments.
+              Default: the key of the \`npm start\` that runs in this folder.
+--url         the API. Default: the API of the \`npm start\` that runs in this folder, or http://127.0.0.1:3000.
+--secret      signing secret of the webhooks: whsec_ and 24 to 64 bytes, base64. Default: a secret that is derived from the key, so
+              the same key always gives the same secret. It is printed at the start.
 
-While the API is away it is asked again until it answers; no event is lost or posted twice by that. Ctrl-C ends it.
-Exit code: 0 it was ended, 1 it cannot go on (a key that is refused, no such API), 2 wrong use.`
+While the API is unavailable, requests are retried; no event is lost or posted twice. Stop with Ctrl-C.
+Exit code: 0 stopped by a signal, 1 fatal error (the key is refused, the URL is not the API), 2 invalid options.`
 
 const OPTIONS = {
   'forward-to': { type: 'string' },
@@ -44,7 +44,7 @@ const OPTIONS = {
 const DevFile = z.object({ api_url: z.string(), api_key: z.string() })
 const DEFAULT_URL = 'http://127.0.0.1:3000'
 
-/** `after` undefined: from the newest on. */
+/** `after` undefined: only events that are newer than the newest stored event. */
 type ListenOptions = Pick<Feed, 'url' | 'key' | 'key_from'> & {
   forward_to: string
   types: string[]
@@ -101,12 +101,12 @@ function deliveryLine({ type, sequence }: FollowedEvent, { status, error, durati
   ].join('  ')
 }
 
-/** Of the day, here. */
+/** Local time of day. */
 function clockTime(): string {
   return new Date().toTimeString().slice(0, 8)
 }
 
-/** Null: help is wanted. Throws ConfigError. */
+/** Null: --help. Throws ConfigError. */
 function optionsOf(): ListenOptions | null {
   const { values } = parseArgs({ options: OPTIONS })
   if (values.help) return null
@@ -123,7 +123,7 @@ function optionsOf(): ListenOptions | null {
     throw new ConfigError(
       `There is no API key: no Sluice runs in ${DATA_DIR}, and neither SLUICE_API_KEY nor --key is set. See --help.`,
     )
-  if (!/^[\x21-\x7e]+$/.test(key)) throw new ConfigError(`The API key of ${key_from} is none.`)
+  if (!/^[\x21-\x7e]+$/.test(key)) throw new ConfigError(`The value of ${key_from} is not an API key.`)
   const secret = values.secret ?? derivedSecret(key)
   if (!isWebhookSecret(secret))
     throw new ConfigError('--secret must be whsec_ and 24 to 64 bytes, base64. See --help.')
@@ -138,7 +138,7 @@ function optionsOf(): ListenOptions | null {
   }
 }
 
-/** Always the same for a key, of which it reveals nothing. */
+/** Deterministic per key; it does not reveal the key. */
 function derivedSecret(key: string): string {
   return webhookSecretOf(createHmac('sha256', key).update('sluice listen').digest())
 }
@@ -150,15 +150,15 @@ function urlOf(option: string, text: string): string {
       `${option} must be an http or https URL, e.g. http://localhost:4000/hook, not "${text}"`,
     )
   if (url.username !== '' || url.password !== '')
-    throw new ConfigError(`${option} must not hold a user or a password`)
+    throw new ConfigError(`${option} must not contain a user or a password`)
   return url.href
 }
 
 function typesOf(text: string): string[] {
   const types = list(text)
-  const strange = types.find((type) => matchEventTypes(type).length === 0)
-  if (strange === undefined && types.length > 0) return types
-  const problem = strange === undefined ? 'name at least one.' : unknownTypeMessage(strange)
+  const unknown = types.find((type) => matchEventTypes(type).length === 0)
+  if (unknown === undefined && types.length > 0) return types
+  const problem = unknown === undefined ? 'name at least one.' : unknownTypeMessage(unknown)
   throw new ConfigError(`--types: ${problem} There are ${EVENT_TYPE_PATTERNS.join(', ')}`)
 }
 

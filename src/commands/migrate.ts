@@ -1,4 +1,4 @@
-// `npm run migrate`: brings the database, and the queue's own tables in it, up to date.
+// `npm run migrate`: migrates the database and the tables of the queue in it.
 import { loadConfig, usesRedis } from '#core/config.ts'
 import { migrate } from '#core/migrate.ts'
 import { run } from '#core/run.ts'
@@ -8,7 +8,7 @@ import { databaseUrl, explainDatabaseError } from './database.ts'
 import { print } from './print.ts'
 
 const ABOUT =
-  'sluice migrate: applies what is new in migrations/, forward only. Run it as the owner of the tables, before a new version starts.'
+  'sluice migrate: applies the new files of migrations/, forward only. Run it as the owner of the tables before you start a new version.'
 
 await run(helpOf(ABOUT, 'migrate'), async () => {
   const config = loadConfig()
@@ -16,7 +16,7 @@ await run(helpOf(ABOUT, 'migrate'), async () => {
   const applied = await migrate(DATABASE_URL, print).catch((error: unknown) => {
     throw explainDatabaseError(error, config, DATABASE_URL)
   })
-  // Redis has nothing to migrate, and whoever migrates may not know where it is.
+  // Redis needs no migration, and its address may be unknown here.
   if (!usesRedis(config)) await migrateQueue({ redis_url: null, database_url: DATABASE_URL })
   print(applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`)
   return { close: () => Promise.resolve() }

@@ -1,18 +1,18 @@
-// What the arguments of a command name.
+// Resolves the arguments of commands.
 import { ConfigError } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { MAX_REASON_LENGTH, reasonText } from '#domain/jobs/reason.ts'
 import { findTenant } from '#domain/tenants.ts'
 
-/** The command of this name. Errors: ConfigError when there is none. */
+/** The command of this name. Errors: ConfigError if it does not exist. */
 export function findCommand<T>(commands: Readonly<Record<string, T>>, name: string): T {
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined
   if (command === undefined) throw new ConfigError(`There is no command "${name}". See --help.`)
   return command
 }
 
-/** Why an operator does something, as it is recorded. Errors: ConfigError when it is missing or too long. */
+/** The operator's reason for the audit log. Errors: ConfigError if it is missing or too long. */
 export function requireReason(values: { reason?: string }): string {
   const { data: reason } = reasonText.safeParse(values.reason)
   if (reason === undefined)
@@ -20,7 +20,7 @@ export function requireReason(values: { reason?: string }): string {
   return reason
 }
 
-/** A queue and a tenant, by its slug. Errors: ConfigError when there is no such queue or tenant. */
+/** Checks the queue and finds the tenant by its slug. Errors: ConfigError if one does not exist. */
 export async function resolveQueueAndTenant(
   sql: Sql,
   { queue, tenant: slug }: { queue?: string; tenant?: string },

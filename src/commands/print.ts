@@ -1,6 +1,6 @@
-// What commands print.
+// Output of commands.
 
-// Whoever reads the lines may stop early, as `| head` does: then nobody waits for the rest.
+// A reader such as `| head` may close the pipe early: exit without an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
   process.exit()

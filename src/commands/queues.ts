@@ -1,4 +1,4 @@
-// `npm run queues`: how much waits in each queue, and pausing one while a provider is down or a mistake is looked into.
+// `npm run queues`: lists the queues with their open jobs, and pauses or resumes queues and tenants.
 import { parseArgs } from 'node:util'
 import { ConfigError, loadConfig } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
@@ -13,19 +13,19 @@ import { withDatabase } from './database.ts'
 import { findCommand, resolveQueueAndTenant, requireReason } from './named.ts'
 import { print } from './print.ts'
 
-const HELP = `sluice queues: what waits in each queue, and pauses.
+const HELP = `sluice queues: lists, pauses and resumes queues.
 
   npm run queues -- list
   npm run queues -- pause  [<queue>] [--tenant acme] --reason "the bank asked us to wait"
   npm run queues -- resume [<queue>] [--tenant acme]
 
-list    shows each queue with its open jobs, those of them whose last attempt failed (retrying), and what is paused.
-pause   pauses a queue, a tenant, or a tenant in a queue. Requests are still accepted, and their jobs wait. After at most a second
-        no new call to a provider starts; one that is under way finishes.
-resume  ends that pause. Another one, such as that of the tenant, stays.
+list    prints each queue with its open jobs, the retrying jobs among them (their last attempt failed), and all pauses.
+pause   pauses a queue, a tenant, or a tenant in a queue. Requests are still accepted, and their jobs wait. Within a second no new
+        call to a provider starts; a call in progress finishes.
+resume  ends this pause. Other pauses, such as one of the whole tenant, stay.
 
 Queues: ${QUEUES.join(', ')}.
---json prints JSON. DATABASE_URL names the database. If it is unset, the one of the \`npm start\` that runs in this folder is used.`
+--json prints JSON. DATABASE_URL names the database. Default: the database of the \`npm start\` that runs in this folder.`
 
 const OPTIONS = {
   tenant: { type: 'string' },
@@ -95,7 +95,7 @@ function actorOf({ tenant_id }: { tenant_id?: string }): Actor {
   return commandActor('npm run queues', tenant_id ?? null)
 }
 
-/** What is paused. Errors: ConfigError when there is no such queue or tenant, or neither is named. */
+/** The queue and tenant to pause. Errors: ConfigError if one does not exist, or neither is named. */
 async function pauseTargetOf(
   sql: Sql,
   { tenant }: QueueOptions,

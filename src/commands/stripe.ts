@@ -1,18 +1,18 @@
-// `npm run stripe`: what Stripe has to be told of us.
+// `npm run stripe`: prints the settings of the webhook endpoint at Stripe.
 import { parseArgs } from 'node:util'
 import { ConfigError } from '#core/config.ts'
 import { errorText } from '#core/startup.ts'
 import { API_VERSION, EVENT_TYPES } from '#providers/stripe/events.ts'
 import { print } from './print.ts'
 
-const HELP = `sluice stripe: what Stripe has to be told of us.
+const HELP = `sluice stripe: the settings of the webhook endpoint at Stripe.
 
   npm run stripe -- events [--comma]
 
-events   the types of events that the webhook endpoint at Stripe has to send, one on each line. Others change nothing; some cost a request to Stripe.
+events   prints the event types that the endpoint needs, one per line. Other types have no effect; some cost a request to Stripe.
          --comma: on one line, for the Stripe CLI and the dashboard, e.g. stripe listen --events "$(npm run -s stripe -- events --comma)"
 
-Give the endpoint the API version ${API_VERSION}: events of another version are not compared with what is known here, so each costs a request to Stripe.`
+Set the API version of the endpoint to ${API_VERSION}. An event of another version is never used directly: each costs a request to Stripe.`
 
 function main(): void {
   const { positionals, values } = parseArgs({

@@ -1,4 +1,4 @@
-// `npm run users`: who may sign in to the dashboard, for whoever runs the installation.
+// `npm run users`: manages the users of the dashboard, for the operators of the installation.
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { ConfigError, loadConfig, type Config } from '#core/config.ts'
@@ -25,7 +25,7 @@ import { findCommand } from './named.ts'
 import { print } from './print.ts'
 import { readDevFile } from './started.ts'
 
-const HELP = `sluice users: who can sign in to the dashboard.
+const HELP = `sluice users: manages the users of the dashboard.
 
   npm run users -- list [--tenant acme]
   npm run users -- invite --tenant acme --email ada@acme.example --role owner
@@ -36,17 +36,17 @@ const HELP = `sluice users: who can sign in to the dashboard.
 
 list                 lists users, with the tenants that they are members of.
 invite               prints a link that works once, for a week. Creates the tenant if there is none. Roles: ${ROLES.join(', ')}.
-operator             makes a user an operator, who sees the queues and jobs of all tenants; --off undoes it. If a user's link was shown
-                     instead of mailed, nobody has verified their address: --unverified-address makes them an operator anyway.
+operator             makes a user an operator, who sees the queues and jobs of all tenants; --off reverts it. If the invitation link was
+                     printed and not mailed, the user's address is unverified: --unverified-address makes them an operator anyway.
 end-sessions         signs a user out everywhere.
-reset-second-factor  for a user who lost theirs: removes one-time codes and passkeys, and signs them out everywhere. They then sign in
+reset-second-factor  for a user who lost it: removes one-time codes and passkeys, and signs the user out everywhere. The user then signs in
                      with the password alone.
-set-password         makes up a password, shows it once, removes passkeys, and signs the user out everywhere. One-time codes stay.
+set-password         generates a password, prints it once, removes passkeys, and signs the user out everywhere. One-time codes stay.
 
---json               prints the answer as JSON.
+--json               prints JSON.
 Each act is in the audit log, with your user name on this machine.
-DATABASE_URL names the database. If it is unset, the one of the \`npm start\` that runs in this folder is used. DASHBOARD_URL says where
-links lead.`
+DATABASE_URL names the database. Default: the database of the \`npm start\` that runs in this folder. DASHBOARD_URL is the base URL of
+links.`
 
 const OPTIONS = {
   tenant: { type: 'string' },
@@ -65,7 +65,7 @@ type UserOptions = {
   off: boolean
   'unverified-address': boolean
 }
-/** What is printed, and what it is as JSON. */
+/** The lines to print, and the value for --json. */
 type Printed = { lines: string[]; json: unknown }
 type Command = (sql: Sql, values: UserOptions, config: Config) => Promise<Printed>
 
@@ -133,7 +133,7 @@ async function assertVerified(sql: Sql, email: string): Promise<void> {
     ({ tenant, invited_by }) => `invited to ${tenant} by ${invited_by ?? 'npm run users'}`,
   )
   throw new ConfigError(
-    `Nobody has verified that ${email} is the address of this user: their link was shown and not mailed (${by.join(', ')}). If you know who it is, add --unverified-address.`,
+    `The address ${email} is not verified: the invitation link was shown and not mailed (${by.join(', ')}). If you know the user, add --unverified-address.`,
   )
 }
 
@@ -166,7 +166,7 @@ function originOfDashboard(config: Config): string {
   const url = config.DASHBOARD_URL ?? readDevFile(config.DATA_DIR, schema)?.dashboard.url
   if (url === undefined)
     throw new ConfigError(
-      'DASHBOARD_URL must say where links lead, e.g. DASHBOARD_URL=https://dashboard.example.com',
+      'Set DASHBOARD_URL, the base URL of links, e.g. DASHBOARD_URL=https://dashboard.example.com',
     )
   return new URL(url).origin
 }

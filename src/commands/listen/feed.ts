@@ -1,4 +1,4 @@
-// The feed of events as a client of the API reads it: which is the newest, and all that come after one.
+// Reads the event feed of the API: finds the newest event, and follows all events after a sequence.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
@@ -7,10 +7,10 @@ import { terminalText, fetchErrorText } from './answers.ts'
 
 const PAGE_SIZE = 100
 const WAIT_S = 30
-/** How much longer than it was asked to wait an API may take to answer. */
+/** Added to the requested wait of a long poll. */
 const TIMEOUT_MARGIN_MS = 15_000
 const RETRY_MS = { first: 500, most: 10_000 } as const
-/** An API that does not wait is not asked more often than this. */
+/** For an API that does not support long polling. */
 const MIN_POLL_INTERVAL_MS = 1_000
 
 const feedEvent = z.looseObject({
@@ -25,8 +25,8 @@ export type FollowedEvent = z.output<typeof feedEvent>
 const refusal = z.object({ error: z.object({ code: z.string(), message: z.string() }) })
 
 /**
- * Whose feed it is. `url`: of the API. `key_from`: where its key was found, for messages. `signal`: ends everything.
- * `notice` is called when the API goes away and when it is back.
+ * `url`: base URL of the API. `key_from`: the source of the key, for messages. `signal` stops all requests. `notice` is
+ * called when the API becomes unavailable and when it answers again.
  */
 export type Feed = {
   url: string
@@ -39,10 +39,10 @@ export type Feed = {
 type FollowQuery = { after: number; limit: number; type?: string | undefined }
 type FeedPage = { events: FollowedEvent[]; next: number | undefined }
 
-/** The API refuses what was asked for. */
+/** The API rejects the query, such as an unknown type. */
 export class InvalidOption extends ConfigError {}
 
-/** Whoever asks again later may be answered. */
+/** A temporary failure: the request is retried. */
 class ApiUnavailable extends Error {
   readonly retry_after_ms: number
   constructor(message: string, retry_after_ms = 0) {
@@ -52,35 +52,35 @@ class ApiUnavailable extends Error {
 }
 
 /**
- * The sequence of the newest event; 0 where there is none. The sequence has no gaps, so whether anything comes after a
- * number tells on which side of it the newest is. Throws as `followFeed`.
+ * The sequence of the newest event; 0 if there is none. A binary search: sequences have no gaps, so an event exists
+ * after a number exactly if the newest event is newer. Throws as `followFeed`.
  */
 export async function findNewest(feed: Feed): Promise<number> {
   const firstAfter = async (after: number) =>
     (await fetchPageWithRetry(feed, { after, limit: 1 }, 0)).events[0]?.sequence
-  let known = await firstAfter(0)
-  if (known === undefined) return 0
-  let end: number | undefined
-  while (end === undefined || known < end) {
-    const probe: number = end === undefined ? known * 2 : Math.floor((known + end) / 2)
+  let low = await firstAfter(0)
+  if (low === undefined) return 0
+  let high: number | undefined
+  while (high === undefined || low < high) {
+    const probe: number = high === undefined ? low * 2 : Math.floor((low + high) / 2)
     const found = await firstAfter(probe)
-    if (found === undefined) end = probe
-    else known = found
+    if (found === undefined) high = probe
+    else low = found
   }
-  // What was made meanwhile is not passed over.
-  return Math.min(known, end)
+  // Events that were created during the search must not be skipped.
+  return Math.min(low, high)
 }
 
 /**
- * All events after a sequence, in order, each once, as they are made. `types`: `*`, `payment.*` or `payment.captured`,
- * any number. While the API is away it is asked again and again. Throws ConfigError when that would not help, and when
- * `signal` is aborted.
+ * Yields all events after a sequence, in order, each once, as they are created. `types`: any number of `*`, `payment.*`
+ * or `payment.captured`. Retries while the API is unavailable. Throws ConfigError on a permanent failure, and throws
+ * when `signal` is aborted.
  */
 export async function* followFeed(
   feed: Feed,
   { after, types }: { after: number; types: readonly string[] },
 ): AsyncGenerator<FollowedEvent, never> {
-  // A request names one type at most. What it leaves to the API may be of types that are not known here.
+  // A request can name one type. With that filter the API may also return types that this version does not know.
   const filter = types.includes('*') ? '*' : types.length === 1 ? types[0] : undefined
   const type = filter === '*' ? undefined : filter
   const wanted_types = filter === undefined ? new Set<string>(types.flatMap(matchEventTypes)) : undefined
@@ -97,16 +97,16 @@ export async function* followFeed(
 }
 
 async function fetchPageWithRetry(feed: Feed, query: FollowQuery, wait_s: number): Promise<FeedPage> {
-  let reported = ''
+  let last_problem = ''
   for (let pause_ms: number = RETRY_MS.first; ; pause_ms = Math.min(2 * pause_ms, RETRY_MS.most)) {
     try {
       const page = await fetchPage(feed, query, wait_s)
-      if (reported !== '') feed.notice(`${feed.url} answers again.`)
+      if (last_problem !== '') feed.notice(`${feed.url} answers again.`)
       return page
     } catch (error) {
       if (feed.signal.aborted || !(error instanceof ApiUnavailable)) throw error
-      if (error.message !== reported) feed.notice(`${error.message}; trying again.`)
-      reported = error.message
+      if (error.message !== last_problem) feed.notice(`${error.message}; trying again.`)
+      last_problem = error.message
       await sleep(Math.max(pause_ms, error.retry_after_ms), undefined, { signal: feed.signal })
     }
   }
@@ -129,26 +129,26 @@ async function fetchPage(feed: Feed, { after, limit, type }: FollowQuery, wait_s
   }
   if (response.status !== 200) throw refusalOf(feed, response, text)
   const events = z.array(feedEvent).safeParse(jsonOf(text))
-  if (!events.success) throw new ConfigError(`${url} answers, but not as the API of Sluice does. See --url.`)
+  if (!events.success) throw new ConfigError(`${url} answers, but is not the API of Sluice. See --url.`)
   return { events: events.data, next: nextOf(response.headers.get('link')) }
 }
 
-/** What follows from an answer that is no page. */
+/** The error for a response other than 200. */
 function refusalOf({ url, key_from }: Feed, { status, headers }: Response, text: string): Error {
   const body = refusal.safeParse(jsonOf(text)).data?.error
   const detail = `${status}${body === undefined ? '' : ` ${terminalText(`${body.code}: ${body.message}`)}`}`
   if (status === 400 && body !== undefined)
-    return new InvalidOption(`${url} refuses what was asked for (${detail}). See --help.`)
-  if (status === 401) return new ConfigError(`${url} does not know the key of ${key_from} (${detail})`)
+    return new InvalidOption(`${url} rejects the query (${detail}). See --help.`)
+  if (status === 401) return new ConfigError(`${url} refuses the key of ${key_from} (${detail})`)
   if (status === 403)
     return new ConfigError(
-      `The key of ${key_from} may not read events (${detail}). Make one that may: npm run keys -- create --tenant <tenant> --scopes events:read`,
+      `The key of ${key_from} may not read events (${detail}). Create one that may: npm run keys -- create --tenant <tenant> --scopes events:read`,
     )
   if (body?.code === 'misconfigured_gateway')
     return new ConfigError(`${url} has no events: the area is switched off there (${detail})`)
   if (status === 408 || status === 429 || status >= 500)
     return new ApiUnavailable(`${url} cannot answer (${detail})`, retryAfterMs(headers))
-  return new ConfigError(`${url} does not answer as the API of Sluice does (${detail}). See --url.`)
+  return new ConfigError(`${url} is not the API of Sluice (${detail}). See --url.`)
 }
 
 function retryAfterMs(headers: Headers): number {
@@ -156,7 +156,7 @@ function retryAfterMs(headers: Headers): number {
   return Number.isFinite(seconds) ? Math.min(seconds, 60) * 1000 : 0
 }
 
-/** Only the number is taken: the key goes nowhere else. */
+/** Only the sequence is read from the link: the key is never sent to another URL. */
 function nextOf(link: string | null): number | undefined {
   const [, after] = /<[^>]*[?&]after=(\d+)[^>]*>;\s*rel="?next\b/.exec(link ?? '') ?? []
   return after === undefined ? undefined : Number(after)

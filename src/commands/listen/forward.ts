@@ -1,4 +1,4 @@
-// Posts an event of the feed to a receiver as a delivery is posted.
+// Posts an event of the feed to a receiver like a webhook delivery.
 import type { Json } from '#core/db.ts'
 import { signStandardWebhook } from '#core/standard-webhooks.ts'
 import { payloadOf } from '#domain/deliveries/payload.ts'
@@ -6,13 +6,13 @@ import { fetchErrorText } from './answers.ts'
 import type { FollowedEvent } from './feed.ts'
 
 const TIMEOUT_MS = 15_000
-/** Of the answer; its status decides. */
+/** Limit for the response body, which is discarded. */
 const MAX_READ_BYTES = 16 * 1024
 
-/** What became of it: the status of the answer, or why there was none. */
+/** The status of the response, or the reason why there was none. */
 export type Forwarded = { status: number | null; error: string | null; duration_ms: number }
 
-/** Posts an event to `url` once, signed with a `whsec_...` secret. `signal` gives up. */
+/** Posts an event to `url` once, signed with a `whsec_...` secret. `signal` aborts. Never rejects. */
 export async function forwardEvent(
   event: FollowedEvent,
   { url, secret, signal }: { url: string; secret: string; signal: AbortSignal },
@@ -42,7 +42,7 @@ export async function forwardEvent(
   }
 }
 
-/** A receiver that is not read to the end may take its answer for failed. An answer that breaks off changes nothing. */
+/** Reads the body: a receiver may log a response that is not read as failed. A connection that breaks is no error here. */
 async function drainBody({ body }: Response): Promise<void> {
   let bytes = 0
   try {
@@ -51,6 +51,6 @@ async function drainBody({ body }: Response): Promise<void> {
       if (bytes > MAX_READ_BYTES) return
     }
   } catch {
-    // Its status has come.
+    // The status is already known.
   }
 }
