@@ -243,7 +243,7 @@ test('a process says which variable it cannot do without', async () => {
     [
       'src/start/main.ts',
       { NODE_ENV: 'production', STRIPE_SECRET_KEY: '', REDIS_URL: '' },
-      'In production these must be set: STRIPE_SECRET_KEY, REDIS_URL. For embedded servers and emulators all the same: ALLOW_EMULATORS=true',
+      'In production these must be set: STRIPE_SECRET_KEY, REDIS_URL. To run embedded servers and emulators nevertheless: ALLOW_EMULATORS=true',
     ],
   ]
   await Promise.all(

@@ -274,9 +274,9 @@ test(
     const cases: [string, RegExp, string?][] = [
       [join(path, 'file'), /^DATA_DIR: \S+file is, or is in, a file and not a folder\..+\n$/],
       [join(path, 'file', 'below'), /^DATA_DIR: \S+below is, or is in, a file and not a folder\..+\n$/],
-      ['/proc/nowhere', /^DATA_DIR: nothing can be written to \/proc\/nowhere \(\w+\)\..+\n$/],
-      ['/proc/nowhere/below', /^DATA_DIR: nothing can be written to \S+ \(\w+\)\..+\n$/],
-      ['/sys/nowhere', /^DATA_DIR: nothing can be written to \/sys\/nowhere \(\w+\)\..+\n$/],
+      ['/proc/nowhere', /^DATA_DIR: \/proc\/nowhere is not writable \(\w+\)\..+\n$/],
+      ['/proc/nowhere/below', /^DATA_DIR: \S+ is not writable \(\w+\)\..+\n$/],
+      ['/sys/nowhere', /^DATA_DIR: \/sys\/nowhere is not writable \(\w+\)\..+\n$/],
       [join(path, 'full'), /^DATA_DIR: the disk of \S+ is full\. Make room, or choose another folder.+\n$/],
       [join(path, 'cut'), /^DATA_DIR: \S+secrets\.json cannot be read\. Restore it.+\n$/],
       ['data', /^\.env cannot be read \(EISDIR\)\..+\n$/, path],
@@ -331,7 +331,7 @@ describe('a folder in which somebody else has prepared something', () => {
       expect({ code, stdout, stderr }).toEqual({
         code: 1,
         stdout: '',
-        stderr: `${path} can be written to by other users. End that (chmod go-w ${path}), or choose another folder with DATA_DIR.\n`,
+        stderr: `${path} is writable by other users. Run chmod go-w ${path}, or choose another folder with DATA_DIR.\n`,
       })
     }
     expect([lives(), await readFile(target, 'utf8')]).toEqual([true, 'kept'])
@@ -387,17 +387,17 @@ describe('a folder in which somebody else has prepared something', () => {
   const planted: [string, string, (file: string) => Promise<void>][] = [
     [
       'secrets.json',
-      'is a hard link: the file has another name too. Remove it',
+      'is a hard link: the file has a second name. Remove it',
       (file) => link(file, `${file}.2`),
     ],
     [
       'secrets.json',
-      'can be written to by other users. End that (chmod go-w FILE) if nobody has changed it, else remove it',
+      'is writable by other users. If its content is unchanged, run chmod go-w FILE, else remove it',
       (file) => chmod(file, 0o660),
     ],
     [
       'secrets.json',
-      'is no plain file. Remove it',
+      'is not a regular file. Remove it',
       async (file) => {
         await rm(file)
         execFileSync('/bin/sh', ['-c', 'mkfifo "$0"', file])

@@ -126,7 +126,7 @@ describe('a running system', () => {
     expect(second).toMatchObject({ code: 1, stdout: '' })
     expect(second.stderr).toMatch(
       new RegExp(
-        `^Sluice runs in ${folder.path} already: process ${running.pid}, its API at http://\\S+\\. Stop it .+\n$`,
+        `^Sluice is already running in ${folder.path}: process ${running.pid}, its API at http://\\S+\\. Stop it .+\n$`,
       ),
     )
     expect(await commandsSay()).toEqual(['', '', ''])
@@ -150,9 +150,7 @@ describe('a running system', () => {
     await pay()
     const before = (await parts())[name]!
     process.kill(before.pid, 'SIGKILL')
-    expect(
-      await running.waitForLine(`The ${name} ended (SIGKILL). It is started again in 0.2 s.`),
-    ).not.toContain('{')
+    expect(await running.waitForLine(`The ${name} ended (SIGKILL). Restart in 0.2 s.`)).not.toContain('{')
     const after = await until('another process', async () => {
       const now = (await parts())[name]
       return now?.pid !== before.pid && now
@@ -174,7 +172,7 @@ describe('a running system', () => {
       }
       const before = await pid()
       process.kill(before, 'SIGKILL')
-      await running.waitForLine(`${name} ended (SIGKILL). It is started again in 0.2 s.`)
+      await running.waitForLine(`${name} ended (SIGKILL). Restart in 0.2 s.`)
       await until('another process', async () => (await pid().catch(() => before)) !== before)
       await pay()
       await running.waitForLine(`${name} is back.`)
@@ -411,7 +409,7 @@ test.concurrent('secrets that are gone are not made anew beside a database that 
     expect([attempt, code, stderr]).toEqual([
       attempt,
       1,
-      `DATA_DIR: ${join(DATA_DIR, 'secrets.json')} is missing, and the database of an earlier start in ${folder} needs it. Restore it, or remove that folder too, to start afresh: rm -r ${folder}\n`,
+      `DATA_DIR: ${join(DATA_DIR, 'secrets.json')} is missing, and the database of an earlier start in ${folder} needs it. Restore the file, or remove the database too: rm -r ${folder}\n`,
     ])
   }
 })

@@ -1,4 +1,4 @@
-// What `npm start` prints once everything runs.
+// The banner of `npm start`, printed when all parts are ready.
 import type { Area, AreaStates } from '#domain/areas.ts'
 
 type BannerFacts = {
@@ -9,7 +9,7 @@ type BannerFacts = {
   dashboard: { url: string; email?: string; password?: string }
 }
 
-/** What can be tried at once, each where its area is there. */
+/** Example commands by area. Only the examples of deployed areas are printed. */
 const EXAMPLES: { area: Area; commands: (facts: BannerFacts) => string }[] = [
   {
     area: 'customers',
@@ -51,12 +51,12 @@ const EXAMPLES: { area: Area; commands: (facts: BannerFacts) => string }[] = [
   },
 ]
 
-/** `notes`: lines about what is embedded, emulated and switched off. `areas`: those that answer. */
+/** `notes`: lines about embedded servers, emulators and areas. `areas`: the deployed areas. */
 export function banner(facts: BannerFacts, notes: string[], areas: Area[], dev_file: string): string {
   const { api_url, webhooks_url, metrics_url, dashboard } = facts
   const examples = EXAMPLES.filter(({ area }) => areas.includes(area))
   return `
-Sluice runs.
+Sluice is running.
 
   API          ${api_url}
   Guides       ${api_url}/docs/guides
@@ -66,7 +66,7 @@ Sluice runs.
   Metrics      ${metrics_url}/metrics
   ${notes.join('\n  ')}
 
-${examples.map(({ commands }) => commands(facts)).join('')}The addresses, the key and the password are in ${dev_file} too. Ctrl-C stops everything.
+${examples.map(({ commands }) => commands(facts)).join('')}The addresses, the key and the password are also in ${dev_file}. Ctrl-C stops everything.
 `
 }
 
@@ -89,7 +89,7 @@ export function areaNotes({
       ? [`             without credentials: ${without_credentials.join(', ')}`]
       : []),
     ...(channels_without_credentials.length > 0
-      ? [`             nobody to send: ${channels_without_credentials.join(', ')}`]
+      ? [`             no provider: ${channels_without_credentials.join(', ')}`]
       : []),
     ...(not_deployed.length > 0 ? [`             not deployed: ${not_deployed.join(', ')}`] : []),
   ]

@@ -1,4 +1,4 @@
-// DATA_DIR, the folder of `npm start`: created, checked, and used by one start at a time.
+// DATA_DIR, the folder of `npm start`: created, checked and locked, so that one start uses it at a time.
 import { chmod, mkdir, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,27 +10,27 @@ import { commandOfOwnProcess, processStarted } from './processes.ts'
 import { isProgram } from './programs.ts'
 
 const ProcessRecord = z.object({ pid: z.int(), started: z.string() })
-/** The start that uses the folder, and the parts that it runs. Pids are reused, so each comes with its start time. */
+/** The start that holds the lock, and its parts. Pids are reused, so each is stored with its start time. */
 const LockRecord = ProcessRecord.extend({ parts: z.record(z.string(), ProcessRecord).default({}) })
 const DevFile = z.object({ api_url: z.string() })
 
-/** How long the parts of a start that was killed may take to end by themselves. */
+/** After this long, parts that outlived a killed start are killed. */
 const ORPHAN_TIMEOUT_MS = 10_000
 
 export type LockedFolder = {
-  /** Records the process in which a part runs now, so that it is found when we are killed. */
+  /** Records the current process of a part, so that the next start finds it if this one is killed. */
   record: (part: string, pid: number) => void
   release: () => Promise<void>
 }
 
 /**
- * Creates the folder and locks it until `release`. Parts of a start that was killed are ended first: they would write to
- * the same files. Throws ConfigError when another start uses the folder, when it is not writable, and when it belongs to
- * somebody else or others can write to it.
+ * Creates the folder and locks it until `release`. First stops the parts that outlived a killed start, which would write
+ * to the same files. Throws ConfigError if another start uses the folder, if it is not writable, or if another user owns
+ * it or can write to it.
  */
 export async function lockFolder(data_dir: string): Promise<LockedFolder> {
   try {
-    // As root, the embedded servers run as another user, who must be able to enter this folder but not to list it.
+    // Under root the embedded servers run as another user, who needs to enter this folder but not to list it.
     const created = await makeFolder(data_dir)
     if (created && process.getuid?.() === 0) await chmod(data_dir, 0o711)
     await assertOwnFolder(data_dir)
@@ -47,13 +47,13 @@ async function lock(data_dir: string): Promise<LockedFolder> {
     const running = read(join(data_dir, 'dev.json'), DevFile)
     const api_note = running === undefined ? '' : `, its API at ${running.api_url}`
     throw new ConfigError(
-      `Sluice runs in ${data_dir} already: process ${lock_record.pid}${api_note}. Stop it (kill ${lock_record.pid}), or choose another folder and ports, e.g. DATA_DIR=.data-2 API_PORT=0 WEBHOOKS_PORT=0 DASHBOARD_PORT=0 EMULATOR_PORT=0 TWILIO_EMULATOR_PORT=0 SMTP_EMULATOR_PORT=0 INBOX_PORT=0 AI_EMULATOR_PORT=0 METRICS_PORT=0`,
+      `Sluice is already running in ${data_dir}: process ${lock_record.pid}${api_note}. Stop it (kill ${lock_record.pid}), or choose another folder and ports, e.g. DATA_DIR=.data-2 API_PORT=0 WEBHOOKS_PORT=0 DASHBOARD_PORT=0 EMULATOR_PORT=0 TWILIO_EMULATOR_PORT=0 SMTP_EMULATOR_PORT=0 INBOX_PORT=0 AI_EMULATOR_PORT=0 METRICS_PORT=0`,
     )
   }
   const orphans = Object.values(lock_record?.parts ?? {}).filter(isOrphan)
   if (orphans.length > 0) {
     await Promise.all(orphans.map(stopOrphanPart))
-    // Another start may have come while this one waited.
+    // Another start may have taken the lock meanwhile.
     return await lock(data_dir)
   }
   const own_record: z.infer<typeof LockRecord> = { ...processRecord(process.pid), parts: {} }
@@ -65,7 +65,7 @@ async function lock(data_dir: string): Promise<LockedFolder> {
       try {
         write()
       } catch {
-        // The part runs all the same: this is only for the next start, after a crash.
+        // The record is only needed after a crash: the part works without it.
       }
     },
     async release() {
@@ -78,7 +78,7 @@ function processRecord(pid: number): z.infer<typeof ProcessRecord> {
   return { pid, started: processStarted(pid) ?? 'ended' }
 }
 
-/** Whether it still runs, and is a program of ours: no other process is ended, whatever the record says. */
+/** Whether the recorded process still runs and is a program of Sluice. No other process is ever killed. */
 function isOrphan({ pid, started }: z.infer<typeof ProcessRecord>): boolean {
   return processStarted(pid) === started && isProgram(commandOfOwnProcess(pid) ?? '')
 }
@@ -99,7 +99,7 @@ function killIfRunning(pid: number): void {
   }
 }
 
-/** Turns a full disk, missing rights or a link into a message for the operator. Other errors are returned unchanged. */
+/** Turns a full disk, missing permissions or a symbolic link into a ConfigError. Other errors are returned unchanged. */
 export function unusable(error: unknown, data_dir: string): unknown {
   if (!(error instanceof Error)) return error
   const { code = '', message, path = data_dir } = error as NodeJS.ErrnoException
@@ -108,17 +108,15 @@ export function unusable(error: unknown, data_dir: string): unknown {
     return new ConfigError(`DATA_DIR: the disk of ${data_dir} is full. Make room, ${other}`)
   if (code === 'ELOOP') return new ConfigError(`DATA_DIR: ${path} is a symbolic link. Remove it, ${other}`)
   if (code === 'EEXIST' || code === 'ENOTDIR')
-    return new ConfigError(`DATA_DIR: ${data_dir} is, or is in, a file and not a folder. Remove it, ${other}`)
+    return new ConfigError(`DATA_DIR: ${data_dir} is a file, or lies in one. Remove the file, ${other}`)
   if (['EACCES', 'EPERM', 'EROFS', 'ENOENT'].includes(code))
-    return new ConfigError(
-      `DATA_DIR: nothing can be written to ${data_dir} (${code}). Make it writable, ${other}`,
-    )
+    return new ConfigError(`DATA_DIR: ${data_dir} is not writable (${code}). Make it writable, ${other}`)
   return error
 }
 
 /**
- * False when the folder existed. Not with Node's `recursive`, which never ends where folders cannot be created, as in
- * /proc.
+ * False if the folder existed. Does not use Node's `recursive`: that never returns where folders cannot be created, such
+ * as in /proc.
  */
 async function makeFolder(path: string): Promise<boolean> {
   try {
@@ -127,13 +125,13 @@ async function makeFolder(path: string): Promise<boolean> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'EEXIST' && (await stat(path)).isDirectory()) return false
-    // If the parent existed, the error has another cause.
+    // If the parent exists, the error has another cause.
     if (code !== 'ENOENT' || !(await makeFolder(dirname(path)))) throw error
     return await makeFolder(path)
   }
 }
 
-/** Undefined when it is not there, and when it says something else. Throws ConfigError when it is not ours alone. */
+/** Undefined if the file is missing or does not match. Throws ConfigError if another user may have written it. */
 function read<T extends z.ZodType>(path: string, schema: T): z.output<T> | undefined {
   const text = readOwnFile(path)
   try {

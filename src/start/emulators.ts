@@ -1,4 +1,4 @@
-// The emulators that `npm start` runs for providers that are not configured: a row each.
+// The emulators that `npm start` runs for providers without configuration.
 import { createHmac } from 'node:crypto'
 import { join } from 'node:path'
 import type { Config } from '#core/config.ts'
@@ -16,35 +16,35 @@ type ProviderVariable =
   | (typeof AI.credentials)[number]
 
 type EmulatorSettings = {
-  /** As people call its provider. */
+  /** Name of the provider in the banner. */
   of: string
   file: string
   port: EmulatorPort
-  /** How its address begins; `http://` unless told. */
+  /** Prefix of its URL. Default: `http://`. */
   scheme?: string
-  /** Where its page and controls have a port of their own: their name, and its variable. */
+  /** Set if the page and the controls have a port of their own. */
   page?: { name: 'inbox'; port: EmulatorPort }
-  /** Its provider is configured if one of these is set. */
+  /** The provider counts as configured if one of these variables is set. */
   provider_variables: readonly VariableName[]
-  /** The variable that says in the banner that the provider is yours. */
+  /** The variable that the banner names for configuring the provider. */
   set: VariableName
-  /** What is not real about it. */
+  /** Banner note: how it differs from the provider. */
   note: string
-  /** Null: it reads what its callers know in a variable. */
+  /** Null: it reads the key of its callers from a variable. */
   api_key: string | null
-  /** The variables that point the product to it. */
+  /** The variables that make the other parts use this emulator. */
   variables: (url: string, config: Config) => Partial<Record<ProviderVariable, string>>
-  /** Its options, beside port, key and folder. */
+  /** Further options, next to port, key and folder. */
   args: (config: Config) => string[]
-  /** The variables that it reads itself. */
+  /** The variables that the emulator reads. */
   reads: readonly VariableName[]
-  /** Whether `npm start` does without it in production, where its provider may be missing. */
+  /** Whether production works without this provider: then `npm start` does not run the emulator there. */
   is_optional: boolean
 }
 
 const TWILIO_ACCOUNT = `AC${'0'.repeat(32)}`
 
-/** Of this folder alone, and the same at every start: whoever knows it can say what became of messages. */
+/** Derived per folder and stable over starts. A caller with this token can post statuses of messages. */
 function twilioToken({ ENCRYPTION_KEY = '' }: Config): string {
   return createHmac('sha256', ENCRYPTION_KEY).update('twilio emulator').digest('hex').slice(0, 32)
 }
@@ -63,7 +63,7 @@ const SETTINGS = {
       `--webhook-url=${WEBHOOKS_URL}/stripe`,
       ...(EMULATOR_EVENTS === 'needed' ? [`--webhook-events=${EVENT_TYPES.join()}`] : []),
     ],
-    // It signs what it sends.
+    // Signs webhooks.
     reads: ['STRIPE_WEBHOOK_SECRET'],
     is_optional: false,
   },
@@ -82,7 +82,7 @@ const SETTINGS = {
       TWILIO_FROM: config.TWILIO_FROM ?? '+15005550006',
     }),
     args: ({ WEBHOOKS_URL }) => [`--account-sid=${TWILIO_ACCOUNT}`, `--webhook-url=${WEBHOOKS_URL}/twilio`],
-    // It signs what it posts.
+    // Signs callbacks.
     reads: ['TWILIO_AUTH_TOKEN'],
     is_optional: true,
   },
@@ -117,12 +117,12 @@ const SETTINGS = {
 } as const satisfies Record<string, EmulatorSettings>
 
 export type EmulatorName = keyof typeof SETTINGS
-/** What listens: an emulator, or the page of one. */
+/** A listening address: an emulator, or the page of one. */
 export type EmulatorListener = EmulatorName | NonNullable<EmulatorSettings['page']>['name']
 export const EMULATORS: Readonly<Record<EmulatorName, EmulatorSettings>> = SETTINGS
 const EMULATOR_NAMES = Object.keys(EMULATORS) as EmulatorName[]
 
-/** The emulators that are used: those whose provider is not configured. */
+/** The emulators to run: one for each provider that is not configured. */
 export function emulatorsOf(config: Config): EmulatorName[] {
   const is_production = config.NODE_ENV === 'production' && !config.ALLOW_EMULATORS
   return EMULATOR_NAMES.filter((name) => {
@@ -134,7 +134,7 @@ export function emulatorsOf(config: Config): EmulatorName[] {
   })
 }
 
-/** Where the emulators that are used listen, and how the addresses begin. */
+/** The addresses of the emulators to run, each with the prefix of its URL. */
 export function emulatorAddresses(config: Config): [EmulatorListener, ListenAddress, scheme: string][] {
   return emulatorsOf(config).flatMap((name) => {
     const { port, scheme = 'http://', page } = EMULATORS[name]
@@ -145,7 +145,7 @@ export function emulatorAddresses(config: Config): [EmulatorListener, ListenAddr
   })
 }
 
-/** The variables that point the product to the emulators that are used. `urlOf`: where they listen. */
+/** The variables that make the other parts use the running emulators. */
 export function emulatorVariables(
   config: Config,
   urlOf: (name: EmulatorListener) => string,
@@ -154,7 +154,7 @@ export function emulatorVariables(
   return Object.assign({}, ...variables) as Partial<Record<ProviderVariable, string>>
 }
 
-/** What an emulator is started with. `portOf`: where it listens. */
+/** The command line arguments of an emulator. */
 export function emulatorArgs(
   name: EmulatorName,
   config: Config,
@@ -174,7 +174,7 @@ export function emulatorArgs(
   ]
 }
 
-/** The lines of the banner about the providers. */
+/** Banner lines about the providers. */
 export function providerNotes(config: Config, urlOf: (name: EmulatorListener) => string): string[] {
   const running = emulatorsOf(config)
   return EMULATOR_NAMES.flatMap((name) => {

@@ -1,4 +1,4 @@
-// Files that `npm start` believes or writes to: no other user may have a hand in them, whatever they could do earlier.
+// Files that `npm start` trusts or writes: each is checked to be owned and writable by this user only.
 import {
   closeSync,
   constants,
@@ -20,8 +20,8 @@ const { O_RDONLY, O_WRONLY, O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = consta
 const FLAGS = { read: O_RDONLY, write: O_WRONLY | O_CREAT, append: O_WRONLY | O_CREAT | O_APPEND } as const
 
 /**
- * Opens a file that nobody but us can read from now on; `write` and `append` make it, `write` empties it. Throws
- * ConfigError when somebody else may have put it there or can change it, before anything is read or written.
+ * Opens a file and makes it readable by this user only. `write` and `append` create it, `write` truncates it. Throws
+ * ConfigError, before anything is read or written, if another user may have created it or can change it.
  */
 export function openOwnFile(path: string, mode: keyof typeof FLAGS): number {
   const file = openWithoutFollowing(path, mode)
@@ -37,7 +37,7 @@ export function openOwnFile(path: string, mode: keyof typeof FLAGS): number {
   }
 }
 
-/** What is in a file of ours; undefined when there is none. Throws as `openOwnFile`. */
+/** The content of a file; undefined if it does not exist. Throws as `openOwnFile`. */
 export function readOwnFile(path: string): string | undefined {
   let file
   try {
@@ -51,7 +51,7 @@ export function readOwnFile(path: string): string | undefined {
   }
 }
 
-/** Replaces a file of ours, whole or not at all, also when we are killed or the disk is full. Throws as `openOwnFile`. */
+/** Replaces a file atomically, also if the process is killed or the disk is full. Throws as `openOwnFile`. */
 export function replaceOwnFile(path: string, text: string): void {
   const complete = `${path}.new`
   const file = openOwnFile(complete, 'write')
@@ -64,7 +64,7 @@ export function replaceOwnFile(path: string, text: string): void {
   renameSync(complete, path)
 }
 
-/** Makes or replaces what is in a file of ours. Throws as `openOwnFile`. */
+/** Creates or overwrites a file. Throws as `openOwnFile`. */
 export function writeOwnFile(path: string, text: string): void {
   const file = openOwnFile(path, 'write')
   try {
@@ -75,8 +75,8 @@ export function writeOwnFile(path: string, text: string): void {
 }
 
 /**
- * Makes a file that only the account (null: only we) can read, in the place of the one with that name. Whoever owns the
- * folder can put a link there at any moment: it is not followed.
+ * Creates or replaces a file that only the account can read (null: this user). Does not follow a link, which the owner
+ * of the folder could create at any moment.
  */
 export async function makePrivateFile(path: string, text: string, account: Account | null): Promise<void> {
   await rm(path, { force: true })
@@ -89,7 +89,7 @@ export async function makePrivateFile(path: string, text: string, account: Accou
   }
 }
 
-/** Follows no link, and does not wait for the other end of a pipe. */
+/** Does not follow links, and does not block on a pipe. */
 function openWithoutFollowing(path: string, mode: keyof typeof FLAGS): number {
   try {
     return openSync(path, FLAGS[mode] | O_NOFOLLOW | O_NONBLOCK, 0o600)
@@ -99,15 +99,15 @@ function openWithoutFollowing(path: string, mode: keyof typeof FLAGS): number {
   }
 }
 
-const NOT_A_FILE = 'is no plain file. Remove it'
+const NOT_A_FILE = 'is not a regular file. Remove it'
 
-/** What is wrong with a file, and what to do; undefined when it is ours alone. */
+/** The problem and its remedy; undefined if only this user owns and can write the file. */
 function ownershipProblemOf(found: Stats, path: string): string | undefined {
   if (!found.isFile()) return NOT_A_FILE
   if (found.uid !== process.getuid?.()) return `belongs to another user (uid ${found.uid}). Remove it`
-  if (found.nlink > 1) return 'is a hard link: the file has another name too. Remove it'
+  if (found.nlink > 1) return 'is a hard link: the file has a second name. Remove it'
   if ((found.mode & 0o022) !== 0)
-    return `can be written to by other users. End that (chmod go-w ${path}) if nobody has changed it, else remove it`
+    return `is writable by other users. If its content is unchanged, run chmod go-w ${path}, else remove it`
   return undefined
 }
 

@@ -1,4 +1,4 @@
-// The folders of the servers that we start ourselves, and the account that they run as.
+// The folders of embedded servers, and the accounts that the servers run as.
 import { createHash } from 'node:crypto'
 import { type Stats, existsSync } from 'node:fs'
 import { ConfigError } from '#core/config.ts'
@@ -21,20 +21,20 @@ import { dirname, join, resolve } from 'node:path'
 export type Account = { name: string; uid: number; gid: number }
 
 export type ServerFolder = {
-  /** Ours: password, log, record of what runs in it. */
+  /** Owned by this user: password, log, record of the running server. */
   folder: string
-  /** The server's own data in it; not there before the first start. */
+  /** The server's data folder inside; missing before the first start. */
   data: string
-  /** The account that the server has to run as; null: ours. */
+  /** The account that the server runs as; null: this user. */
   account: Account | null
 }
 
 const COMMON_FOLDER = '/var/tmp'
 
 /**
- * Creates the folder for a server. No server runs as root: if we do, it runs as the owner of its existing data, else
- * as `postgres`, else as `nobody`. When that account cannot reach the wanted folder (a checkout under a home of mode
- * 0700), the folder is `/var/tmp/sluice-data-<hash of the wanted path>`.
+ * Creates the folder of a server. No server runs as root: under root it runs as the owner of its existing data, else as
+ * `postgres`, else as `nobody`. If that account cannot reach the requested folder (a checkout under a home of mode 0700),
+ * the folder is `/var/tmp/sluice-data-<hash of the requested path>`.
  */
 export async function makeServerFolder(requested: string): Promise<ServerFolder> {
   const asRoot = process.getuid?.() === 0
@@ -49,7 +49,7 @@ export async function makeServerFolder(requested: string): Promise<ServerFolder>
 
   const account = (await ownerOf(data)) ?? (await unprivilegedAccount())
   if (await reaches(account, dirname(folder))) {
-    // Others may enter it, but not list it; our own files in it have mode 0600.
+    // Others can enter but not list the folder; the files of this user in it have mode 0600.
     await chmod(folder, 0o711)
     return { folder, data, account }
   }
@@ -64,16 +64,16 @@ export async function makeServerFolder(requested: string): Promise<ServerFolder>
   }
 }
 
-/** Creates an empty folder that only the account (null: only we) can enter. */
+/** Creates an empty folder that only the account can enter (null: this user). */
 export async function makePrivateFolder(path: string, account: Account | null): Promise<void> {
   await mkdir(path, { mode: 0o700 })
   if (account) await chown(path, account.uid, account.gid)
 }
 
 /**
- * A folder with the same content as `source` that the account can read: `source` itself, or else a copy that is made
- * once for each `version` (which has to name all that the content depends on). `sample` is a file in it, to be found
- * readable.
+ * A folder with the content of `source` that the account can read: `source` itself, or a copy that is made once per
+ * `version` (which must identify the content). `sample` is a file in the folder, used to test whether the account can
+ * read it.
  */
 export async function readableCopy(
   source: string,
@@ -84,7 +84,7 @@ export async function readableCopy(
   if (!account || (await reaches(account, join(source, sample)))) return source
   const copy = join(COMMON_FOLDER, `sluice-${hash(version)}`)
   if (!existsSync(copy)) {
-    // Copied under another name and renamed, so that nobody ever sees half a copy.
+    // Copied under a temporary name and renamed, so that the copy appears complete.
     const temporary = await mkdtemp(`${copy}-`)
     await cp(source, temporary, { recursive: true, verbatimSymlinks: true })
     await makeReadable(temporary)
@@ -95,8 +95,7 @@ export async function readableCopy(
 }
 
 /**
- * Whether the account may read this file or enter this folder, judged by the modes of the path and of all its
- * parents.
+ * Whether the account can read this file or enter this folder, by the modes of the path and of all its parents.
  */
 export async function reaches(account: Account, path: string): Promise<boolean> {
   const found = await realpath(path).catch(() => null)
@@ -130,14 +129,14 @@ async function unprivilegedAccount(): Promise<Account> {
     if (name && Number(uid) > 0) return { name, uid: Number(uid), gid: Number(gid) }
   }
   throw new ConfigError(
-    'PostgreSQL does not run as root, and neither `postgres` nor `nobody` is an account of this machine. ' +
-      'Start as another user, or set DATABASE_URL to a PostgreSQL of your own, e.g. postgres://user:password@localhost:5432/sluice.',
+    'PostgreSQL does not run as root, and neither `postgres` nor `nobody` is an account on this machine. ' +
+      'Start as another user, or set DATABASE_URL to your own PostgreSQL, e.g. postgres://user:password@localhost:5432/sluice.',
   )
 }
 
 /**
- * What is in this folder is believed: nobody else may have made it, as somebody could who was first with its name in a
- * folder that everybody can write to (hence lstat: no link of theirs is followed), and nobody else may write to it.
+ * Throws ConfigError unless this user owns the folder and no other user can write to it: its content is trusted. In a
+ * world-writable parent another user could have created the folder or a link of that name first, hence lstat too.
  */
 export async function assertOwnFolder(path: string): Promise<void> {
   const folder = await stat(path)
@@ -148,7 +147,7 @@ export async function assertOwnFolder(path: string): Promise<void> {
     )
   if ((folder.mode & 0o022) !== 0)
     throw new ConfigError(
-      `${path} can be written to by other users. End that (chmod go-w ${path}), or choose another folder with DATA_DIR.`,
+      `${path} is writable by other users. Run chmod go-w ${path}, or choose another folder with DATA_DIR.`,
     )
 }
 

@@ -1,5 +1,5 @@
-// `npm start`: the whole system, its parts as child processes of this one, with embedded servers and emulators where
-// nothing is configured.
+// `npm start`: runs all parts as child processes, with embedded servers and emulators for everything that is not
+// configured.
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { ConfigError, loadConfig, type Config } from '#core/config.ts'
@@ -36,12 +36,12 @@ import { createTerminalWriter } from './terminal.ts'
 const DEMO_TENANT = 'demo'
 const DEMO_CONTACT = 'ops@shop.example'
 
-/** What a step of the start needs. What it starts is ended by `ends`, the last first. */
+/** The context of the steps of the start. `cleanup` stops everything that was started, in reverse order. */
 type Start = {
   config: Config
   data_dir: string
   log: Log
-  /** Effects of a part or a server that died or is back: in the log, and to whoever looks at the terminal. */
+  /** Reports to the log and the terminal that a part or a server died or is back. */
   notify: (line: string) => void
   cleanup: AsyncDisposableStack
   step: StartStep
@@ -51,7 +51,7 @@ type Start = {
 
 type Demo = { tenant_id: string; api_key: string; login: DashboardLogin | null }
 
-/** Starts everything; `close` stops it in order and finishes work in flight. */
+/** Starts everything. `close` stops everything in order and finishes work in progress. */
 async function startAll(provided: Config): Promise<StartedProcess> {
   refuseInProduction(provided)
   const data_dir = resolve(provided.DATA_DIR)
@@ -67,8 +67,8 @@ async function startAll(provided: Config): Promise<StartedProcess> {
     write(`Starting Sluice in ${data_dir}\n`)
     const began_at = performance.now()
     const step = createStep(write)
-    // Open until this process ends. Each part appends to it by itself: lines do not pass through this process, and none
-    // is lost when it is killed.
+    // Open until this process exits. The parts append to the file themselves, so no line is lost if this process is
+    // killed.
     const log_descriptor = openOwnFile(log_file, 'append')
     const log = createLog(provided.LOG_LEVEL, 'start', log_descriptor)
     const server_folder =
@@ -94,7 +94,7 @@ async function startAll(provided: Config): Promise<StartedProcess> {
     await startServers(start)
     const DATABASE_URL = config.DATABASE_URL!
     await step('Migrations', () => migrateAll(config, DATABASE_URL, log))
-    // Nobody gets what is sent there but the page of the inbox.
+    // Only with the SMTP emulator, whose inbox receives all email.
     const contact = addresses.emulators.has('smtp') ? DEMO_CONTACT : null
     const demo = await step('Demo tenant, API key and user', () =>
       seed(DATABASE_URL, data_dir, secrets, contact),
@@ -131,13 +131,13 @@ async function startAll(provided: Config): Promise<StartedProcess> {
   }
 }
 
-/** Starts PostgreSQL and Redis where none is configured, and puts their addresses into the configuration. */
+/** Starts PostgreSQL and Redis if they are not configured, and sets their URLs in the configuration. */
 async function startServers({ config, data_dir, log, notify, cleanup, step, notes }: Start): Promise<void> {
   if (config.DATABASE_URL === undefined) {
     const postgres = await step('PostgreSQL', () =>
       startPostgres({
         data_dir: join(data_dir, 'postgres'),
-        // Each run of the autovacuum is a process of its own; every three seconds they cost more than all else of an idle
+        // Each autovacuum run is a new process. Every three seconds they would cost more than the rest of an idle
         // PostgreSQL.
         settings: { autovacuum_naptime: '15s' },
         log: (line) => log.info(line),
@@ -167,7 +167,7 @@ async function startServers({ config, data_dir, log, notify, cleanup, step, note
   else notes.push('Queue        BullMQ on PostgreSQL (no redis-server or valkey-server on the PATH)')
 }
 
-/** Migrates the database, and the queue where it is on PostgreSQL. */
+/** Migrates the database, and the queue if it is on PostgreSQL. */
 async function migrateAll(config: Config, database_url: string, log: Log): Promise<void> {
   await migrate(database_url, (text) => log.info(text)).catch((error: unknown) => {
     throw databaseError(error, database_url)
@@ -180,12 +180,12 @@ async function migrateAll(config: Config, database_url: string, log: Log): Promi
 function warnOfStripeSecret({ log, notes }: Start, provided: Config, { emulators }: PartAddresses): void {
   if (emulators.has('stripe') || provided.STRIPE_WEBHOOK_SECRET !== undefined) return
   const warning =
-    'STRIPE_WEBHOOK_SECRET is not set: what Stripe sends is refused, and payments learn of it late. Set the signing secret of the endpoint.'
+    'STRIPE_WEBHOOK_SECRET is not set: webhooks of Stripe are refused, so changes of payments are found late. Set it to the signing secret of the endpoint.'
   log.warn(warning)
   notes.push(`WARNING      ${warning}`)
 }
 
-/** What runs where, with the demo's keys: the content of `dev.json`. */
+/** The content of `dev.json`: addresses, and the keys of the demo tenant. */
 function devFileOf(
   config: Config,
   addresses: PartAddresses,
@@ -203,7 +203,7 @@ function devFileOf(
     redis_url: config.REDIS_URL ?? null,
     emulators: Object.fromEntries(Array.from(addresses.emulators, ([name, { url }]) => [`${name}_url`, url])),
     webhook_secrets: { stripe: config.STRIPE_WEBHOOK_SECRET, email: config.EMAIL_WEBHOOK_SECRET },
-    // Nobody's but the emulator's.
+    // Credentials of the emulator only.
     twilio: addresses.emulators.has('twilio')
       ? {
           account_sid: emulator_variables.TWILIO_ACCOUNT_SID,
@@ -213,7 +213,7 @@ function devFileOf(
   }
 }
 
-/** Starts all parts at once, and resolves when they are ready with those that tell of it. They end group by group. */
+/** Starts all parts at once. Resolves when all are ready, with the parts that serve `/readyz`. They stop group by group. */
 async function startParts(
   { config, data_dir, notify, cleanup }: Start,
   addresses: PartAddresses,
@@ -241,13 +241,13 @@ function refuseInProduction(config: Config): void {
   const missing = needed.filter((name) => config[name] === undefined)
   if (missing.length === 0) return
   throw new ConfigError(
-    `In production these must be set: ${missing.join(', ')}. For embedded servers and emulators all the same: ALLOW_EMULATORS=true`,
+    `In production these must be set: ${missing.join(', ')}. To run embedded servers and emulators nevertheless: ALLOW_EMULATORS=true`,
   )
 }
 
 /**
- * The demo tenant, a key with every scope and a user of the dashboard; the same at every start of this folder. `contact`:
- * whose the tenant gets unless it has one.
+ * Ensures the demo tenant, a key with every scope and a user of the dashboard; the same at every start of this folder.
+ * `contact`: set as the tenant's contact if it has none.
  */
 async function seed(
   database_url: string,
@@ -275,6 +275,6 @@ async function seed(
 
 if (import.meta.main) {
   const about =
-    'sluice start: the whole system, each part as a child process. What is not configured is embedded: PostgreSQL, Redis (if there is one on the PATH), emulators of Stripe, of Twilio, of an SMTP server and of an AI provider.'
+    'sluice start: runs the complete system, each part as a child process. Without configuration it embeds PostgreSQL, Redis (if it is on the PATH), and emulators of Stripe, Twilio, an SMTP server and an AI provider.'
   await run(helpOf(about, 'start'), () => startAll(loadConfig()))
 }

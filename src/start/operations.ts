@@ -1,10 +1,10 @@
-// What one address tells of all parts: whether they are ready, and their metrics.
+// Readiness and metrics of all parts at one address.
 import { ConfigError } from '#core/config.ts'
 import type { SupervisedPart } from './supervisor.ts'
 
 const TIMEOUT_MS = 5_000
 
-/** What `/readyz` says of all services together. Throws ConfigError with the reason of the first that is not ready. */
+/** The merged `/readyz` of all services. Throws ConfigError with the reason of the first service that is not ready. */
 export async function readinessOf(services: SupervisedPart[]): Promise<Record<string, unknown>> {
   const answers = await Promise.all(
     services.map(async (service) => {
@@ -19,9 +19,9 @@ export async function readinessOf(services: SupervisedPart[]): Promise<Record<st
   return Object.assign({}, ...answers) as Record<string, unknown>
 }
 
-/** The metrics of all services as one text, each with the label `part`. Those of one that does not answer are missing. */
+/** The metrics of all services as one text, with the label `part`. A service that does not answer is left out. */
 export async function metricsOf(services: SupervisedPart[]): Promise<string> {
-  /** The text of each metric: its help and type, then the samples of each service. */
+  /** By HELP line: the HELP and TYPE lines, then the samples of each service. */
   const metrics = new Map<string, string[]>()
   for (const [index, text] of (
     await Promise.all(services.map((one) => fetchFrom(one, '/metrics')))
@@ -38,7 +38,6 @@ export async function metricsOf(services: SupervisedPart[]): Promise<string> {
   return `${[...metrics.values()].flat().join('\n')}\n`
 }
 
-/** A sample with one label more. */
 function withLabel(sample: string, label: string): string {
   return sample.replace(/^([\w:]+)(\{?)/, (_, name: string, brace: string) =>
     brace === '' ? `${name}{${label}}` : `${name}{${label},`,

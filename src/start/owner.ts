@@ -1,15 +1,15 @@
-// The user of a demo: owner of its tenant, and operator. The password is generated once, and printed.
+// The demo user: owner of the demo tenant, and operator. The password is generated once and printed.
 import type { Sql } from '#core/db.ts'
 import { addMember } from '#domain/people/members.ts'
 import { newPassword } from '#domain/people/password.ts'
 import { createUser, hasUser } from '#domain/people/users.ts'
 import { saveSecrets, type Secrets } from './secrets.ts'
 
-/** At the domain for examples, so that no email leaves. */
+/** A reserved domain, so that no email is delivered. */
 const DEMO_EMAIL = 'owner@sluice.example'
 export type DashboardLogin = { email: string; password: string }
 
-/** Makes the user where there is none yet. Null when the password is not known, as with a database of somebody else. */
+/** Creates the user if it does not exist. Null if the password is unknown, as with a database of another installation. */
 export async function ensureOwner(
   sql: Sql,
   tenant_id: string,
@@ -17,7 +17,7 @@ export async function ensureOwner(
   secrets: Secrets,
 ): Promise<DashboardLogin | null> {
   if (!(await hasUser(sql, DEMO_EMAIL))) {
-    // Kept first: a user whose password is lost could not sign in.
+    // Stored first: without the password the user could not sign in.
     secrets.dashboard_password ||= newPassword()
     saveSecrets(data_dir, secrets)
     const { hashPassword } = await import('better-auth/crypto')

@@ -1,4 +1,4 @@
-// Builds the dashboard's pages where they are missing or older than their source, beside the start: nothing waits for it.
+// Builds the dashboard's pages in the background if they are missing or older than their source.
 import { spawn } from 'node:child_process'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -9,13 +9,13 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const BUILT_PAGE = join(ROOT, 'dist/dashboard/index.html')
 const SOURCES = ['src/dashboard/web', 'sdk/src', 'vite.config.ts']
 
-/** Ends with the build, if there was one to make; a failure is logged, and the dashboard then says that it has no pages. */
+/** Resolves after the build, if one is needed. A failure is logged; the dashboard then reports that its pages are missing. */
 export async function buildStalePages(log: Log, cleanup: AsyncDisposableStack): Promise<void> {
   const built_at = await modifiedAt(BUILT_PAGE)
   const newest = Math.max(...(await Promise.all(SOURCES.map((path) => newestIn(join(ROOT, path))))))
-  // An installation without the sources has only what was built.
+  // Without sources there is nothing to build.
   if (built_at >= newest) return
-  log.info("the dashboard's pages are built")
+  log.info("building the dashboard's pages")
   const build = spawn(
     process.execPath,
     [join(ROOT, 'node_modules/vite/bin/vite.js'), 'build', '--logLevel', 'error'],
@@ -34,7 +34,7 @@ export async function buildStalePages(log: Log, cleanup: AsyncDisposableStack): 
   })
   const status = await exited
   if (status !== 0 && !build.killed)
-    log.warn({ status }, "the dashboard's pages could not be built: npm run build says why")
+    log.warn({ status }, "the build of the dashboard's pages failed: run npm run build for the error")
 }
 
 async function newestIn(path: string): Promise<number> {
@@ -43,7 +43,7 @@ async function newestIn(path: string): Promise<number> {
   return Math.max(...times)
 }
 
-/** 0 when it is not there. */
+/** 0 if the file does not exist. */
 async function modifiedAt(path: string): Promise<number> {
   return await stat(path).then(
     ({ mtimeMs }) => mtimeMs,

@@ -1,13 +1,13 @@
-// How long a part or a server that died is away, and what people are told of it.
+// Delays before a part or a server that died is restarted.
 
-/** Doubled each time it dies again, until it has run for a while. */
+/** Doubled with each crash until the process has run for STABLE_AFTER_MS. */
 const INITIAL_DELAY_MS = 200
 const MAX_DELAY_MS = 5_000
 const STABLE_AFTER_MS = 30_000
 
 /**
- * For one part or server. What is returned takes what happened, a sentence, and how long it had run before that, in
- * milliseconds; it tells `tell` and returns the pause before the next start, in milliseconds.
+ * For one part or server. The returned function takes a sentence that says what happened and the run time in
+ * milliseconds. It passes the sentence with the delay to `notify` and returns the delay in milliseconds.
  */
 export function createRestartDelays(
   notify: (line: string) => void,
@@ -16,7 +16,7 @@ export function createRestartDelays(
   return (what, ran_ms) => {
     const delay_ms = ran_ms > STABLE_AFTER_MS ? INITIAL_DELAY_MS : next_ms
     next_ms = Math.min(2 * delay_ms, MAX_DELAY_MS)
-    notify(`${what} It is started again in ${delay_ms / 1000} s.`)
+    notify(`${what} Restart in ${delay_ms / 1000} s.`)
     return delay_ms
   }
 }

@@ -1,4 +1,4 @@
-// Where the parts of `npm start` listen.
+// The addresses that the parts of `npm start` listen on.
 import type { Config } from '#core/config.ts'
 import { listenAddresses } from '#core/startup.ts'
 import { emulatorAddresses, type EmulatorListener } from './emulators.ts'
@@ -8,14 +8,14 @@ export type PartAddresses = {
   api: PartAddress
   webhooks: PartAddress
   dashboard: PartAddress
-  /** Those that are used. */
+  /** The running emulators. */
   emulators: ReadonlyMap<EmulatorListener, PartAddress>
 }
 type PartAddress = { port: number; url: string }
 
 /**
- * Where each part listens for as long as this start runs. Port 0 becomes a free one now: a part that is started again
- * has the same address, and all can start at once although they call each other.
+ * Chooses the address of each part. Port 0 becomes a free port here, so a restarted part keeps its address, and all
+ * parts can start at once although they call each other.
  */
 export async function chooseAddresses(config: Config): Promise<PartAddresses> {
   const { api, webhooks, dashboard } = listenAddresses(config)
@@ -34,7 +34,7 @@ export async function chooseAddresses(config: Config): Promise<PartAddresses> {
   const addresses = {
     api: await chooseAddress(api),
     webhooks: await chooseAddress(webhooks),
-    // Passkeys belong to a name: browsers take none for a number.
+    // Passkeys are bound to a host name: browsers accept none for an IP address.
     dashboard: await chooseAddress(dashboard, isLocal(dashboard.host) ? { name: 'localhost' } : {}),
   }
   const emulators = new Map<EmulatorListener, PartAddress>()
@@ -43,12 +43,12 @@ export async function chooseAddresses(config: Config): Promise<PartAddresses> {
   return { ...addresses, emulators }
 }
 
-/** Whether it is reached here as `localhost`, too. */
+/** Whether `localhost` reaches this host. */
 function isLocal(host: string): boolean {
   return ['127.0.0.1', '0.0.0.0', '::', '::1', 'localhost'].includes(host)
 }
 
-/** The host of a URL by which this machine reaches what listens on `host`. */
+/** The host for URLs by which this machine reaches a server that listens on `host`. */
 function reachableHost(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1'
   if (host === '::') return '[::1]'

@@ -1,13 +1,12 @@
-// The ports that embedded servers and parts listen on.
+// Ports of embedded servers and parts.
 import { createServer } from 'node:net'
 import { ConfigError } from '#core/config.ts'
 
-/** Where a server is to listen. */
 export type PortRequest = {
-  /** As the operator knows the server. */
+  /** Name of the server in error messages. */
   what: string
   host: string
-  /** 0: any free one. */
+  /** 0: any free port. */
   port: number
   /** The variable that sets the port. */
   variable: string
@@ -15,14 +14,13 @@ export type PortRequest = {
 
 const FIRST_PORT = 20_000
 const PORT_COUNT = 12_000
-/** Processes that start together begin this far from each other. */
+/** Distance between the first ports of processes with consecutive pids. */
 const PID_SPACING = 97
 let next = (process.pid * PID_SPACING) % PORT_COUNT
 
 /**
- * A port of 127.0.0.1 that nobody listens on, another one each time: whoever asked before, here or in a process that was
- * started a moment ago, may not listen yet. Below the range from which systems take ports for outgoing connections, so that
- * it is still free when the server comes back from a restart.
+ * A free port of `host`, another one at each call, because the previous caller may not listen yet. Below the ephemeral
+ * range, so that the port is still free when its server restarts. Throws ConfigError if none is free.
  */
 export async function freePort(host: string): Promise<number> {
   for (let attempt = 0; attempt < PORT_COUNT; attempt++) {
@@ -35,12 +33,12 @@ export async function freePort(host: string): Promise<number> {
   )
 }
 
-/** Throws when somebody else has the wanted port. */
+/** Throws ConfigError if the port is in use. */
 export async function assertFree(request: PortRequest): Promise<void> {
   if (request.port !== 0 && !(await isFree(request.host, request.port))) throw portInUse(request)
 }
 
-/** Launches a server on the wanted port, and says which one that is. Throws when somebody else has it. */
+/** Launches a server on the requested port and returns the port. Throws ConfigError if the port is in use. */
 export async function launchOnPort<Server>(
   request: PortRequest,
   launch: (port: number) => Promise<Server>,
@@ -52,7 +50,7 @@ export async function launchOnPort<Server>(
     } catch (error) {
       if (!String(error).includes('Address already in use')) throw error
       if (request.port !== 0) throw portInUse(request)
-      // Another process took the port that we had found free.
+      // Another process took the free port first: try the next one.
       if (attempt === 5) throw error
     }
   }
@@ -60,12 +58,11 @@ export async function launchOnPort<Server>(
 
 function portInUse({ what, host, port, variable }: PortRequest): Error {
   return new ConfigError(
-    `Port ${port} on ${host} is taken, ${what} cannot listen there. ` +
-      `Stop what listens on it, or set ${variable} to another port, e.g. ${variable}=${port + 1} (0: any free port).`,
+    `Port ${port} on ${host} is in use: ${what} cannot listen there. ` +
+      `Stop the process that listens on it, or set ${variable} to another port, e.g. ${variable}=${port + 1} (0: any free port).`,
   )
 }
 
-/** Whether nobody listens on that port. */
 async function isFree(host: string, port: number): Promise<boolean> {
   const probe = createServer()
   return new Promise((resolve) => {

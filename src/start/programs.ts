@@ -1,4 +1,4 @@
-// The programs that `npm start` runs, each as it runs alone, with its configuration in the environment.
+// The programs that `npm start` runs, each with its configuration in the environment.
 import { fileURLToPath } from 'node:url'
 import type { Config } from '#core/config.ts'
 import { isReadBy } from '#core/config/readers.ts'
@@ -8,15 +8,14 @@ import { emulatorArgs, EMULATORS, emulatorsOf, emulatorVariables } from './emula
 import type { PartAddresses } from './places.ts'
 
 export type Program = {
-  /** As people call it: the worker. */
+  /** Name in messages: "the worker". */
   name: string
   file: string
   args: string[]
-  /** Beside what this process was given. */
+  /** Added to the environment of this process. */
   env: Record<string, string>
 }
 
-/** By their folders in `src`. */
 const FILES = {
   api: 'src/api/main.ts',
   webhooks: 'src/webhooks/main.ts',
@@ -24,18 +23,18 @@ const FILES = {
   dashboard: 'src/dashboard/main.ts',
 } as const
 
-/** Secrets of which the API has to know only that there are any, and what it is given instead. */
+/** Placeholders for secrets: the API needs to know only whether they are set. */
 const API_PLACEHOLDERS = { AI_API_KEY: 'set', TWILIO_AUTH_TOKEN: 'set', SMTP_URL: 'smtp://set' }
 
-/** Whether this command line is of one of the programs, also where another checkout has started it. */
+/** Whether this command line runs one of the programs, of any checkout. */
 export function isProgram(command: string): boolean {
   const files = [...Object.values(FILES), ...Object.values(EMULATORS).map(({ file }) => file)]
   return files.some((file) => command.includes(`/${file}`))
 }
 
 /**
- * The programs of this configuration, by their order of going: what asks for work ends before what does it, and that
- * before what it calls.
+ * The programs of this configuration, in groups that stop one after the other: producers of jobs before the worker, and
+ * the worker before the providers that it calls.
  */
 export function programsOf(config: Config, addresses: PartAddresses, data_dir: string): Program[][] {
   const env = environmentOf(config, addresses)
@@ -75,7 +74,7 @@ export function programsOf(config: Config, addresses: PartAddresses, data_dir: s
   ]
 }
 
-/** All variables that this configuration sets; each program is given those that it reads. */
+/** All variables of this configuration. Each program gets only those that it reads. */
 function environmentOf(config: Config, addresses: PartAddresses): Record<string, string> {
   return {
     ...emptyIfUnset({
@@ -106,13 +105,13 @@ function environmentOf(config: Config, addresses: PartAddresses): Record<string,
     API_PORT: String(addresses.api.port),
     WEBHOOKS_PORT: String(addresses.webhooks.port),
     DASHBOARD_PORT: String(addresses.dashboard.port),
-    // Only for us: one address tells of all of them.
+    // Private: `npm start` serves the metrics of all parts at one address.
     METRICS_HOST: '127.0.0.1',
     METRICS_PORT: '0',
   }
 }
 
-/** The line of the banner about private networks to which events may be sent. */
+/** Banner line about private networks that may receive events. */
 export function networkNotes(config: Config): string[] {
   const networks = allowedNetworks(config)
   return networks.length > 0
@@ -120,7 +119,7 @@ export function networkNotes(config: Config): string[] {
     : []
 }
 
-/** The private networks to which events may be sent: this machine, unless others are named or in production. */
+/** Private networks that may receive events. Default: this machine, or none in production. */
 function allowedNetworks({ WEBHOOKS_ALLOW_CIDRS, NODE_ENV, ALLOW_EMULATORS }: Config): string[] {
   const is_production = NODE_ENV === 'production' && !ALLOW_EMULATORS
   return WEBHOOKS_ALLOW_CIDRS.length > 0 || is_production ? WEBHOOKS_ALLOW_CIDRS : ['127.0.0.0/8', '::1/128']
@@ -130,7 +129,7 @@ function pathOf(file: string): string {
   return fileURLToPath(new URL(`../../${file}`, import.meta.url))
 }
 
-/** A part is given what it reads and nothing else, also of what this process was given: its secrets are its own. */
+/** Empties every variable that the part does not read, also inherited ones, so that no part sees the secrets of another. */
 function filterEnvironment(
   env: Record<string, string>,
   reads: (variable: VariableName) => boolean,
@@ -139,7 +138,7 @@ function filterEnvironment(
   return { ...env, ...Object.fromEntries(others.map((variable) => [variable, ''])) }
 }
 
-/** What is undefined is empty, which counts as unset, also where `.env` has a value. */
+/** Undefined becomes empty, which counts as unset and overrides `.env`. */
 function emptyIfUnset(values: Record<string, string | undefined>): Record<string, string> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value ?? '']))
 }

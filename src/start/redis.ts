@@ -1,4 +1,4 @@
-// The redis-server or valkey-server of this machine: for development, tests and demos, where no REDIS_URL is given.
+// Runs the machine's redis-server or valkey-server for development, tests and demos, used if REDIS_URL is unset.
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -12,35 +12,35 @@ import { assertFree, launchOnPort, type PortRequest } from './ports.ts'
 import { type ServerProcess, stopOrphan, findProgram, spawnServer, waitUntilReady } from './processes.ts'
 
 export type RedisOptions = {
-  /** Where its append-only file and log are kept; null: it forgets everything when it ends. */
+  /** Folder of its append-only file and log. Null: nothing is stored. */
   data_dir: string | null
   /** Default 0: any free port of 127.0.0.1. */
   port?: number
-  /** The variable that an error about the port names. */
+  /** The variable that error messages about the port name. */
   port_variable?: string
-  /** For who has to know it before the start; else one is made up. */
+  /** Default: a random password. */
   password?: string
-  /** Beyond or instead of the defaults, e.g. `{ maxmemory: '64mb' }`. */
+  /** Added to the defaults or overriding them, e.g. `{ maxmemory: '64mb' }`. */
   settings?: Record<string, string>
-  /** Hears what is done and where, a line at a time; the server's own log is `server.log` in the folder. */
+  /** Receives progress lines. The server's own log is `server.log` in the folder. */
   log?: (line: string) => void
 }
 
 export type EmbeddedRedis = {
-  /** With the password. */
+  /** Includes the password. */
   url: string
   port: number
-  /** Another one after a restart. */
+  /** Changes with a restart. */
   readonly pid: number
-  /** The folder really used: under /var/tmp when the account that it runs as cannot reach `data_dir`. */
+  /** The folder in use: under /var/tmp if the account of the server cannot reach `data_dir`. */
   folder: string
-  /** Resolves when the server that runs now has ended, with the signal or the exit code. */
+  /** Resolves when the current server exits, with the signal or the exit code. */
   ended: () => Promise<string>
-  /** Starts one with a folder again when it has ended, on the same port and with what was written. */
+  /** After the server has exited: starts it again on the same port with its stored data. Needs a `data_dir`. */
   restart: () => Promise<void>
-  /** Writes out what it holds and ends. */
+  /** Clean shutdown: writes all data first. */
   stop: () => Promise<void>
-  /** Ends it as a crash would; another `startRedis` on the same folder has what was written. */
+  /** Kills the server like a crash; another `startRedis` on the same folder has the data that was written. */
   kill: () => Promise<void>
 }
 
@@ -49,9 +49,9 @@ const STOP_TIMEOUT_MS = 10_000
 const START_TIMEOUT_MS = 60_000
 
 /**
- * Starts `redis-server` or `valkey-server`, whichever is on the PATH and can be run, never as root; null when neither
- * is. A server that a killed run left in `data_dir` is stopped first. Throws when the port is taken, when a living
- * process uses the folder, and, with the end of the server's log, when it does not come up within 60 s.
+ * Starts `redis-server` or `valkey-server`, the first that is on the PATH and executable, never as root; null if there is
+ * none. First stops a server that a killed run left in `data_dir`. Throws ConfigError if the port is in use, if a running
+ * process uses the folder, or, with the end of the server's log, if the server is not ready within 60 s.
  */
 export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis | null> {
   const { port: requested_port = 0, port_variable = 'REDIS_PORT', log = () => {} } = options
@@ -72,7 +72,7 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis |
   if (!temporary)
     log(`Redis keeps its data in ${home.folder}${account ? ` and runs as ${account.name}` : ''}`)
   const orphan = await stopOrphan(home.folder, ['SIGTERM', 'SIGKILL'], STOP_TIMEOUT_MS)
-  if (orphan?.was_running) log(`Stopped the Redis ${orphan.pid} that an earlier run had left`)
+  if (orphan?.was_running) log(`Stopped the Redis ${orphan.pid} that an earlier run left behind`)
   await assertFree(port_request)
 
   if (!existsSync(home.data)) await makePrivateFolder(home.data, account)
@@ -123,7 +123,7 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis |
   }
 }
 
-/** The first that the account may run: as root itself it never runs. */
+/** The first server program that the account can execute. */
 async function findServer(account: Account | null): Promise<string | null> {
   for (const name of ['redis-server', 'valkey-server']) {
     const program = findProgram([name])
@@ -141,15 +141,15 @@ function defaults(home: ServerFolder, options: RedisOptions): Record<string, str
     save: '',
     appendonly: options.data_dir === null ? 'no' : 'yes',
     appendfsync: 'everysec',
-    // BullMQ's keys must never be evicted: full is an error that producers see.
+    // BullMQ's keys must not be evicted: if memory is full, producers get an error.
     'maxmemory-policy': 'noeviction',
     ...options.settings,
   }
 }
 
 /**
- * In a file that only the server may read: a command line is for everybody. Not in the server's own folder, where what
- * we write could be led elsewhere. Answers its path.
+ * Writes the settings to a file that only the server can read, because command lines are public, and returns its path.
+ * Not in the server's own folder, where the server's account could redirect the write by a link.
  */
 async function writeConfiguration(home: ServerFolder, settings: Record<string, string>): Promise<string> {
   const path = join(home.folder, 'redis.conf')
@@ -158,13 +158,13 @@ async function writeConfiguration(home: ServerFolder, settings: Record<string, s
   return path
 }
 
-/** Whether the server on that port is this one (not one that was faster with the port) and has read its file. */
+/** Whether the server on that port is this process, not another that took the port first, and has loaded its data. */
 async function hasLoaded(port: number, pid: number, password: string): Promise<boolean> {
   const info = await ask(port, `AUTH ${password}\r\nINFO\r\n`, /\r\nloading:\d/)
   return info.includes(`\r\nprocess_id:${pid}\r\n`) && info.includes('\r\nloading:0\r\n')
 }
 
-/** Sends one command and returns what came back until `enough` matched, the connection ended, or a second passed. */
+/** Sends one command. Returns the output until `until` matches, the connection ends or a second passes. */
 async function ask(port: number, command: string, until: RegExp): Promise<string> {
   return new Promise((resolve) => {
     let answer = ''

@@ -1,4 +1,4 @@
-// The secrets of a folder of `npm start`: generated once, kept for the next start.
+// The secrets of a folder of `npm start`: generated once and stored.
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { z } from 'zod'
@@ -7,28 +7,28 @@ import { newWebhookSecret } from '#core/standard-webhooks.ts'
 import { readOwnFile, replaceOwnFile } from './files.ts'
 
 const secretsSchema = z.looseObject({
-  /** Empty until the demo tenant has one. */
+  /** Empty until the demo tenant has a key. */
   api_key: z.string(),
   encryption_key: z.string(),
   stripe_webhook_secret: z.string(),
   address_key: z.string(),
   email_webhook_secret: z.string(),
-  /** Empty until the demo's user has one. */
+  /** Empty until the demo user exists. */
   dashboard_password: z.string(),
 })
 export type Secrets = z.output<typeof secretsSchema>
 
 /**
- * Makes new secrets only where there are none: what is sealed with a lost key is lost too. `database`: the folder of a
- * database that an earlier start has made. Throws ConfigError when the secrets cannot be read or are not ours alone, or
- * are not there although the database is.
+ * Loads the secrets, or generates them if there are none. `database`: the folder of an existing embedded database, whose
+ * sealed data needs the stored key. Throws ConfigError if the secrets cannot be read, if another user may have changed
+ * them, or if they are missing although the database exists.
  */
 export function loadSecrets(data_dir: string, database: string | null): Secrets {
   const path = join(data_dir, 'secrets.json')
   const stored = readOwnFile(path)
   if (stored === undefined && database !== null)
     throw new ConfigError(
-      `DATA_DIR: ${path} is missing, and the database of an earlier start in ${database} needs it. Restore it, or remove that folder too, to start afresh: rm -r ${database}`,
+      `DATA_DIR: ${path} is missing, and the database of an earlier start in ${database} needs it. Restore the file, or remove the database too: rm -r ${database}`,
     )
   if (stored === undefined) {
     const secrets = {
@@ -46,7 +46,7 @@ export function loadSecrets(data_dir: string, database: string | null): Secrets 
     return secretsSchema.parse(JSON.parse(stored))
   } catch {
     throw new ConfigError(
-      `DATA_DIR: ${path} cannot be read. Restore it, or remove the folder ${data_dir}: what is sealed with its key is lost then.`,
+      `DATA_DIR: ${path} cannot be read. Restore it, or remove the folder ${data_dir}: data that is sealed with its key is then lost.`,
     )
   }
 }

@@ -1,16 +1,16 @@
-// Keeps an embedded server running: one that dies is started again at the same address, as parts are.
+// Keeps an embedded server running: restarts it at the same address after it dies.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createRestartDelays } from './pauses.ts'
 
 type EmbeddedServer = {
-  /** Resolves when the server that runs now has ended, with the signal or the exit code. */
+  /** Resolves when the current server exits, with the signal or the exit code. */
   ended: () => Promise<string>
-  /** Starts it again on the same port. */
+  /** Restarts the server on the same port. */
   restart: () => Promise<void>
   stop: () => Promise<void>
 }
 
-/** Watches a server that runs. `end` stops it; it is not started again then. `tell` hears lines for people. */
+/** Watches a running server. `end` stops it for good. `notify` receives lines for the terminal. */
 export function superviseServer(
   name: string,
   server: EmbeddedServer,
@@ -36,7 +36,7 @@ export function superviseServer(
       await server.restart()
     } catch (error) {
       const [reason] = (error instanceof Error ? error.message : String(error)).split('\n')
-      return await restartServer(`${name} did not come back (${reason}).`)
+      return await restartServer(`${name} could not be restarted (${reason}).`)
     }
     notify(`${name} is back.`)
     void watch()

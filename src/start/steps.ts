@@ -1,6 +1,6 @@
-// What `npm start` is doing and how long it takes, for whoever looks at the terminal.
+// Progress output of `npm start`: the steps and their durations.
 
-/** Does a step of the start, whose name is shown when it begins and its duration when it ends. */
+/** Runs a step of the start. Prints its name first, and its duration when it finishes. */
 export type StartStep = <T>(name: string, work: () => Promise<T>) => Promise<T>
 
 export function createStep(write: (text: string) => void): StartStep {
@@ -18,7 +18,7 @@ export function createStep(write: (text: string) => void): StartStep {
   }
 }
 
-/** The time since a moment of `performance.now()`, such as `1.2 s`. */
+/** The time since a value of `performance.now()`, such as `1.2 s`. */
 export function secondsSince(moment: number): string {
   return `${((performance.now() - moment) / 1000).toFixed(1)} s`
 }

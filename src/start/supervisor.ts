@@ -1,5 +1,5 @@
-// Runs the parts as child processes: one that dies is started again, and none outlives us. A part ends by itself when the
-// channel between us is gone, as when we are killed.
+// Runs the parts as child processes and restarts a part that dies. No part outlives this process: a part exits when the
+// IPC channel closes, for example because this process was killed.
 import { fork, type ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { ConfigError } from '#core/config.ts'
@@ -7,34 +7,34 @@ import { LOG_DESCRIPTOR, type Addresses, type StartReport } from '#core/supervis
 import { createRestartDelays } from './pauses.ts'
 import type { Program } from './programs.ts'
 
-/** The place of the common log among the descriptors of a part; the channel to us is the one before. */
+/** File descriptor of the common log in a part; the IPC channel is the one before. */
 const LOG_FD = 4
 
 export type SupervisedPart = {
   name: string
-  /** Where it listens; undefined while it is not ready. */
+  /** Its addresses; undefined while it is not ready. */
   addresses: () => Addresses | undefined
   /**
-   * Resolves when it is ready for the first time. Rejects when it ends before, with what it said: it will not be started
-   * again.
+   * Resolves when the part is ready for the first time. Rejects with its reported reason if it exits before; it is not
+   * restarted then.
    */
   ready: Promise<Addresses>
-  /** Lets it finish what is in flight; it is not started again. */
+  /** Stops the part after it has finished work in progress. It is not restarted. */
   end: () => Promise<void>
 }
 
 export type SupervisorOptions = {
-  /** The open file of the common log. */
+  /** Open file descriptor of the common log. */
   log_descriptor: number
-  /** Each time that a part has been started. */
+  /** Called after each start of a part. */
   onStart: (name: string, pid: number) => void
-  /** A line for people, each time that a part has died, and when it is back. */
+  /** Receives a line for the terminal when a part dies and when it is back. */
   notify: (line: string) => void
-  /** A line that a part has written to its standard output. */
+  /** Called with each line that a part writes to standard output. */
   onOutputLine: (name: string, line: string) => void
 }
 
-/** Starts a part, and again whenever it dies after it was ready once. */
+/** Starts a part, and restarts it whenever it dies after it was ready once. */
 export function supervise(program: Program, options: SupervisorOptions): SupervisedPart {
   const { name } = program
   const first = Promise.withResolvers<Addresses>()
@@ -75,7 +75,7 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
   }
 
   begin()
-  // Nothing that ends us leaves a part behind; a part that is frozen would not notice by itself.
+  // A frozen part would not notice the closed channel by itself.
   process.once('exit', () => child?.kill('SIGKILL'))
   first.promise.catch(() => {})
   return {
@@ -93,13 +93,13 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
 }
 
 type ChildCallbacks = {
-  /** It works. */
+  /** The part is ready. */
   ready: (addresses: Addresses) => void
-  /** It has ended, or could not be started. `refusal`: what it said before. */
+  /** The process exited or could not be started. `refusal`: the reason that it reported before. */
   onExit: (how: string, refusal: string | undefined) => void
 }
 
-/** Starts the process of a part; undefined if it could not be started, after `died`. */
+/** Starts the process of a part. Undefined if that fails; `onExit` is called first. */
 function startChild(
   program: Program,
   { log_descriptor, onStart, notify, onOutputLine }: SupervisorOptions,
@@ -108,9 +108,9 @@ function startChild(
   let child: ChildProcess
   try {
     child = fork(program.file, program.args, {
-      // A group of its own: Ctrl-C in the terminal is for us, and we tell the parts in their order.
+      // Own process group: Ctrl-C signals only this process, which stops the parts in order.
       detached: true,
-      // As the scripts of package.json have it.
+      // As in the scripts of package.json.
       execArgv: ['--max-old-space-size=512'],
       stdio: ['ignore', 'pipe', 'inherit', 'ipc', log_descriptor],
       env: { ...process.env, ...program.env, [LOG_DESCRIPTOR]: String(LOG_FD) },
@@ -122,10 +122,10 @@ function startChild(
   try {
     if (child.pid !== undefined) onStart(program.name, child.pid)
   } catch (error) {
-    // The disk may be full. It runs all the same, and is only not found should we be killed.
+    // For example a full disk. The part works; the record is only needed if this process is killed.
     notify(`The start of the ${program.name} could not be recorded (${(error as Error).message}).`)
   }
-  // There is none when the system has no descriptor left.
+  // Missing if the system has no file descriptor left.
   if (child.stdout != null)
     createInterface({ input: child.stdout }).on('line', (line) => onOutputLine(program.name, line))
   let refusal: string | undefined
@@ -141,11 +141,11 @@ function startChild(
   }
   child.once('exit', (code, signal) => {
     const how = signal ?? `exit code ${code}`
-    // What it told before it ended may still be on its way.
+    // Its last message may still be in the channel.
     if (child.connected) child.once('disconnect', () => finish(how))
     else finish(how)
   })
-  // It could not even be started, or a signal not be sent.
+  // The process could not be started, or a signal could not be sent.
   child.on('error', (error) => {
     if (child.pid === undefined) finish(error.message)
   })

@@ -1,15 +1,15 @@
-// What the parts write for whoever looks at the terminal.
+// Writes the output of the parts to the terminal.
 
-/** A warning that several parts give within this time has one cause, and is shown once. */
+/** The same warning of several parts within this time is printed once: it has one cause. */
 const DUPLICATE_WARNING_MS = 10_000
 
-/** Shows the lines of all parts; a warning that another part has just given is left to the log. */
+/** Prints the lines of all parts, except a warning that another part has just printed. The log has all of them. */
 export function createTerminalWriter(write: (text: string) => void): (name: string, line: string) => void {
   const warnings = new Map<string, { name: string; at: number }>()
   return (name, line) => {
     const message = messageOf(line)
     const now = performance.now()
-    for (const [old, { at }] of warnings) if (now - at > DUPLICATE_WARNING_MS) warnings.delete(old)
+    for (const [text, { at }] of warnings) if (now - at > DUPLICATE_WARNING_MS) warnings.delete(text)
     const previous = warnings.get(message)
     if (previous !== undefined && previous.name !== name) return
     warnings.set(message, { name, at: now })
