@@ -294,7 +294,7 @@ test('a cancellation during the call closes its connection, and who waits is tol
   await eventually(async () =>
     expect(
       await world.provider('ai').requests({ idempotency_key: await keyOf(world, task.id) }),
-    ).toMatchObject([{ status: 0, refusal: 'the caller hung up' }]),
+    ).toMatchObject([{ status: 0, refusal: 'the client closed the connection' }]),
   )
   const { status, body } = await waiting
   expect([status, body]).toMatchObject([201, { id: task.id, status: 'canceled', attempts: 1 }])
@@ -386,7 +386,7 @@ test('a number that would lose digits is no output', async ({ world }) => {
     failure: {
       code: 'ai_invalid_output',
       message:
-        'The answer cannot be kept as it is: Numbers beyond 2^53 - 1 lose digits in JSON: send them as text.',
+        'The answer cannot be stored exactly: Numbers beyond 2^53 - 1 lose digits in JSON: send them as text.',
     },
   })
 })
@@ -702,7 +702,7 @@ test(
       }),
     )
     expect(await provider('ai').requests({ path: '/chat/completions$' })).toMatchObject([
-      { status: 0, refusal: 'the caller hung up' },
+      { status: 0, refusal: 'the client closed the connection' },
       { status: 200 },
     ])
     // Credentials that are refused are the operator's to correct.

@@ -283,7 +283,7 @@ test('who never comes to an answer is not listened to', async () => {
   const endless = await receiver(answer)
   expect(await post(endless.url)).toMatchObject({
     error: 'bad_answer',
-    message: 'the answer is not valid HTTP/1.1, or too much came before it',
+    message: 'the answer is not valid HTTP/1.1, or is too long',
   })
   await untilClosed(endless.sockets)
   const many = await receiver(EARLY.repeat(9))

@@ -179,7 +179,7 @@ describe('Each end of a conversation', () => {
       kind: 'misconfigured',
       failure: {
         code: 'connection_failed',
-        message: 'The server refused our login.',
+        message: 'The server refused the login.',
         provider_code: '535 5.7.8',
       },
     })
@@ -193,7 +193,7 @@ describe('Each end of a conversation', () => {
     await server.fault({ match: { method }, fault: { refuse_400: true, code } })
     expect(await email.sendEmail(to(['ada@example.com']), NOBODY)).toMatchObject({
       kind,
-      failure: { message: 'The server refused our login.', provider_code: code.slice(0, 9) },
+      failure: { message: 'The server refused the login.', provider_code: code.slice(0, 9) },
     })
   })
 

@@ -1,25 +1,25 @@
-// The AI provider: what is asked of it, and what comes back.
+// The interface of the AI provider.
 import type { Json } from '#core/db.ts'
 import type { AiFailure, Outcome } from '#core/outcome.ts'
 
-/** What a task is about. */
+/** Input of a task. */
 export type AiInput =
   | { kind: 'generate'; prompt: string; system: string | null }
   | { kind: 'classify'; text: string; labels: string[] }
   | { kind: 'extract'; text: string; schema: Record<string, unknown> }
 
 export type AiCall = {
-  /** Whose it is: what takes time here is done by turns of the tenants. */
+  /** Tenants take turns in the validation of answers. */
   tenant_id: string
   input: AiInput
-  /** Null: the configured one. */
+  /** Null: the configured model. */
   model: string | null
   max_output_tokens: number | null
 }
 
 export type AiAnswer = {
   outcome: Outcome<{ output: Json }, AiFailure>
-  /** Which model answered; also of an answer that is no use, as is the usage. Null where none was told. */
+  /** The model that answered. Like `usage`, also set for an answer that is not usable. Null if not reported. */
   model: string | null
   usage: { input_tokens: number; output_tokens: number } | null
 }
@@ -27,8 +27,8 @@ export type AiAnswer = {
 export type AiProvider = {
   name: string
   /**
-   * Asks once. What it was asked and answered is in no message. When `signal` aborts, the connection is closed, the
-   * answer is not checked any further, and the outcome is ambiguous.
+   * Sends one request. Messages never contain the request or the answer. When `signal` aborts, the connection is closed,
+   * the answer is not validated, and the outcome is ambiguous.
    */
   complete(call: AiCall, key: string, signal: AbortSignal): Promise<AiAnswer>
 }

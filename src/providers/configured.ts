@@ -1,4 +1,4 @@
-// The providers as a process is configured to use them: a row each.
+// Opens the configured providers.
 import assert from 'node:assert/strict'
 import { ConfigError, requireVariable, type Config } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
@@ -19,7 +19,7 @@ import { openTwilio } from './twilio/client.ts'
 
 type OnCall = (call: FinishedCall) => void
 
-/** By what it is to us: its name, the queues whose jobs ask it, and how it is opened; null where it is not configured. */
+/** By role: name, the queues whose jobs call it, and `open`, which returns null if it is not configured. */
 const PROVIDERS = {
   processor: {
     ...PAYMENTS,
@@ -67,7 +67,9 @@ function openConfiguredEmail(config: Config, onCall: OnCall) {
   const require_tls = config.NODE_ENV === 'production'
   const set_values = [domain, selector, private_key].filter((value) => value !== undefined)
   if (set_values.length % 3 !== 0)
-    throw new ConfigError('DKIM_DOMAIN, DKIM_SELECTOR and DKIM_PRIVATE_KEY go together: set all, or none.')
+    throw new ConfigError(
+      'DKIM_DOMAIN, DKIM_SELECTOR and DKIM_PRIVATE_KEY belong together: set all three, or none.',
+    )
   const dkim =
     domain === undefined || selector === undefined || private_key === undefined
       ? null
@@ -77,7 +79,7 @@ function openConfiguredEmail(config: Config, onCall: OnCall) {
 
 function openConfiguredSms(config: Config, onCall: OnCall) {
   const { TWILIO_ACCOUNT_SID: account_sid } = config
-  // During a rotation the first signs what we ask, and all are believed in callbacks.
+  // During a rotation requests use the first token, and callbacks accept all tokens.
   const [auth_token] = list(config.TWILIO_AUTH_TOKEN ?? '')
   if (account_sid === undefined || auth_token === undefined) return null
   return openTwilio({ account_sid, auth_token, api_base: config.TWILIO_API_BASE ?? null, onCall })
@@ -85,26 +87,26 @@ function openConfiguredSms(config: Config, onCall: OnCall) {
 
 type Role = keyof typeof PROVIDERS
 const ROLES = Object.keys(PROVIDERS) as Role[]
-/** What handlers and recurring work ask. */
+/** The providers, for handlers and recurring work. */
 export type Providers = { readonly [Each in Role]: ReturnType<(typeof PROVIDERS)[Each]['open']> }
-/** The same table, typed so that what a role opens is known where the role is not. */
+/** PROVIDERS, typed so that `open` of a generic role returns the provider of that role. */
 const BY_ROLE: {
   readonly [Each in Role]: { provider: string; open(config: Config, onCall: OnCall): Providers[Each] }
 } = PROVIDERS
-/** By provider, what is recorded of the credentials that calls are sent with; only where it is. */
+/** The credentials of calls by provider name. Only providers whose credentials are recorded. */
 export type ProviderCredentials = Readonly<
   Record<string, { fingerprint: string; findAccount: () => Promise<Outcome<string>> }>
 >
 type OpenedProviders<Each extends Role> = { -readonly [One in Each]?: Providers[One] }
 
-/** The roles of the providers that jobs of these queues ask. */
+/** The roles of the providers that jobs of these queues call. */
 export function rolesOfQueues(queues: readonly string[]): Role[] {
   return ROLES.filter((role) => PROVIDERS[role].queues.some((queue) => queues.includes(queue)))
 }
 
 /**
- * Opens the providers that jobs of these queues ask; what asks another is a mistake of ours. `onCall` hears of each call
- * to one that has ended. Throws ConfigError when a variable of one is missing.
+ * Opens the providers that jobs of these queues call. Any use of another provider throws. `onCall` is called after each
+ * call to a provider. Throws ConfigError if a required variable is missing.
  */
 export function openProviders(
   config: Config,
@@ -120,7 +122,7 @@ export function openProviders(
       : unavailableProvider(role)
   }
   ROLES.forEach((role) => add(role, providers))
-  assert(isComplete(providers), 'each role was added')
+  assert(isComplete(providers), 'every role has a provider')
   const credentials = roles.flatMap((role): [string, ProviderCredentials[string]][] => {
     const opened = providers[role]
     if (opened === null || !('credentials' in opened)) return []
@@ -139,15 +141,15 @@ function isComplete(providers: Partial<Providers>): providers is Providers {
   return ROLES.every((role) => role in providers)
 }
 
-// Stands in for a provider: whatever is read of it, it fails.
+// A stand-in for a provider that is not opened: any access fails.
 function unavailableProvider<Each extends Role>(role: Each): Providers[Each] {
-  const fail = () => assert.fail(`no queue of this process asks the provider "${role}"`)
+  const fail = () => assert.fail(`no queue of this process calls the provider "${role}"`)
   return new Proxy({}, { get: fail }) as Providers[Each]
 }
 
 /**
- * What reads the stored events of each provider that notifies us, by the provider's name: null when an event is about
- * an object that we do not keep.
+ * By provider name: returns the target of a stored provider event, or null if the event is about an object that is not
+ * stored here.
  */
 export const EVENT_READERS: Readonly<Record<string, (payload: Json) => ProviderEventTarget | null>> = {
   stripe: eventTargetOf,

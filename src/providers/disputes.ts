@@ -4,7 +4,7 @@
 export type ProcessorDispute = {
   reference: string
   payment_reference: string | null
-  /** `warning`: an inquiry, or one that was prevented; no money was taken. */
+  /** `warning`: an inquiry or a prevented dispute; no money was withdrawn. */
   status: 'needs_response' | 'under_review' | 'won' | 'lost' | 'warning'
   closed: boolean
   reason: string | null
@@ -12,7 +12,7 @@ export type ProcessorDispute = {
   currency: string
   evidence_due_by: string | null
   opened_at: string
-  /** Each time that money was taken for it or given back, oldest first, without fees. */
+  /** Withdrawals and reinstatements, oldest first, without fees. */
   movements: {
     reference: string
     kind: 'dispute_withdrawn' | 'dispute_reinstated'

@@ -1,10 +1,10 @@
-// What we ask of whoever sends email, and what comes back.
+// The interface of the email provider.
 import type { MessageFailure } from '#core/outcome.ts'
 
 export type OutgoingEmail = {
-  /** The Message-ID, with its angle brackets: the same for each attempt. */
+  /** Message-ID with its angle brackets, the same for each attempt. */
   message_id: string
-  /** Addresses as people write them. */
+  /** Addresses, with or without display names. */
   from: string
   to: string[]
   cc: string[]
@@ -15,22 +15,22 @@ export type OutgoingEmail = {
   headers: Record<string, string>
   list_unsubscribe_url: string | null
   attachments: { filename: string; content_type: string; content: Buffer }[]
-  /** The bare addresses that it really goes to: to, cc and bcc without those that are suppressed. */
+  /** The bare addresses of the envelope: to, cc and bcc without suppressed addresses. */
   recipients: string[]
 }
 
-/** A recipient whom the server refused; `address` is one of `recipients`. `deferred`: for now, another attempt may succeed. */
+/** A recipient that the server refused; `address` is one of `recipients`. `deferred`: another attempt may succeed. */
 export type RefusedRecipient = { address: string; deferred: boolean } & MessageFailure
 
 /**
- * `declined`, `retry` and `misconfigured`: it certainly was not sent. `reported`: by the provider, of us and not of the message;
- * only operators are told.
+ * `declined`, `retry` and `misconfigured`: the message was certainly not sent. `reported`: a provider text about the
+ * connection or the login, shown to operators only.
  */
 export type SendOutcome<Sent> =
   | { kind: 'done'; value: Sent; reported?: string }
-  /** Refused for good. */
+  /** Permanently refused. */
   | { kind: 'declined'; failure: MessageFailure; refused?: RefusedRecipient[]; reported?: string }
-  /** Not now: another attempt may succeed. */
+  /** Temporarily refused: another attempt may succeed. */
   | {
       kind: 'retry'
       failure: MessageFailure
@@ -38,21 +38,21 @@ export type SendOutcome<Sent> =
       refused?: RefusedRecipient[]
       reported?: string
     }
-  /** It may have been sent. */
+  /** The message may have been sent. */
   | { kind: 'ambiguous'; reason: string }
-  /** Our credentials or our set-up were refused. */
+  /** The credentials or the configuration were refused. */
   | { kind: 'misconfigured'; failure: MessageFailure; reported?: string }
 
 export type EmailProvider = {
   /**
-   * Does `work`, which sends one email, when there is a connection for it: who waits is served by turns of `whose`. What an
-   * email needs is read in its turn, so that a slow server keeps few of them in memory, and few begun. Throws NotStarted when
-   * the signal aborts first.
+   * Runs `work`, which sends one email, when a connection is free. Waiting callers are served round robin by
+   * `fairness_key`. `work` loads the email itself, so that few emails are in memory or in progress while a server is slow.
+   * Throws NotStarted if the signal aborts first.
    */
   withConnection<T>(fairness_key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T>
   /**
-   * Sends an email once. `refused`: recipients for whom the server did not take it, while it did for others. No text that
-   * comes back names an address. Throws NotStarted where a pause, or the end of the worker, kept it from leaving.
+   * Sends an email once. `refused`: the recipients that the server refused while it accepted others. Returned texts contain
+   * no address. Throws NotStarted if a pause or the stop of the worker prevented the send.
    */
   sendEmail(email: OutgoingEmail, signal: AbortSignal): Promise<SendOutcome<{ refused: RefusedRecipient[] }>>
   close(): Promise<void>

@@ -1,58 +1,57 @@
-// What providers notify us of: their events as they are stored, and what those are about.
+// Provider events: notifications of providers as they are stored, and the objects that they are about.
 import type { Json } from '#core/db.ts'
 
-/** An event of a provider as it is stored; it holds no secrets. */
+/** A provider event as it is stored, without secrets. */
 export type ProviderEvent = {
-  /** Which of our accounts there it belongs to; empty when there is only one. */
+  /** The connected account that the event belongs to; empty for the platform's own account. */
   account: string
   event_id: string
-  /** The provider's word for what happened. */
+  /** The provider's type of the event. */
   kind: string
-  /** The provider's id of the object that the event is about, if there is one. */
+  /** The provider's id of the object, if there is one. */
   object_id: string | null
   payload: Json
-  /** False: an event of this kind never changes what we keep. */
+  /** False: an event of this kind never changes a stored resource. */
   is_relevant: boolean
-  /** Of an event that its object was made, which matters only where that was asked for again: our ids that it carries. */
+  /** Of a creation event: the Sluice ids of the object. It is relevant only if the call was repeated with a new key. */
   created_for?: Pick<ReportedStatus, 'tenant_id' | 'root_id'> | null
-  /** What the event says outright; null where the provider must be asked. */
+  /** The state that the event itself reports; null if a lookup is needed. */
   reported: ReportedStatus | null
 }
 
 /**
- * What an event says outright of its object. It is never believed; but when our row is so already, it is no news, and
- * the provider need not be asked.
+ * The state of an object as an event reports it. It is never stored: if the resource row already has this state, the event
+ * is redundant and needs no lookup.
  */
 export type ReportedStatus = {
-  /** Our noun for the object. */
+  /** The name of the resource. */
   subject: string
   /** The provider's id of the object. */
   reference: string
-  /** In our words. */
+  /** The status of the resource. */
   status: string
   amount_minor: number
   /** In upper case. */
   currency: string
-  /** The amount that goes with the status: what is held, or what was captured; null where none does. */
+  /** The amount that belongs to the status: authorized, captured or reversed. Null if there is none. */
   status_amount_minor: number | null
-  /** The provider's word for why it is so, where it gives one. */
+  /** The provider's reason code, if any. */
   reason: string | null
-  /** Our ids that the object carries: the tenant's, and the id of the row under which jobs are filed. */
+  /** The Sluice ids of the object: its tenant, and the resource to which its jobs are assigned. */
   tenant_id: string | null
   root_id: string | null
 }
 
 /**
- * What an event is about, in our words. Its content is not trusted: the provider is asked for the state of the
- * object.
+ * The object that an event is about. The content of the event is not trusted: a lookup finds the state of the object.
  */
 export type ProviderEventTarget = {
-  /** Our noun for the object. */
+  /** The name of the resource. */
   subject: string
   /** The provider's id of the object. */
   reference: string
-  /** The provider's id of what the object is a part of; null when it is no part, or the event does not say. */
+  /** The provider's id of the parent object; null if there is none, or the event does not name it. */
   parent_reference: string | null
-  /** Whether the object carries our ids; everything that we create there has them from the start. */
+  /** Whether the object carries Sluice ids. Every object that Sluice creates has them from the start. */
   has_sluice_ids: boolean
 }

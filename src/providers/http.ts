@@ -1,15 +1,15 @@
-// The HTTP client of providers: one request per call, one total deadline, only while the permit of its job is valid.
+// The HTTP client for providers: one request per call, with a total deadline, sent only while the job's permit is valid.
 import { Pool, type Dispatcher } from 'undici'
 import { createGate, type Gate } from '#core/gate.ts'
 import { toStorableJson } from '#core/json.ts'
 import type { Outcome, UnsuccessfulOutcome } from '#core/outcome.ts'
 import { currentPermit, NotStarted, type Permit } from './permit.ts'
 
-// Answers are a few kB, a page of 100 refunds some 150; what is longer is not from a payment processor.
+// Answers have a few kB, a page of 100 refunds about 150 kB.
 const MAX_RESPONSE_BYTES = 8 * 1024 * 1024
 const MAYBE_UNSTORABLE = /\\u(?:0000|d[89a-f])/i
 const NO_SECRETS: ReadonlySet<string> = new Set()
-/** The sockets of each lane. Calls that wait for one are given back when too many do, or for too long. */
+/** Sockets per lane. Waiting calls are rejected if too many wait, or for too long. */
 const CONNECTIONS = 256
 const QUEUE = {
   waiting: 5_000,
@@ -18,17 +18,17 @@ const QUEUE = {
 }
 const CONNECT_TIMEOUT_MS = 5_000
 const KEEP_ALIVE_MS = 15_000
-/** A provider may ask for patience, not for a week of it. */
+/** Cap for `Retry-After`. */
 const MAX_RETRY_AFTER_MS = 60 * 60 * 1000
 
 /**
- * No trustworthy answer came back. `sent` false: not one byte of the request was sent, so certainly nothing happened.
+ * No valid answer was received. `sent` false: no byte of the request was sent, so it certainly had no effect.
  */
 export class NoAnswer extends Error {
   sent: boolean
-  /** The provider's `idempotent-replayed` header, where an answer came at all. */
+  /** The provider's `idempotent-replayed` header, if there was an answer. */
   replayed: boolean
-  /** The status of an answer that could not be read; null where none came. */
+  /** The status of an unreadable answer; null if there was no answer. */
   status: number | null
   /** The deadline passed. */
   late: boolean
@@ -49,7 +49,7 @@ export class NoAnswer extends Error {
     this.late = late
   }
 
-  /** What it means for the work that was asked. */
+  /** The outcome of the call. */
   get outcome(): Exclude<UnsuccessfulOutcome, { kind: 'declined' }> {
     const { message: reason, replayed, late } = this
     return this.sent
@@ -59,9 +59,9 @@ export class NoAnswer extends Error {
 }
 
 /**
- * A call to a provider that has ended, as the metrics and the log tell of it. `reported`: what only operators are told. `health`:
- * what it says about the provider, where its outcome says otherwise; `unknown`: we did not wait for an answer; `late`: it
- * passed its deadline, and its job is not retried for that.
+ * A finished call to a provider, for metrics and logs. `reported`: a text for operators only. `health` overrides what the
+ * outcome implies about the provider: `unknown`: the answer was not awaited; `late`: the deadline passed, but the job is
+ * not retried for that.
  */
 export type FinishedCall = {
   operation: string
@@ -71,26 +71,25 @@ export type FinishedCall = {
   health?: 'answers' | 'unknown' | 'late'
 }
 
-/** `path` begins with a slash and comes after that of the base. */
+/** `path` starts with a slash and is appended to the path of the base. */
 type HttpRequest = Pick<Dispatcher.DispatchOptions, 'path' | 'method' | 'headers' | 'body'>
-/** Of any status. The names of headers are in lower case. */
+/** An answer of any status. Header names are in lower case. */
 type Answer = { status: number; headers: Record<string, string>; body: Record<string, unknown> }
 
 export type HttpClient = {
   /**
-   * Sends once. `deadline_ms`, or the permit's if that is shorter, limits the whole call, from when its lane has a
-   * socket free for it until the answer is read. Rejects with `NoAnswer` when no JSON object came back in time. A
-   * request leaves only while the permit of its job is valid, judged when it has a socket; otherwise it is not sent and
-   * rejects with `NotStarted`. When the signal of its permit aborts, or the one that is given, its answer is not waited
-   * for and its connection is closed.
+   * Sends once. `deadline_ms`, or the permit's deadline if that is shorter, limits the call from when its lane has a free
+   * socket until the answer is read. Rejects with `NoAnswer` if no JSON object was received in time. The permit of the job
+   * is checked when a socket is there: if it is invalid, the request is not sent and rejects with `NotStarted`. When the
+   * signal of the permit or the given signal aborts, the answer is not awaited and the connection is closed.
    */
   send(request: HttpRequest, deadline_ms: number, signal?: AbortSignal): Promise<Answer>
   close(): Promise<void>
 }
 
 /**
- * A client for `base` (scheme, host, port and perhaps a path), and for no other host. An answer longer than `max_response_bytes`
- * is not read to its end.
+ * A client for `base` (scheme, host, port and optionally a path) only. An answer longer than `max_response_bytes` is
+ * aborted.
  */
 export function openHttp(base: string, { max_response_bytes = MAX_RESPONSE_BYTES } = {}): HttpClient {
   const { origin, pathname } = new URL(base)
@@ -113,7 +112,7 @@ export function openHttp(base: string, { max_response_bytes = MAX_RESPONSE_BYTES
       try {
         return await gate(() => send(pool, prefixed, limits, permit), permit)
       } catch (error) {
-        // Given up while it waited.
+        // Aborted while it waited for a socket.
         if (permit.signal.aborted && error === permit.signal.reason) throw new NotStarted()
         throw error
       }
@@ -122,7 +121,7 @@ export function openHttp(base: string, { max_response_bytes = MAX_RESPONSE_BYTES
   }
 }
 
-/** The permit, whose signal aborts with this one too. */
+/** The permit with a signal that also aborts with `signal`. */
 function withSignal(permit: Permit, signal: AbortSignal | undefined): Permit {
   return signal === undefined ? permit : { ...permit, signal: AbortSignal.any([permit.signal, signal]) }
 }
@@ -143,7 +142,7 @@ function openLane(origin: string): Lane {
   return { pool, gate: createGate({ running: CONNECTIONS, queue: QUEUE }) }
 }
 
-/** Sends once, with a valid permit. A permit may lapse again before a connection is there: then it is asked once more. */
+/** Sends once with a valid permit. If the permit lapses before the connection is there, it is renewed. */
 async function send(pool: Pool, request: HttpRequest, limits: CallLimits, permit: Permit): Promise<Answer> {
   for (;;) {
     while (!permit.valid()) if (!(await permit.renew())) throw new NotStarted()
@@ -153,7 +152,7 @@ async function send(pool: Pool, request: HttpRequest, limits: CallLimits, permit
   }
 }
 
-/** Sends once and reads to the end, or rejects with `NoAnswer`; `lapsed`: not sent, the permit is no longer valid. */
+/** Sends once and reads the answer, or rejects with `NoAnswer`. `lapsed`: not sent, because the permit lapsed. */
 function exchange(
   pool: Pool,
   request: HttpRequest,
@@ -188,17 +187,17 @@ function exchange(
 
     function giveUp(): void {
       if (controller !== null) {
-        fail('no answer was waited for: nobody wants it any more')
-        return controller.abort(new Error('given up'))
+        fail('the answer was not awaited: the call was aborted')
+        return controller.abort(new Error('aborted'))
       }
       end()
       reject(new NotStarted())
     }
 
     const handler: Dispatcher.DispatchHandler = {
-      // Called when a connection is there, right before the first byte is written.
+      // Called when a connection is there, before the first byte is written.
       onRequestStart(started) {
-        // Given up while it waited for a connection, or about to be sent twice: neither may leave.
+        // Aborted while it waited for a connection, or a second send by undici: do not send.
         if (finished || controller) return started.abort(new Error('not sent'))
         if (!permit.valid()) {
           end()
@@ -238,19 +237,19 @@ function exchange(
   })
 }
 
-/** Whether a provider repeated a stored answer. */
+/** Whether the provider replayed a stored answer. */
 export function isReplayed(headers: Record<string, string> | undefined): boolean {
   return headers?.['idempotent-replayed'] === 'true'
 }
 
-/** What `Retry-After` asks for, in seconds or as a date: no sooner than this. */
+/** The delay of `Retry-After` (seconds or a date), at most an hour; empty if missing or invalid. */
 export function parseRetryAfter(value: string | null | undefined): { after_ms?: number } {
   const text = value ?? ''
   const after_ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now()
   return Number.isFinite(after_ms) ? { after_ms: Math.min(Math.max(0, after_ms), MAX_RETRY_AFTER_MS) } : {}
 }
 
-/** The headers that have a value, as text. */
+/** The entries that have a value, as strings. */
 export function stringEntries(headers: object): Record<string, string> {
   const flattened: Record<string, string> = {}
   for (const [name, value] of Object.entries(headers)) {
@@ -259,7 +258,7 @@ export function stringEntries(headers: object): Record<string, string> {
   return flattened
 }
 
-// Any text of it may be stored: what Postgres cannot store is removed here, once for all of them.
+// Texts of the answer may be stored, so characters that PostgreSQL cannot store are removed here.
 function parse(chunks: Buffer[]): Record<string, unknown> | null {
   try {
     const text = (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString('utf8')
@@ -275,7 +274,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** `ECONNREFUSED`, `ENOTFOUND`, ...; what a library calls it where the system does not. */
+/** `ECONNREFUSED`, `ENOTFOUND`, ...; the message of the error if it has no code. */
 function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return 'code' in error && typeof error.code === 'string' ? error.code : error.message

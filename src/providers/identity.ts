@@ -1,45 +1,46 @@
-// The interface of a provider that verifies who somebody is, and the types of what it is asked and answers.
+// The interface of an identity verification provider.
 import type { Outcome } from '#core/outcome.ts'
 
 /** The provider's record of a verification. */
 export type IdentitySession = {
   reference: string
   status: 'requires_input' | 'processing' | 'verified' | 'canceled'
-  /** The page for the person, good for one visit: a secret. Each answer has another one, where there is any. */
+  /** The hosted page, valid for one visit: a secret. Each answer has a new URL. Null if the person has nothing to do. */
   url: string | null
-  /** What was wrong, where the person has to try again. */
+  /** Why the person has to try again. */
   failure: { code: string; message: string } | null
-  /** What it knew is erased, or will be. One that was not over is canceled by that. */
+  /** Its data is erased or will be. Redaction cancels a session that is not final. */
   redacted: boolean
-  /** Erased with the rest. */
+  /** Erased by redaction, too. */
   metadata: Record<string, string>
 }
 
 export type SessionCall = {
   return_url: string | null
-  /** Our ids, so that notifications and lists can be joined: `sluice_kyc_id`, `sluice_tenant_id`. */
+  /** Sluice ids for matching notifications and lists: `sluice_kyc_id`, `sluice_tenant_id`. */
   metadata: Record<string, string>
 }
 
-/** Every call that writes takes the idempotency key that is stored with its job. Outcomes are returned, never thrown. */
+/** Writing calls take the idempotency key that is stored with their job. Outcomes are returned, never thrown. */
 export type IdentityProvider = {
   readonly name: string
-  /** A fingerprint of the credentials: calls that were sent with others may be of another account. */
+  /** A fingerprint of the credentials. Calls with other credentials may belong to another account. */
   readonly credentials: string
-  /** The id of the account that they are of. */
+  /** The id of the account of the credentials. */
   findAccount(): Promise<Outcome<string>>
-  /** For how long a page is there. */
+  /** Lifetime of a page. */
   readonly url_lifetime_ms: number
   openSession(request: SessionCall, key: string): Promise<Outcome<IdentitySession>>
-  /** Only one that waits for the person can be canceled. */
+  /** Only possible while the session waits for the person. */
   cancelSession(reference: string, key: string): Promise<Outcome<IdentitySession>>
-  /** Null: the provider knows no such session. */
+  /** Null: the provider has no such session. */
   findSession(reference: string): Promise<Outcome<IdentitySession | null>>
   /**
-   * By our id, among the sessions since `from_s`, but for those of `except`; one that is canceled only if no other is there.
-   * Without the page. `now_s` is the present by the same clock (unix seconds): an absence with another clock is no answer.
+   * Finds a session by `kyc_id` among the sessions since `from_s`, without those of `except`; a canceled session only if
+   * there is no other. The result has no `url`. `now_s`: the current time by the same clock (unix seconds); with a skewed
+   * clock an empty result is ambiguous.
    */
-  searchSession(asked: {
+  searchSession(query: {
     kyc_id: string
     from_s: number
     now_s: number

@@ -1,4 +1,4 @@
-// The interface of a processor that pays out, and the types of what it is asked and answers.
+// The interface of a payout processor.
 import type { Outcome } from '#core/outcome.ts'
 
 /** The processor's record of a payout or transfer. Amounts are in the currency's smallest unit, `currency` in lower case. */
@@ -7,12 +7,12 @@ export type ProcessorPayout = {
   status: 'processing' | 'paid' | 'failed' | 'canceled'
   amount_minor: number
   currency: string
-  /** What has come back of what was paid. */
+  /** The amount that was returned. */
   returned_minor: number
   destination: string | null
-  /** The day, as `2026-11-24`; null where the processor says none. */
+  /** A date such as `2026-11-24`; null if the processor reports none. */
   arrival_date: string | null
-  /** Only where it failed. */
+  /** Only if it failed. */
   failure: { code: string; message: string } | null
   metadata: Record<string, string>
 }
@@ -23,27 +23,27 @@ export type PayoutCall = {
   amount_minor: number
   currency: string
   description: string | null
-  /** Our ids, so that notifications and lists can be joined: `sluice_payout_id`, `sluice_tenant_id`. */
+  /** Sluice ids for matching notifications and lists: `sluice_payout_id`, `sluice_tenant_id`. */
   metadata: Record<string, string>
 }
 
-/** Every call that writes takes the idempotency key that is stored with its job. Outcomes are returned, never thrown. */
+/** Writing calls take the idempotency key that is stored with their job. Outcomes are returned, never thrown. */
 export type PayoutProcessor = {
   readonly name: string
-  /** A fingerprint of the credentials: calls that were sent with others may be of another account. */
+  /** A fingerprint of the credentials. Calls with other credentials may belong to another account. */
   readonly credentials: string
-  /** The id of the account that they are of. */
+  /** The id of the account of the credentials. */
   findAccount(): Promise<Outcome<string>>
   payOut(request: PayoutCall, key: string): Promise<Outcome<ProcessorPayout>>
-  /** Only what has not left the processor yet can be canceled. */
+  /** Only possible before the payout has left the processor. */
   cancelPayout(reference: string, key: string): Promise<Outcome<ProcessorPayout>>
-  /** Null: the processor knows no such payout. */
+  /** Null: the processor has no such payout. */
   findPayout(reference: string): Promise<Outcome<ProcessorPayout | null>>
   /**
-   * By our id in the metadata, among what went to this destination from `from_s` to `to_s`. `now_s` is the present by the
-   * same clock (unix seconds): an absence with another clock is no answer.
+   * Finds a payout by `sluice_payout_id` in the metadata among the payouts to this destination from `from_s` to `to_s`
+   * (unix seconds). `now_s`: the current time by the same clock; with a skewed clock an empty result is ambiguous.
    */
-  searchPayout(asked: {
+  searchPayout(query: {
     payout_id: string
     destination: string
     from_s: number
@@ -52,9 +52,9 @@ export type PayoutProcessor = {
   }): Promise<Outcome<ProcessorPayout | null>>
 }
 
-/** Whether the processor refused only because the platform's own balance there is too low for now. */
+/** Whether the processor refused because the platform's balance there is too low. */
 export function lacksFunds({ failure }: { failure: { processor_code?: string } }): boolean {
   return failure.processor_code === LACKS_FUNDS
 }
-/** A failure's code, in our words. */
+/** The `processor_code` of such a failure. */
 export const LACKS_FUNDS = 'platform_balance_insufficient'

@@ -1,25 +1,25 @@
-// The permit for a job's provider calls: it is checked at the moment when a request is about to be sent.
+// The permit for a job's provider calls: checked right before a request is sent.
 import { AsyncLocalStorage } from 'node:async_hooks'
 
 export type Permit = {
-  /** Aborted when the answer is no longer needed, because the lease is lost or the worker stops. */
+  /** Aborts when the answer is no longer needed: the lease is lost or the worker stops. */
   signal: AbortSignal
-  /** Calls of one lane share sockets that other lanes do not use. */
+  /** Each lane has its own sockets. */
   lane: string
-  /** How long a request may take; null: as long as the client allows. */
+  /** Limit of a request; null: the client's limit. */
   deadline_ms: number | null
-  /** Whether a call may start now, without asking again. */
+  /** Whether a call may start now. Does not query the database. */
   valid(): boolean
-  /** Asks the database again. False when no call of the job may start any more. */
+  /** Queries the database. False if no call of the job may start any more. */
   renew(): Promise<boolean>
-  /** Called when the first byte of a request is about to be sent. */
+  /** Called right before the first byte of a request is sent. */
   used(): void
 }
 
-/** The permit of the job that is being performed. Calls outside of any job need none. */
+/** The permit of the current job. Calls outside of a job need none. */
 export const permits = new AsyncLocalStorage<Permit>()
 
-/** A call was no longer permitted when it could have been sent. Not one byte of it was sent. */
+/** A call was not permitted when it could have been sent. No byte was sent. */
 export class NotStarted extends Error {
   override name = 'NotStarted'
 
@@ -37,7 +37,7 @@ const ALWAYS: Permit = {
   used: () => {},
 }
 
-/** The permit of the job that this code runs for. */
+/** The permit of the current job; outside of a job a permit that is always valid. */
 export function currentPermit(): Permit {
   return permits.getStore() ?? ALWAYS
 }

@@ -1,4 +1,4 @@
-// Posts to the addresses that tenants give: only public ones, without redirects or a proxy, within one deadline.
+// Posts webhooks to URLs of tenants: only to public addresses, without redirects or a proxy, with a total deadline.
 import { Agent, type Dispatcher } from 'undici'
 import { problemOfUrlForm, type TenantUrlRules } from '#core/tenant-urls.ts'
 import { stringEntries } from './http.ts'
@@ -7,59 +7,58 @@ import { createConnector } from './receivers/connect.ts'
 import { failureOf, RECEIVER_ERROR_TEXTS, type ReceiverError } from './receivers/failure.ts'
 
 const DEFAULT_DEADLINE_MS = 15_000
-/** How long the body may take after the headers. */
+/** Time for the body after the headers. */
 const BODY_TIMEOUT_MS = 1_000
-/** What is longer is not read to its end. */
+/** A longer body is cut. */
 const MAX_BODY_BYTES = 16 * 1024
-/** Answers that only announce the answer, such as 103. */
+/** Informational responses, such as 103. */
 const MAX_INFORMATIONAL = 8
-/** Of an idle connection, unless the receiver says how long (`Keep-Alive: timeout`): many close it after 5 s. */
+/** For idle connections without `Keep-Alive: timeout`: many receivers close them after 5 s. */
 const KEEP_ALIVE_MS = 4_000
 const MAX_KEEP_ALIVE_MS = 30_000
 
-/** A request to a receiver. */
 export type ReceiverPost = {
   url: string
-  /** Beside ours: accept-encoding, content-type and user-agent. */
+  /** In addition to accept-encoding, content-type and user-agent. */
   headers: Record<string, string>
   /** JSON. */
   body: string | Buffer
-  /** Asked right before the first byte leaves; false: it does not. */
+  /** Called right before the first byte is sent; false: nothing is sent. */
   valid: () => boolean
 }
 
-/** It answered. The excerpt is how the body begins, fit to be stored: 1,000 bytes at most, 200 of a success. */
+/** The receiver answered. `excerpt`: the start of the body, storable, at most 1,000 bytes, 200 for a success. */
 export type ReceiverAnswer = {
   status: number
   retry_after_ms: number | null
   excerpt: string
-  /** Until the headers were there. */
+  /** Time until the headers. */
   duration_ms: number
 }
 
-/** It did not. `message` is for the tenant. */
+/** The receiver did not answer. `message` is for the tenant. */
 export type ReceiverFailure = { error: ReceiverError; message: string; duration_ms: number }
 
 export type Receivers = {
   /**
-   * Sends once and never rejects. Every status is an answer, a redirect too. Once the headers are there the status is
-   * the answer, whatever becomes of the body. When `signal` aborts, nothing is waited for any longer.
+   * Sends once and never rejects. Every status is an answer, including redirects. After the headers the status counts, even
+   * if the body fails. When `signal` aborts, the result is returned at once.
    */
   post(request: ReceiverPost, signal: AbortSignal): Promise<ReceiverAnswer | ReceiverFailure>
-  /** Resolves when what is on its way has ended. */
+  /** Resolves when requests in progress have finished. */
   close(): Promise<void>
 }
 
 export type ReceiverOptions = TenantUrlRules & {
-  /** Over everything: the lookup, the connection, the request and the answer. */
+  /** Total limit: DNS lookup, connection, request and answer. */
   deadline_ms?: number
 }
 
-/** One client for all receivers. Connections are kept for seconds, and nothing of an idle origin is. */
+/** One client for all receivers. Idle connections stay open for seconds; an idle origin keeps no state. */
 export function openReceivers(options: ReceiverOptions): Receivers {
   const { allowed, production, lookup, deadline_ms = DEFAULT_DEADLINE_MS } = options
-  // As many connections to an origin as there are requests: it may belong to several tenants, and whoever posts limits
-  // each endpoint. It closes the pool of an origin with its last connection.
+  // Connections per origin are unlimited: an origin may belong to several tenants, and the caller limits each endpoint.
+  // The agent closes the pool of an origin with its last connection.
   const agent = new Agent({
     connect: createConnector(lookup, allowed),
     allowH2: false,
@@ -71,7 +70,7 @@ export function openReceivers(options: ReceiverOptions): Receivers {
   })
   return {
     async post(request, signal) {
-      // Judged again: it may have been accepted before this was production.
+      // Checked again: the URL may have been accepted before production mode.
       if (problemOfUrlForm(request.url, { production }) !== null) return failed('address_refused', 0)
       return await exchange(agent, request, deadline_ms, signal)
     },
@@ -101,7 +100,7 @@ function exchange(
 
     const elapsed = () => Math.round(performance.now() - started_at)
 
-    /** Ends it with the answer if there is one, else with this failure. */
+    /** Resolves with the answer if there is one, else with this failure. */
     function end(error: ReceiverError, code?: string): void {
       if (finished) return
       finished = true
@@ -113,10 +112,10 @@ function exchange(
       )
     }
 
-    /** The same, and closes the connection. */
+    /** As `end`, and closes the connection. */
     function stop(error: ReceiverError): void {
       end(error)
-      controller?.abort(new Error('not waited for any longer'))
+      controller?.abort(new Error('the response is no longer awaited'))
     }
 
     function giveUp(): void {
@@ -124,9 +123,9 @@ function exchange(
     }
 
     const handler: Dispatcher.DispatchHandler = {
-      // Called when a connection is there, right before the first byte is written.
+      // Called when a connection is there, before the first byte is written.
       onRequestStart(started) {
-        // Over while it waited for a connection, or about to be sent twice: neither may leave.
+        // Finished while it waited for a connection, or a second send by undici: do not send.
         if (finished || controller) return started.abort(new Error('not sent'))
         if (!valid()) {
           end('not_sent')

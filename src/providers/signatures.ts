@@ -1,4 +1,4 @@
-// Whether a webhook was signed by the provider that it claims to come from.
+// Verifies the signatures of webhooks.
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { standardDigest, webhookKey } from '#core/standard-webhooks.ts'
 
@@ -7,8 +7,8 @@ const TOLERANCE_S = 300
 export type SignatureVerdict = 'valid' | 'malformed' | 'stale' | 'mismatch'
 
 /**
- * What can be said of a `Stripe-Signature` header without the body: undefined if it may be valid. `now_s`: unix seconds;
- * 300 off, past or future, still pass. Throws for no input.
+ * Checks a `Stripe-Signature` header without the body: undefined if it may be valid. `now_s`: unix seconds; the timestamp
+ * may differ by 300 s. Never throws.
  */
 export function checkStripeHeader(
   header: string | undefined,
@@ -20,8 +20,8 @@ export function checkStripeHeader(
 }
 
 /**
- * Checks a `Stripe-Signature` header over the raw bytes of the body. `secrets`: whole `whsec_...` strings, several
- * during a rotation. `now_s`: unix seconds. `stale` is said only of a true signature. Throws for no input.
+ * Verifies a `Stripe-Signature` header over the raw body. `secrets`: complete `whsec_...` strings, several during a
+ * rotation. `now_s`: unix seconds. `stale`: a genuine signature with an old timestamp. Never throws.
  */
 export function verifyStripe(
   raw: Buffer,
@@ -32,7 +32,7 @@ export function verifyStripe(
   const parsed = parseHeader(header)
   if (!parsed) return 'malformed'
   const is_genuine = secrets.some((secret) => {
-    // Anyone can sign with an empty secret, and a stray comma in the configuration makes one.
+    // Anyone can sign with an empty secret, and a stray comma in the configuration creates one.
     if (secret === '') return false
     const expected = createHmac('sha256', secret).update(`${parsed.t}.`).update(raw).digest()
     return parsed.signatures.some(
@@ -43,15 +43,15 @@ export function verifyStripe(
   return Math.abs(now_s - Number(parsed.t)) <= TOLERANCE_S ? 'valid' : 'stale'
 }
 
-/** Whether an `X-Twilio-Signature` header can be one, whatever it signs. */
+/** Whether an `X-Twilio-Signature` header has the form of a signature. */
 export function isTwilioSignature(header: string | undefined): header is string {
   return header !== undefined && /^[A-Za-z0-9+/]{27}=$/.test(header)
 }
 
 /**
- * Checks an `X-Twilio-Signature` header. `url`: where Twilio was told to call, with its query; a signature over it with
- * or without the standard port passes too, as in Twilio's own libraries. `parameters`: those of the form in the body.
- * `tokens`: several during a rotation. Throws for no input.
+ * Verifies an `X-Twilio-Signature` header. `url`: the configured callback URL with its query, with or without the default
+ * port, as in Twilio's own libraries. `parameters`: the form in the body. `tokens`: several during a rotation. Never
+ * throws.
  */
 export function verifyTwilio(
   url: string,
@@ -61,7 +61,7 @@ export function verifyTwilio(
 ): SignatureVerdict {
   if (!isTwilioSignature(header)) return 'malformed'
   const given = Buffer.from(header, 'base64')
-  // Of a name that comes several times each value counts once.
+  // A repeated pair of name and value counts once.
   const form = Array.from(parameters)
     .toSorted(
       ([name, value], [other, other_value]) =>
@@ -80,7 +80,7 @@ export function verifyTwilio(
   return is_genuine ? 'valid' : 'mismatch'
 }
 
-/** By code units, as Twilio sorts. */
+/** Order by code units, as Twilio sorts. */
 function compareCodeUnits(one: string, other: string): number {
   return one < other ? -1 : Number(one > other)
 }
@@ -92,7 +92,7 @@ function withAndWithoutPort(url: string): string[] {
   return [url, scheme + host + (port === undefined ? standard : '') + (path ?? '')]
 }
 
-/** One `t`, at least one `v1`; other schemes (`v0`) are passed over, anything that is no pair is refused. */
+/** Requires one `t` and at least one `v1`. Ignores other schemes (`v0`). Null if malformed. */
 function parseHeader(header: string | undefined): { t: string; signatures: Buffer[] } | null {
   let t: string | null = null
   const signatures: Buffer[] = []
@@ -103,14 +103,14 @@ function parseHeader(header: string | undefined): { t: string; signatures: Buffe
       if (t !== null || !/^\d{1,12}$/.test(value)) return null
       t = value
     }
-    // Only whole digests: Buffer.from would quietly stop at the first character that is no hex.
+    // Only complete digests: Buffer.from stops silently at the first character that is not hex.
     if (name === 'v1')
       signatures.push(/^[0-9a-f]{64}$/i.test(value) ? Buffer.from(value, 'hex') : Buffer.alloc(0))
   }
   return t !== null && signatures.length > 0 ? { t, signatures } : null
 }
 
-/** The headers of a webhook that is signed as Standard Webhooks 1.0 has it. */
+/** The signature headers of Standard Webhooks 1.0. */
 export type StandardHeaders = {
   id: string | undefined
   timestamp: string | undefined
@@ -118,9 +118,8 @@ export type StandardHeaders = {
 }
 
 /**
- * Checks the headers of a Standard Webhook over the raw bytes of the body. `secrets`: whole `whsec_...` strings,
- * several during a rotation. `now_s`: unix seconds; 300 off, past or future, still pass. `stale` is said only of a true
- * signature.
+ * Verifies the headers of a Standard Webhook over the raw body. `secrets`: complete `whsec_...` strings, several during a
+ * rotation. `now_s`: unix seconds; the timestamp may differ by 300 s. `stale`: a genuine signature with an old timestamp.
  */
 export function verifyStandard(
   raw: Buffer,

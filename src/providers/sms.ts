@@ -1,4 +1,4 @@
-// What we ask of whoever sends SMS, and what comes back.
+// The interface of the SMS provider.
 import type { MessageFailure, Outcome } from '#core/outcome.ts'
 import type { SendOutcome } from './email.ts'
 
@@ -9,34 +9,34 @@ export type OutgoingSms = {
   to: string
   body: string
   validity_s: number | null
-  /** Where the provider tells what becomes of it. */
+  /** URL for status callbacks. */
   callback_url: string | null
 }
 
 /**
- * How far an SMS has come since its provider took it, in this order; a later one never goes back to an earlier, but
- * `failed` may be corrected by any but `sending`, which may have been on its way for longer.
+ * The delivery status of an accepted SMS. It only moves forward in this order, except that any status but `sending` may
+ * correct `failed`: a late callback with `sending` may be older.
  */
 export type SmsStatus = 'sending' | 'sent' | 'failed' | 'undelivered' | 'delivered'
 
-/** An SMS as its provider has it. */
+/** The provider's record of an SMS. */
 export type ProviderSms = {
   reference: string
-  /** In our words. */
+
   status: SmsStatus
-  /** The provider's own word. */
+  /** The provider's own status. */
   provider_status: string
   failure: MessageFailure | null
-  /** Null until it is known. `amount` is a positive decimal number. */
+  /** Null until the provider reports it. `amount` is a positive decimal number. */
   price: { amount: string; currency: string } | null
 }
 
 export type SmsProvider = {
-  /** Sends an SMS once: the provider does not recognize a repetition. No text that comes back names a number. */
+  /** Sends an SMS once: the provider has no idempotency keys. Returned texts contain no number. */
   sendSms(sms: OutgoingSms): Promise<SendOutcome<ProviderSms>>
-  /** Null: the provider does not know it. */
+  /** Null: the provider has no such SMS. */
   findSms(reference: string): Promise<Outcome<ProviderSms | null>>
-  /** The SMS of this text to this number that are listed, made no earlier than `since_s` (Unix time), the oldest first. */
+  /** The SMS with this text to this number, created at or after `since_s` (unix seconds), oldest first. */
   searchSms(sms: { from: string; to: string; body: string; since_s: number }): Promise<Outcome<ProviderSms[]>>
   close(): Promise<void>
 }

@@ -1,4 +1,4 @@
-// What a model answered, checked before it is believed.
+// Validates the answer of a model.
 import type { OpenAI } from 'openai'
 import type { Json } from '#core/db.ts'
 import { problemOfNumber, toStorableJson } from '#core/json.ts'
@@ -10,8 +10,8 @@ const MAX_OUTPUT_BYTES = 256 * 1024
 const NO_SECRETS: ReadonlySet<string> = new Set()
 
 /**
- * The outcome of an answer. Nothing of its text is in a message. Rejects with the reason of `signal` when that aborts
- * before the answer is checked.
+ * The outcome of an answer. Messages never contain its text. Rejects with the reason of `signal` if that aborts before
+ * the answer is validated.
  */
 export async function toAnswer(
   call: AiCall,
@@ -38,7 +38,7 @@ function invalidOutput(message: string) {
   return declined('ai_invalid_output', message)
 }
 
-/** The output of a task; a text says why there is none. */
+/** The output of a task, or a message why the answer is not usable. */
 async function outputOf(
   { tenant_id, input }: AiCall,
   text: string,
@@ -52,22 +52,22 @@ async function outputOf(
       const { value: answered } = parseJson(text)
       const named =
         typeof answered === 'object' && answered !== null ? (answered as { label?: unknown }).label : answered
-      // Servers that know no response format answer the bare label.
+      // Servers without support for response formats answer with the bare label.
       const label = input.labels.find((each) => each === named || each === text.trim())
       return label === undefined ? 'The answer is none of the labels.' : { label }
     }
     default: {
       const { value, number_problem } = parseJson(text)
-      if (number_problem !== undefined) return `The answer cannot be kept as it is: ${number_problem}`
+      if (number_problem !== undefined) return `The answer cannot be stored exactly: ${number_problem}`
       const data = toStorableJson(value, NO_SECRETS)
-      if (data === undefined) return 'The answer is no JSON, or cannot be stored.'
+      if (data === undefined) return 'The answer is not JSON, or cannot be stored.'
       const violation = await findSchemaViolation(tenant_id, { schema: input.schema, data }, signal)
       return violation ?? { data: data as Json }
     }
   }
 }
 
-/** No value: it is no JSON. `lossy`: why one of its numbers is not the one that the text says. */
+/** No value: the text is not JSON. `number_problem`: why a number of the text cannot be represented exactly. */
 function parseJson(text: string): { value?: unknown; number_problem?: string } {
   const problems: string[] = []
   try {

@@ -1,15 +1,15 @@
-// What a call to the AI provider that brought no answer means. Provider texts are left out: they may repeat what was asked.
+// Classifies failed calls to the AI provider. Provider texts are left out: they may repeat the request.
 import { APIConnectionError, APIError, APIUserAbortError } from 'openai'
 import type { AiFailure, UnsuccessfulOutcome } from '#core/outcome.ts'
 import { NoAnswer, parseRetryAfter } from '../http.ts'
 import { NotStarted } from '../permit.ts'
 
-/** Statuses below 500 after which it may go well another time. */
+/** Statuses below 500 after which a retry may succeed. */
 const TRANSIENT = [408, 409, 429]
-/** The code of a refusal by the content filter of some servers. */
+/** The error code of the content filter of some servers. */
 const CONTENT_FILTER = 'content_filter'
 
-/** Throws `NotStarted`, and what is no error of a call. */
+/** The outcome of a failed call. Rethrows `NotStarted` and errors that are not from a call. */
 export function classifyAiError(error: unknown): UnsuccessfulOutcome<AiFailure> {
   if (error instanceof APIUserAbortError)
     return { kind: 'ambiguous', reason: 'the call was aborted', replayed: false }
@@ -43,7 +43,7 @@ function refused(status: number, code: string | null): UnsuccessfulOutcome<AiFai
   return declined('ai_error', reported)
 }
 
-/** Only what looks like a code, and not like a text that repeats what was asked. */
+/** The value if it has the form of a code: a text could repeat the request. */
 function errorCodeOf(code: unknown): string | null {
   return typeof code === 'string' && /^[a-z0-9_]{1,64}$/i.test(code) ? code : null
 }

@@ -1,4 +1,4 @@
-// OpenAI's official SDK over our guarded HTTP client, for any server that speaks its API.
+// OpenAI's official SDK over the guarded HTTP client, for any server that implements its API.
 import { OpenAI } from 'openai'
 import type { AiAnswer, AiCall, AiProvider } from '../ai.ts'
 import { NoAnswer, openHttp, type FinishedCall, type HttpClient } from '../http.ts'
@@ -8,33 +8,33 @@ import { currentPermit, permits } from '../permit.ts'
 import { messagesOf, responseFormatOf } from './prompts.ts'
 
 export type AiOptions = {
-  /** With the path before `/chat/completions`. */
+  /** Includes the path before `/chat/completions`. */
   base_url: string
   api_key: string
-  /** Of calls that name none. */
+  /** Default model of calls. */
   model: string
-  /** What the server calls the limit of output tokens. */
+  /** The server's parameter for the limit of output tokens. */
   max_tokens_field: 'max_completion_tokens' | 'max_tokens'
-  /** For a whole call, at most; that of the job unless told. */
+  /** Limit of a complete call. Default: the deadline of the job. */
   deadline_ms?: number
-  /** Without an answer for so long, the server is asked whether it is there. */
+  /** After this long without an answer, a second request checks whether the server is reachable. */
   server_check_delay_ms?: number
   onCall?: (call: FinishedCall) => void
 }
 
-/** As much as the longest output can take, with every character escaped. */
+/** The size of the longest output with every character escaped. */
 const MAX_RESPONSE_BYTES = 1.5 * 1024 * 1024
-/** The SDK's own timeout comes after ours, which closes the connection and says what happened. */
+/** The SDK's own timeout must not fire before the deadline, which closes the connection and reports the cause. */
 const SDK_TIMEOUT_MARGIN_MS = 10_000
 /**
- * An answer may take two minutes, and comes whole: until then a call does not show whether anybody is there. So the
- * list of models is asked for, which takes no time, after this long.
+ * An answer may take two minutes and arrives in one piece, so a slow call does not show whether the server is reachable.
+ * After this delay the list of models is requested, which is fast.
  */
 const SERVER_CHECK_DELAY_MS = 30_000
 const LIST_TIMEOUT_MS = 10_000
 const NO_USAGE = { model: null, usage: null }
 
-/** The SDK for one server and key. */
+/** A client for one server and key. */
 export function openAi(options: AiOptions): AiProvider & { close(): Promise<void> } {
   const { base_url, deadline_ms = 600_000, server_check_delay_ms = SERVER_CHECK_DELAY_MS } = options
   const http = openHttp(base_url, { max_response_bytes: MAX_RESPONSE_BYTES })
@@ -44,7 +44,7 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
     fetch: fetchThrough(http, base_url, deadline_ms),
     timeout: deadline_ms + SDK_TIMEOUT_MARGIN_MS,
     maxRetries: 0,
-    // What it would log holds what was asked. What it would read from the environment is not ours.
+    // Its log would contain requests. Its environment variables are not part of the configuration.
     logLevel: 'off',
     adminAPIKey: null,
     organization: null,
@@ -82,7 +82,7 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
     name: 'ai',
     async complete(call, key, signal) {
       const started = performance.now()
-      // It is no call of a job: it has no effect.
+      // Outside of the job's permit: the check has no effect.
       const check_timer = permits.exit(() => setTimeout(() => void checkServer(), server_check_delay_ms))
       const answer = await requestCompletion(call, key, signal).finally(() => clearTimeout(check_timer))
       options.onCall?.({
@@ -100,8 +100,7 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
 }
 
 /**
- * Asks the server for its models. Reports only that it does not answer: a server that lists its models may still answer
- * no task.
+ * Requests the list of models. Reports only a failure: a server that lists its models may still not answer tasks.
  */
 function createServerCheck(http: HttpClient, { api_key, onCall }: AiOptions): () => Promise<void> {
   let is_listing = false
@@ -117,7 +116,7 @@ function createServerCheck(http: HttpClient, { api_key, onCall }: AiOptions): ()
     try {
       await http.send(request, LIST_TIMEOUT_MS)
     } catch (error) {
-      // Whatever was answered, somebody is there.
+      // Any answer proves that the server is reachable.
       if (!(error instanceof NoAnswer) || error.status !== null) return
       const duration_ms = performance.now() - started
       onCall?.({ operation: 'list', outcome: 'retry', duration_ms, health: 'late' })
@@ -127,7 +126,7 @@ function createServerCheck(http: HttpClient, { api_key, onCall }: AiOptions): ()
   }
 }
 
-/** The `fetch` of the SDK, which knows no permits of jobs: ours, whatever host it has in mind. */
+/** A `fetch` for the SDK that sends through `http`, which checks the job's permit and ignores the host of the URL. */
 function fetchThrough(http: HttpClient, base_url: string, deadline_ms: number): typeof fetch {
   const prefix = new URL(base_url).pathname.replace(/\/+$/, '')
   return async (input, init = {}) => {

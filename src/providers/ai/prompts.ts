@@ -1,4 +1,4 @@
-// What a model is told and asked for, for each kind of task.
+// Prompts and response formats for each kind of task.
 import type { OpenAI } from 'openai'
 import type { AiInput } from '../ai.ts'
 
@@ -31,7 +31,7 @@ function systemAndUser(content: string, text: string): Params['messages'] {
   ]
 }
 
-/** Not strict: that takes some schemas only, and the answer is validated here. */
+/** Not strict: strict mode accepts only some schemas, and the answer is validated here. */
 export function responseFormatOf(input: AiInput): Pick<Params, 'response_format'> {
   if (input.kind === 'generate') return {}
   const schema: Record<string, unknown> = input.kind === 'extract' ? input.schema : labelSchema(input.labels)

@@ -1,4 +1,4 @@
-// The thread of `validation.ts`: one schema, one answer, and it ends.
+// The worker thread of `validation.ts`: validates one answer against one schema and exits.
 import { parentPort, workerData } from 'node:worker_threads'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { threadStart } from '#core/thread-work.ts'
@@ -12,13 +12,13 @@ const { schema, data } = workerData as ValidationInput
 post({ violation: violationOf(schema, data) })
 
 function violationOf(schema_text: string, data_text: string): string | null {
-  // Every schema is taken for one of draft 2020-12.
+  // Every schema is treated as draft 2020-12.
   const { $schema: _dialect, ...schema } = JSON.parse(schema_text) as Record<string, unknown>
   const ajv = new Ajv2020({ strict: false, validateFormats: false, ownProperties: true, logger: false })
   try {
     const validate = ajv.compile(schema)
     if (validate(JSON.parse(data_text))) return null
-    // Only the keyword: a path or a value may be personal.
+    // Only the keyword: a path or a value may be personal data.
     return `The answer does not validate against the schema: ${validate.errors?.[0]?.keyword ?? 'it'} fails.`
   } catch {
     return 'The schema cannot be used.'

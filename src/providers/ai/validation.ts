@@ -1,5 +1,5 @@
-// Validates data against a JSON Schema of a tenant, in a thread of its own: neither a pattern that backtracks for ever nor a
-// schema that grows as it is followed can hold up this process, because the thread is ended when its time or memory is used up.
+// Validates data against a tenant's JSON Schema in a worker thread with limits of time and memory: neither a backtracking
+// pattern nor a schema that expands exponentially can block this process.
 import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { createFairGate } from '#core/gate.ts'
@@ -7,37 +7,37 @@ import { NotStarted } from '../permit.ts'
 import { limitCpuTime, type ThreadStart } from '#core/thread-work.ts'
 import { createExhaustedList } from '#core/used-up.ts'
 
-/** Two at once, so that hostile schemas cannot take every processor. Those that wait are the jobs of this worker. */
+/** Two threads, so that hostile schemas cannot occupy every processor. The jobs of this worker wait in the queue. */
 const GATE_OPTIONS = {
   running: 2,
   queue: {
     waiting: 5_000,
     wait_ms: 10 * 60_000,
-    refuse: () => new NotStarted('too many answers wait to be checked'),
+    refuse: () => new NotStarted('too many answers wait for validation'),
   },
 }
-/** Of a processor, for compiling the schema and validating with it. */
+/** CPU time for compiling the schema and validating. */
 const CPU_LIMIT_MS = 1_000
-/** For a thread to begin; on a busy machine that can take long, and is no fault of the schema. */
+/** A thread may start slowly on a busy machine; that does not count against the schema. */
 const START_TIMEOUT_MS = 15_000
 const THREAD_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 }
 const THREAD = new URL('./validation-thread.ts', import.meta.url)
 const TOO_EXPENSIVE = 'It takes too much work to check the answer against the schema.'
 
-/** What the thread is given, as JSON, and what it tells. */
+/** Input of the thread, as JSON texts. */
 export type ValidationInput = { schema: string; data: string }
 export type ValidationMessage = ThreadStart | { violation: string | null }
 
-/** `used_up`: its time or memory. `starved`: the machine gave it no time. */
+/** `used_up`: its time or memory is used up. `starved`: the thread did not start in time. */
 type ValidationResult = Exclude<ValidationMessage, ThreadStart> | 'used_up' | 'starved'
 
 const gate = createFairGate(GATE_OPTIONS)
-/** The hashes of schemas that used up their time or memory. */
+/** Hashes of schemas that used up their time or memory. */
 const used_up = createExhaustedList()
 
 /**
- * Why the data does not validate against the schema, without a word of either; null if it does. Rejects with the reason
- * of `signal` when that aborts.
+ * A message why the data does not validate against the schema, without content of either; null if it does. Rejects with
+ * the reason of `signal` if that aborts, and with `NotStarted` if too many validations wait.
  */
 export async function findSchemaViolation(
   tenant_id: string,
@@ -72,7 +72,7 @@ async function validateInThread(input: ValidationInput, signal: AbortSignal): Pr
     if ('violation' in message) resolve(message)
     else stop = limitCpuTime(thread, message, CPU_LIMIT_MS, resolve)
   })
-  // It used up its memory, or its stack.
+  // Its memory or its stack is used up.
   thread.on('error', () => resolve('used_up'))
   thread.on('exit', () => resolve('used_up'))
   try {

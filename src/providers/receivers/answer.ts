@@ -1,21 +1,21 @@
-// What is kept of a receiver's answer.
+// The stored part of a receiver's answer.
 const EXCERPT_BYTES = 1000
-/** Of a success, which nobody looks into. */
+/** For a success, which is rarely read. */
 const SUCCESS_EXCERPT_BYTES = 200
 const MAX_CHARACTER_BYTES = 4
-/** The longest delay between two attempts is a day, and a receiver may ask for twice as much. */
+/** Twice the longest delay between two attempts. */
 const MAX_RETRY_AFTER_MS = 48 * 60 * 60 * 1000
-// oxlint-disable-next-line no-control-regex -- these are what is looked for
+// oxlint-disable-next-line no-control-regex -- matches control characters on purpose
 const NOT_TEXT = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g
 
 /**
- * How the body begins: up to 1,000 bytes in UTF-8, 200 where the status is a success. What is no text, and what Postgres
- * cannot store, becomes U+FFFD.
+ * The start of the body as UTF-8, up to 1,000 bytes, 200 if the status is a success. Invalid bytes and characters that
+ * PostgreSQL cannot store become U+FFFD.
  */
 export function excerptOf(status: number, chunks: readonly Buffer[]): string {
   if (chunks.length === 0) return ''
   const max_bytes = status >= 200 && status < 300 ? SUCCESS_EXCERPT_BYTES : EXCERPT_BYTES
-  // One character more, so that none is broken before the cut. Nothing becomes shorter.
+  // One more character, so that the cut breaks none. Replacements never shorten the text.
   const prefix = Buffer.concat(chunks).subarray(0, max_bytes + MAX_CHARACTER_BYTES)
   const text = Buffer.from(prefix.toString('utf8').replace(NOT_TEXT, '\ufffd'))
   let end = Math.min(text.length, max_bytes)
@@ -27,7 +27,7 @@ function isInsideCharacter(byte: number | undefined): boolean {
   return byte !== undefined && (byte & 0b1100_0000) === 0b1000_0000
 }
 
-/** How long `Retry-After` (seconds, or a date) asks to wait: 0 to 48 h; null where it is missing or neither. */
+/** The delay of `Retry-After` (seconds or a date): 0 to 48 h; null if missing or invalid. */
 export function retryAfterMs(value: string | undefined): number | null {
   const text = value?.trim() ?? ''
   const date = /^[A-Z][a-z]{2,8}, .+ GMT$/.test(text) ? Date.parse(text) : Number.NaN

@@ -1,4 +1,4 @@
-// Connects to tenants' receivers: only to addresses that were checked, at every connect.
+// Connects to receivers of tenants: the addresses are checked at every connect.
 import { isIP, type BlockList, type LookupFunction, type Socket } from 'node:net'
 import { callbackify } from 'node:util'
 import { buildConnector } from 'undici'
@@ -6,23 +6,23 @@ import { lookupWithin, type Lookup } from '#core/lookup.ts'
 import { isReachable } from '#core/public-addresses.ts'
 import { createInterimFilter } from './interim.ts'
 
-/** From the question for the address until the connection is there, with TLS. */
+/** DNS lookup, connection and TLS handshake. */
 const CONNECT_TIMEOUT_MS = 5_000
 const LOOKUP_TIMEOUT_MS = 4_000
-/** Then the next address of the name is tried too. */
+/** After this long the next address of the name is tried in parallel. */
 const ATTEMPT_TIMEOUT_MS = 1_000
-/** What one answer may bring in all, with what comes before it, its headers, the lengths of its chunks and trailers. */
+/** Limit of all bytes of one answer: informational responses, headers, body, chunk lengths and trailers. */
 const MAX_RECEIVED_BYTES = 64 * 1024
 
-/** The address is not public or not known: which of the two is not told, or tenants could ask about our own names. */
+/** The name does not resolve, or not to a public address. One error for both: tenants must not probe internal names. */
 export class AddressRefused extends Error {}
 
-/** More was received for one request than any answer may bring. */
+/** An answer exceeds MAX_RECEIVED_BYTES. */
 export class AnswerTooLong extends Error {}
 
 /**
- * undici's connector that refuses an address that is not reachable, and a name of which any address is not. It closes a
- * connection with AnswerTooLong that brings more than 64 kB for one request, whatever it is.
+ * A connector for undici that refuses a name if any of its addresses is not public or allowed. Closes a connection with
+ * AnswerTooLong if it receives more than 64 kB for one request.
  */
 export function createConnector(lookup: Lookup, allowed: BlockList): buildConnector.connector {
   const connect = buildConnector({
@@ -30,7 +30,7 @@ export function createConnector(lookup: Lookup, allowed: BlockList): buildConnec
     timeout: CONNECT_TIMEOUT_MS,
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: ATTEMPT_TIMEOUT_MS,
-    // The socket connects to what this answers and asks nobody again.
+    // The socket connects to exactly these addresses, without another lookup.
     lookup: checkedLookup(lookup, allowed),
   })
   return (options, callback) => {
@@ -44,12 +44,12 @@ export function createConnector(lookup: Lookup, allowed: BlockList): buildConnec
   }
 }
 
-/** One request at a time is under way, and it is written at once: new bytes written are a new request. */
+/** A connection carries one request at a time, written at once: newly written bytes mean a new request. */
 function limitResponses(socket: Socket): void {
   let bytes_written = 0
   let bytes_before = 0
   const interim = createInterimFilter()
-  // The parser takes what has come by this.
+  // The parser reads the socket by this method.
   const read = socket.read.bind(socket)
   socket.read = (size?: number) => {
     const bytes: unknown = read(size)
@@ -62,7 +62,7 @@ function limitResponses(socket: Socket): void {
       bytes_before = socket.bytesRead - socket.readableLength
       interim.restart()
     }
-    // After the parser, so that a status that is there is known.
+    // After the parser, so that a received status counts.
     queueMicrotask(() => {
       if (socket.bytesRead - bytes_before > MAX_RECEIVED_BYTES) socket.destroy(new AnswerTooLong())
     })

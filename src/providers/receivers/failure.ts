@@ -1,31 +1,31 @@
-// Why a receiver did not answer, in words that tell a tenant what to mend and nothing of our own network.
+// Classifies failures of receivers. The texts help the tenant and reveal nothing about the internal network.
 import { AddressRefused, AnswerTooLong } from './connect.ts'
 
-/** What the tenant reads, by the error that is stored. */
+/** Messages for the tenant by stored error. */
 export const RECEIVER_ERROR_TEXTS = {
   address_refused: 'the address does not resolve or is not public',
   connect_failed: 'no connection could be made',
   tls_failed: 'the TLS handshake failed, or the certificate is not valid for this name',
   timeout: 'no answer in time',
   connection_lost: 'the connection was lost before an answer came',
-  bad_answer: 'the answer is not valid HTTP/1.1, or too much came before it',
+  bad_answer: 'the answer is not valid HTTP/1.1, or is too long',
   not_sent: 'not sent',
-  abandoned: 'sent, and the answer was not waited for',
+  abandoned: 'sent, but the answer was not awaited',
 } as const
 
 export type ReceiverError = keyof typeof RECEIVER_ERROR_TEXTS
 
-/** Of the system, before a byte of TLS was there. */
+/** System errors before the TLS handshake. */
 const NOT_CONNECTED = /^(?:E[A-Z]+|UND_ERR_CONNECT_TIMEOUT)$/
 const IN_TLS = new Set(['EPROTO', 'ECONNRESET', 'EPIPE'])
 const CERTIFICATE = /^(?:CERT_|DEPTH_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT_|HOSTNAME_MISMATCH)/
-/** By us. */
+/** The client was closed. */
 const CLOSED = new Set(['UND_ERR_CLOSED', 'UND_ERR_DESTROYED'])
 const UNREADABLE = new Set(['HTTPParserError', 'HeadersOverflowError'])
-/** Of undici, where an answer is none: another protocol that nobody asked for, or bytes that no request is for. */
+/** Errors of undici: an unrequested protocol upgrade, or bytes without a request. */
 const NO_ANSWER = new Set(['bad response', 'bad upgrade'])
 
-/** `sent`: whether the request had begun to leave. `code`: what is wrong with a certificate, where it is that. */
+/** `sent`: whether any byte of the request was sent. `code`: the problem of the certificate, if that is the cause. */
 export function failureOf(
   error: unknown,
   { sent, protocol }: { sent: boolean; protocol: string },

@@ -1,24 +1,24 @@
-// Renumbers unasked `100 Continue` answers, at which undici ends a connection; it passes on all others of 1xx.
+// Changes unrequested `100 Continue` responses to 102: undici closes the connection at 100 but accepts other 1xx.
 
 const ZERO = 0x30
 const ONE = 0x31
 const TWO = 0x32
 const LINE_FEED = 0x0a
 const CARRIAGE_RETURN = 0x0d
-/** Where the status begins in `HTTP/1.1 100`. */
+/** Offset of the status in `HTTP/1.1 100`. */
 const STATUS_AT = 9
 const STATUS_DIGITS = 3
 
-/** Reads what comes of one answer, in pieces. */
+/** Processes the chunks of one answer. */
 export type InterimFilter = {
-  /** A new request was sent. */
+  /** Call when a new request was sent. */
   restart(): void
-  /** Changes `100` to `102` in the status lines before the answer itself. */
+  /** Changes `100` to `102` in the status lines before the final response, in place. */
   pass(bytes: Buffer): void
 }
 
 export function createInterimFilter(): InterimFilter {
-  /** In its status line; in the headers of an answer of 1xx; or in the answer itself, which is not looked at. */
+  /** In a status line, in the headers of a 1xx response, or in the final response, which is not inspected. */
   let state: 'status' | 'headers' | 'answer' = 'status'
   let at = 0
   let status = ''
@@ -26,7 +26,7 @@ export function createInterimFilter(): InterimFilter {
 
   function inStatus(bytes: Buffer, index: number): void {
     const byte = bytes[index]!
-    // The parser passes over empty lines too.
+    // The parser skips empty lines, too.
     if (at === 0 && (byte === LINE_FEED || byte === CARRIAGE_RETURN)) return
     if (at >= STATUS_AT) status += String.fromCharCode(byte)
     at += 1

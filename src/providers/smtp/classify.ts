@@ -1,4 +1,4 @@
-// What the end of an SMTP conversation means for the email.
+// Classifies the end of an SMTP conversation as the outcome of the email.
 import type { MessageFailure } from '#core/outcome.ts'
 import type { RefusedRecipient, SendOutcome } from '../email.ts'
 import type { ConversationEnd, SmtpError } from './connections.ts'
@@ -7,28 +7,28 @@ import type { Envelope } from './envelope.ts'
 type Unsent = Exclude<SendOutcome<never>, { kind: 'done' | 'ambiguous' }>
 type Reply = { code: number; enhanced: string | null; text: string }
 
-/** Matches the names of our login in a text; null: there is none. */
+/** Matches the user names of the login in a text; null: no login. */
 type LoginPattern = RegExp | null
-/** `given`: the recipients as they were given, by how the server was told them. */
+
 type ReplyContext = Pick<Envelope, 'original_recipients'> & { login: LoginPattern }
 
 const MAX_TEXT_LENGTH = 500
-/** More of it is not read: the address at its end may be cut. */
+/** Limit before addresses are removed; the last address may be cut. */
 const MAX_REPLY_LENGTH = 2_000
-/** The server wants us to log in, or to log in otherwise. */
+/** The server requires a login, or another login. */
 const LOGIN_REPLIES = [530, 534, 535, 538]
-/** The server ends the connection, whatever it answers. */
+/** The server closes the connection with this reply. */
 const CLOSING = 421
-// Whoever sends an email knows neither our login nor our network: such replies are told to operators only.
-const LOGIN_REFUSED = 'The server refused our login.'
+// Tenants must not learn about the login or the network: such replies are for operators only.
+const LOGIN_REFUSED = 'The server refused the login.'
 const CONNECTION_REFUSED = 'The server refused the connection.'
 const CONNECTION_FAILED = 'The connection failed.'
-/** What stands before the at sign may be shorter, and then it is no name that anybody would know ours by. */
+/** A shorter local part of the user name is too common to be removed from texts. */
 const MIN_NAME_LENGTH = 4
-/** The whole is too large. */
+/** The message is too large. */
 const TOO_LARGE = 552
 
-/** The names of the login that a URL has, for whatever the server says of them. */
+/** Matches the user name of the SMTP URL in texts of the server. */
 export function loginPatternOf(url: string): LoginPattern {
   const user = decodeURIComponent(new URL(url).username)
   if (user === '') return null
@@ -40,20 +40,20 @@ export function loginPatternOf(url: string): LoginPattern {
   )
 }
 
-/** Why no connection could be had: nothing was sent. */
+/** The outcome if no connection could be opened: nothing was sent. */
 export function connectionFailureOf(error: SmtpError, login: LoginPattern): Unsent {
   const reply = replyOf(error, login)
   const is_login = error.code === 'EAUTH'
   const text = is_login ? LOGIN_REFUSED : reply === null ? textOf(error) : CONNECTION_REFUSED
   const failure = failureOf('connection_failed', reply && { ...reply, text }, text)
-  const refuses_us = reply === null ? is_login : reply.code >= 500
-  // A certificate that cannot be verified, or a server that does not encrypt, stays so until somebody looks at it.
-  const is_set_up = (is_login || error.code === 'ETLS') && refuses_us
-  const kind = is_set_up || isUnverified(error) ? 'misconfigured' : 'retry'
+  const is_permanent = reply === null ? is_login : reply.code >= 500
+  // An unverifiable certificate or a server without TLS needs an operator.
+  const needs_operator = (is_login || error.code === 'ETLS') && is_permanent
+  const kind = needs_operator || isUnverified(error) ? 'misconfigured' : 'retry'
   return { kind, failure, reported: reportedBy(error, login) }
 }
 
-/** Whether a connection was lost, or ended by the server, before it could have accepted anything. */
+/** Whether the connection was lost or closed by the server before the server could have accepted the email. */
 export function isLostBeforeSend(end: ConversationEnd): boolean {
   if (end.kind !== 'failed' || end.data_requested || end.error === null) return false
   const { error } = end
@@ -77,7 +77,7 @@ export function outcomeOf(
     }
   }
   const { error, data_requested, dot_sent } = end
-  if (error === null) return lost('no answer was waited for', dot_sent)
+  if (error === null) return lost('the answer was not awaited', dot_sent)
   if (error.rejectedErrors !== undefined && error.rejectedErrors.length > 0)
     return allRefused(error.rejectedErrors, context)
   const reply = replyOf(error, context.login)
@@ -86,22 +86,22 @@ export function outcomeOf(
   return { ...refusal(error, reply), ...((reply === null || isAboutConnection(error)) && { reported }) }
 }
 
-/** The connection ended after the server had asked for the text, or it was not waited for. */
+/** The connection ended after the server had requested the text, or the call was aborted. */
 function lost(reason: string, dot_sent: boolean, reported?: string): SendOutcome<never> {
   if (dot_sent) return { kind: 'ambiguous', reason: reported ?? reason }
   return { kind: 'retry', failure: failureOf('connection_failed', null, reason), reported }
 }
 
-/** A definite no, to the whole email. */
+/** The complete email was refused. */
 function refusal(error: SmtpError, reply: Reply | null): Unsent {
   if (reply === null) {
     if (!isLocalRefusal(error))
       return { kind: 'retry', failure: failureOf('connection_failed', null, textOf(error)) }
-    // Nodemailer itself refused: what no server would be told.
+    // Nodemailer refused the email before it sent anything.
     const code = error.code === 'EMESSAGE' ? 'content_refused' : 'provider_error'
     const text =
       code === 'content_refused'
-        ? 'The email is larger than the server takes.'
+        ? 'The email is larger than the server accepts.'
         : 'The envelope cannot be sent.'
     return { kind: 'declined', failure: failureOf(code, null, text) }
   }
@@ -114,7 +114,7 @@ function refusal(error: SmtpError, reply: Reply | null): Unsent {
   return { kind: 'declined', failure: failureOf(is_sender ? 'sender_refused' : 'content_refused', reply) }
 }
 
-/** Another attempt may succeed where one of them may. */
+/** All recipients were refused. `retry` if one of the refusals is temporary. */
 function allRefused(errors: SmtpError[], context: ReplyContext): Unsent {
   const refused = errors.map((error) => refusedRecipient(error, context))
   const permanent = errors.findIndex((error) => (error.responseCode ?? 0) >= 500)
@@ -129,18 +129,18 @@ function allRefused(errors: SmtpError[], context: ReplyContext): Unsent {
 }
 
 function refusedRecipient(error: SmtpError, { original_recipients, login }: ReplyContext): RefusedRecipient {
-  const context = error.recipient ?? ''
+  const recipient = error.recipient ?? ''
   const failure = failureOf('recipient_refused', replyOf(error, login), 'The server refused the recipient.')
   const { responseCode = 0 } = error
   const deferred = responseCode >= 400 && responseCode < 500
-  return { address: original_recipients.get(context) ?? context, deferred, ...failure }
+  return { address: original_recipients.get(recipient) ?? recipient, deferred, ...failure }
 }
 
-/** Null where the error is about no reply that can be read. */
+/** The reply of the server; null if the error has no readable reply. */
 function replyOf(error: SmtpError, login: LoginPattern): Reply | null {
   const { response, responseCode, code } = error
   if (response === undefined || responseCode === undefined) return null
-  // ReportedStatus unasked, so it is no reply to what we sent.
+  // An unsolicited line, not a reply to a command.
   if (code === 'EPROTOCOL' && !/^[45]/.test(response)) return null
   const enhanced = /^\d{3}[ -](\d\.\d{1,3}\.\d{1,3})\b/.exec(response)?.[1] ?? null
   if (isAboutConnection(error))
@@ -156,12 +156,12 @@ function replyOf(error: SmtpError, login: LoginPattern): Reply | null {
   return { code: responseCode, enhanced, text: redacted(text, login) }
 }
 
-/** Whether a reply is about our connection or our login, and not about the email. */
+/** Whether a reply is about the connection or the login, not about the email. */
 function isAboutConnection({ code, responseCode = 0 }: SmtpError): boolean {
   return responseCode === CLOSING || code === 'EAUTH' || LOGIN_REPLIES.includes(responseCode)
 }
 
-/** What operators are told; undefined for what is answered to a login, which may repeat the password. */
+/** The text for operators; undefined for a reply to a login, which may repeat the password. */
 function reportedBy({ code, response, message }: SmtpError, login: LoginPattern): string | undefined {
   return code === 'EAUTH' ? undefined : redacted(response ?? message, login)
 }
@@ -174,7 +174,7 @@ function failureOf(code: MessageFailure['code'], reply: Reply | null, otherwise 
   }
 }
 
-/** Without addresses, also those written for a link or a forwarding server, without our login, and as it can be stored. */
+/** The text without addresses (also escaped ones) and without the login, storable. */
 function redacted(text: string, login: LoginPattern): string {
   const without_addresses = text
     .slice(0, MAX_REPLY_LENGTH)
@@ -187,17 +187,17 @@ function redacted(text: string, login: LoginPattern): string {
     .toWellFormed()
 }
 
-/** Without the host and the port, which the messages of the system name, and without what the server said. */
+/** A text without host and port, which system messages contain, and without the server's reply. */
 function textOf({ code, originalCode, message, response }: SmtpError): string {
   return originalCode ?? (code === 'ETLS' || response !== undefined ? CONNECTION_FAILED : message)
 }
 
-/** Refused by nodemailer before anything was sent. */
+/** Nodemailer refused before anything was sent. */
 function isLocalRefusal({ code }: SmtpError): boolean {
   return code === 'EENVELOPE' || code === 'EMESSAGE'
 }
 
-/** The server's certificate: expired, of another host, of nobody known. */
+/** The certificate is expired, of another host, or of an unknown authority. */
 function isUnverified({ originalCode = '' }: SmtpError): boolean {
   return /CERT|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH/.test(originalCode)
 }

@@ -1,4 +1,4 @@
-// Email over SMTP: one conversation for each email, over connections that are kept, with what is known of its end.
+// Sends email over SMTP: one conversation per email over pooled connections, with a classified outcome.
 import { createFairGate } from '#core/gate.ts'
 import type { EmailProvider, OutgoingEmail, RefusedRecipient, SendOutcome } from '../email.ts'
 import type { FinishedCall } from '../http.ts'
@@ -12,9 +12,9 @@ export type SmtpOptions = {
   /** `smtp://user:password@host:port`, or `smtps://`. */
   url: string
   connections: number
-  /** Null: nothing is signed. */
+  /** Null: emails are not signed. */
   dkim: Dkim | null
-  /** Whether a server elsewhere that does not encrypt gets nothing; true unless told. */
+  /** Refuse remote servers without TLS. Default: true. */
   require_tls?: boolean
   onCall?: (call: FinishedCall) => void
 }
@@ -28,17 +28,17 @@ type Conversation = {
   abort: AbortSignal
 }
 
-/** Emails that wait for a connection are given back when too many do, or for too long. */
+/** Waiting emails are rejected if too many wait, or for too long. */
 const QUEUE = {
   waiting: 5_000,
   wait_ms: 60_000,
   refuse: () => new NotStarted('too many emails wait for a connection to the server'),
 }
 
-/** Longer than any conversation of which a permit says no deadline. */
+/** Limit of a conversation whose permit has no deadline. */
 const DEADLINE_MS = 10 * 60_000
 
-/** A pool of connections to one server. */
+/** A client with pooled connections to one server. */
 export function openSmtp(options: SmtpOptions): EmailProvider {
   const { url, connections: running, dkim, require_tls = true, onCall } = options
   const connections = openConnections(url, { require_tls })
@@ -64,7 +64,7 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
       try {
         return await gate(fairness_key, signal, work)
       } catch (error) {
-        // Given up while it waited.
+        // Aborted while it waited for a connection.
         if (signal.aborted && error === signal.reason) throw new NotStarted()
         throw error
       }
@@ -77,7 +77,7 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
         outcome: outcome.kind,
         duration_ms: performance.now() - started,
         ...('reported' in outcome && { reported: outcome.reported }),
-        // It answered: what it refuses for now is this email.
+        // The server works: it refused only this email, temporarily.
         ...(outcome.kind === 'retry' &&
           outcome.failure.code !== 'connection_failed' && { health: 'answers' as const }),
         ...(signal.aborted && { health: 'unknown' as const }),
@@ -88,25 +88,25 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
   }
 }
 
-/** A signal that aborts with the given one and after `deadline_ms`, until it is over. */
-function withDeadline(given: AbortSignal, deadline_ms: number): { abort: AbortSignal; dispose: () => void } {
+/** A signal that aborts with the given signal and after `deadline_ms`, until `dispose`. */
+function withDeadline(signal: AbortSignal, deadline_ms: number): { abort: AbortSignal; dispose: () => void } {
   const controller = new AbortController()
-  const end = () => controller.abort(given.reason)
+  const end = () => controller.abort(signal.reason)
   const timer = setTimeout(() => controller.abort(), deadline_ms)
-  given.addEventListener('abort', end)
-  if (given.aborted) end()
+  signal.addEventListener('abort', end)
+  if (signal.aborted) end()
   return {
     abort: controller.signal,
     dispose() {
       clearTimeout(timer)
-      given.removeEventListener('abort', end)
+      signal.removeEventListener('abort', end)
     },
   }
 }
 
 /**
- * A kept connection may have been ended by the server while it was idle. Where it was lost before the server had the
- * text, nothing was sent, and the email goes over a new one.
+ * Sends over an idle connection or a new one. The server may have closed an idle connection: if it was lost before the
+ * server had the text, nothing was sent, and the email goes over a new connection.
  */
 async function deliver(connections: Connections, conversation: Conversation): Promise<EmailOutcome> {
   const { envelope, message, login, permit, abort } = conversation

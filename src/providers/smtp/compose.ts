@@ -1,4 +1,4 @@
-// The text of an email as it is sent: headers, parts and signature (MIME, DKIM), made by nodemailer.
+// Composes emails with nodemailer: headers, MIME parts and DKIM signature.
 import DKIM from 'nodemailer/lib/dkim'
 import MailComposer from 'nodemailer/lib/mail-composer'
 import { createPrivateKey } from 'node:crypto'
@@ -11,10 +11,10 @@ import { inAscii } from './envelope.ts'
 
 export type Dkim = { domain: string; selector: string; private_key: string }
 
-/** Of a subject: the name of the header stands in the same line, which has at most 998 bytes. */
+/** Longest word of a subject: a line has at most 998 bytes, including the name of the header. */
 const MAX_WORD_LENGTH = 899
 
-/** Whoever may change one of them on the way could make another email of it. */
+/** Headers whose change in transit would alter the email. */
 const SIGNED_HEADERS = [
   'From',
   'Reply-To',
@@ -33,8 +33,8 @@ const SIGNED_HEADERS = [
 ].join(':')
 
 /**
- * Makes emails, signed with this key if there is one. Throws ConfigError when it cannot sign: they would leave
- * unsigned.
+ * Composes emails, signed with this key unless it is null. Throws ConfigError if the key is not a private RSA key, so
+ * that no email is sent unsigned.
  */
 export function createComposer(dkim: Dkim | null): (email: OutgoingEmail) => Promise<Buffer> {
   if (dkim === null) return compose
@@ -83,7 +83,7 @@ async function compose(email: OutgoingEmail): Promise<Buffer> {
   return await composer.compile().build()
 }
 
-/** As mail programs need them for a button that unsubscribes (RFC 8058). */
+/** Headers for one-click unsubscribe (RFC 8058). */
 function unsubscribeHeaders(url: string | null): { key: string; value: string }[] {
   if (url === null) return []
   return [
@@ -92,7 +92,7 @@ function unsubscribeHeaders(url: string | null): { key: string; value: string }[
   ]
 }
 
-/** In its parts: no character of the name can make another address of it. */
+/** Splits an address, so that no character of the name can change the address. */
 function mailbox(address: string): { name: string; address: string } {
   const bare = bareAddress(address)
   const name = address.trim() === bare ? '' : address.slice(0, address.lastIndexOf('<')).trim()
@@ -100,19 +100,19 @@ function mailbox(address: string): { name: string; address: string } {
   return { name: oneLine(quoted?.replaceAll(/\\(.)/gs, '$1') ?? name), address: inAscii(oneLine(bare)) }
 }
 
-/** A word that is longer than a line may be is written in parts, as encoded words (RFC 2047), which readers join again. */
+/** Splits a word that is longer than a line into encoded words (RFC 2047), which mail programs join. */
 function foldable(subject: string): string {
   if (!hasLongWord(subject, MAX_WORD_LENGTH)) return subject
   const parts = Array.from(subject.matchAll(/.{1,10}/gsu), ([part]) => Buffer.from(part).toString('base64'))
   return parts.map((part) => `=?UTF-8?B?${part}?=`).join(' ')
 }
 
-/** What is in a header must not begin another. */
+/** Removes line ends: a header value must not start another header. */
 function oneLine(text: string): string {
   return text.replaceAll(/\p{Cc}+/gu, ' ')
 }
 
-/** Whether nodemailer writes a file as it is, not in base64: an email within the email. */
+/** Whether nodemailer writes the attachment without base64: an embedded email. */
 function isPlain(content_type: string): boolean {
   return /^message\//i.test(content_type)
 }
@@ -121,7 +121,7 @@ function withLineEndsOf(content: Buffer): Buffer {
   return Buffer.from(withLineEnds(content.toString('latin1')), 'latin1')
 }
 
-/** A bare CR would become another line end on the way, which the signature does not cover. */
+/** A bare CR or LF may change in transit, which would break the signature. */
 function withLineEnds(text: string): string {
   return text.replaceAll(/\r\n?|\n/g, '\r\n')
 }

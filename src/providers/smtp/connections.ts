@@ -1,23 +1,23 @@
-// Connections to an SMTP server, each of which sends one email after another.
+// Pooled connections to an SMTP server. Each sends one email at a time.
 import SMTPConnection from 'nodemailer/lib/smtp-connection'
 import { isIP } from 'node:net'
 import { Readable } from 'node:stream'
 import type { Envelope } from './envelope.ts'
 
-/** How a conversation ended: with what the server said at last, or why nothing more came. */
+/** The end of a conversation: the last reply, or the error. */
 export type ConversationEnd =
   | { kind: 'accepted'; refused: SmtpError[] }
   | {
       kind: 'failed'
-      /** Null: we ended it. */
+      /** Null: aborted by the signal. */
       error: SmtpError | null
-      /** Whether the server had asked for the text: before it cannot have accepted anything. */
+      /** Whether the server requested the text (354). Before, it cannot have accepted the email. */
       data_requested: boolean
-      /** Whether the final dot may have been sent: before it the server has not the whole text. */
+      /** Whether the final dot may have been sent. Before, the server does not have the complete text. */
       dot_sent: boolean
     }
 
-/** An error of nodemailer; `response`: the reply that it is about. */
+/** An error of nodemailer; `response`: the reply of the server. */
 export type SmtpError = Error & {
   code?: string | undefined
   originalCode?: string | undefined
@@ -29,21 +29,21 @@ export type SmtpError = Error & {
 }
 
 type AcquiredConnection = {
-  /** Whether it has been idle: then the server may have ended it. */
+  /** Whether the connection was idle: the server may have closed it. */
   was_idle: boolean
   send(envelope: Envelope, message: Buffer, abort: AbortSignal): Promise<ConversationEnd>
-  /** For the next, where nothing was sent. */
+  /** Returns the connection to the pool without sending. */
   release(): void
 }
 
 export type Connections = {
-  /** One that is idle, or a new one. `cut` ends the attempt to connect. */
+  /** An idle connection, or a new one, always new if `fresh`. `abort` cancels the attempt to connect. */
   acquire(abort: AbortSignal, fresh: boolean): Promise<AcquiredConnection | { error: SmtpError }>
-  /** Ends those that are idle. */
+  /** Closes idle connections. */
   close(): void
 }
 
-/** One that is kept. `unclean`: the server may still have an envelope that it refused. */
+/** `unclean`: the server may still have the envelope of a failed email, so it needs RSET. */
 type PooledConnection = {
   connection: SMTPConnection
   sent: number
@@ -54,9 +54,9 @@ type PooledConnection = {
 const CONNECT_TIMEOUT_MS = 10_000
 const GREETING_TIMEOUT_MS = 10_000
 const SOCKET_TIMEOUT_MS = 60_000
-/** Less than any server waits. */
+/** Shorter than the idle timeout of servers. */
 const IDLE_TIMEOUT_MS = 30_000
-/** Some servers end a connection after so many. */
+/** Some servers close a connection after a number of emails. */
 const MAX_EMAILS_PER_CONNECTION = 1_000
 const CHUNK_BYTES = 64 * 1024
 
@@ -102,8 +102,8 @@ export function openConnections(url: string, { require_tls }: { require_tls: boo
         return {
           was_idle: found !== undefined,
           release: () => release(pooled),
-          async send(envelope, message, abort) {
-            const end = await sendOver(pooled, envelope, message, abort)
+          async send(envelope, message, signal) {
+            const end = await sendOver(pooled, envelope, message, signal)
             release(pooled)
             return end
           },
@@ -122,19 +122,19 @@ export function openConnections(url: string, { require_tls }: { require_tls: boo
   }
 }
 
-/** The options of nodemailer, and who logs in. */
+/** The options of nodemailer, and the login. */
 function settingsOf(url: URL, require_tls: boolean) {
   const { protocol, hostname, port, username, password } = url
   const host = hostname.replaceAll(/^\[|\]$/g, '')
   const secure = protocol === 'smtps:'
-  // Nobody is in between there, and the certificate of a server that is there is seldom one that could be verified.
-  const is_here = host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
+  // A local server needs no encryption, and its certificate can seldom be verified.
+  const is_local = host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
   const options = {
     host,
     port: port === '' ? (secure ? 465 : 587) : Number(port),
     secure,
-    ignoreTLS: is_here,
-    requireTLS: require_tls && !is_here,
+    ignoreTLS: is_local,
+    requireTLS: require_tls && !is_local,
     connectionTimeout: CONNECT_TIMEOUT_MS,
     dnsTimeout: CONNECT_TIMEOUT_MS,
     greetingTimeout: GREETING_TIMEOUT_MS,
@@ -158,15 +158,15 @@ function connect(
       reject(error)
       connection.close()
     }
-    const giveUp = () => fail(new Error('given up'))
+    const giveUp = () => fail(new Error('the connection attempt was aborted'))
     const done = () => {
       abort.removeEventListener('abort', giveUp)
       resolve(connection)
     }
     abort.addEventListener('abort', giveUp)
-    // Later errors are those of a conversation, which hears of them itself, or of an idle connection, which ends.
+    // Later errors belong to a conversation, which handles them, or to an idle connection, which closes.
     connection.on('error', fail)
-    connection.once('end', () => fail(new Error('the server ended the connection')))
+    connection.once('end', () => fail(new Error('the server closed the connection')))
     connection.connect((error) => {
       if (error) fail(error)
       else if (auth === null || !connection.allowsAuth) done()
@@ -175,7 +175,7 @@ function connect(
   })
 }
 
-/** Sends one email. The connection is closed unless it can certainly be used again. */
+/** Sends one email. Closes the connection unless it can certainly be reused. */
 async function sendOver(
   pooled: PooledConnection,
   { from, to, size, use8BitMime }: Envelope,
@@ -183,7 +183,7 @@ async function sendOver(
   abort: AbortSignal,
 ): Promise<ConversationEnd> {
   const { connection } = pooled
-  const text = { asked: false, ended: false }
+  const text = { requested: false, ended: false }
   const body = bodyOf(message, text)
   const cleaned = pooled.unclean
     ? await untilAborted(connection, abort, (end) =>
@@ -201,24 +201,24 @@ async function sendOver(
   pooled.sent += 1
   pooled.unclean = error !== null
   if (error === null && !was_aborted) {
-    // A reply that came before the text had ended leaves unknown what the server reads the rest as.
+    // After a reply before the end of the text, the state of the server is unknown.
     if (!body.readableEnded) connection.close()
     return { kind: 'accepted', refused }
   }
-  // So does the refusal of a text.
-  const is_usable = error?.responseCode !== undefined && error.responseCode !== 421 && !text.asked
+  // The same after the refusal of a text.
+  const is_usable = error?.responseCode !== undefined && error.responseCode !== 421 && !text.requested
   if (!is_usable) connection.close()
-  return { kind: 'failed', error, data_requested: text.asked, dot_sent: text.ended }
+  return { kind: 'failed', error, data_requested: text.requested, dot_sent: text.ended }
 }
 
 type Exchange = { error: SmtpError | null; refused: SmtpError[]; was_aborted: boolean }
 const NO_EXCHANGE: Exchange = { error: null, refused: [], was_aborted: false }
 
-/** What `ask` ends with; when the signal aborts first, the connection is closed and nothing more is waited for. */
+/** The result of `send`. If the signal aborts first, the connection is closed. */
 function untilAborted(
   connection: SMTPConnection,
   abort: AbortSignal,
-  ask: (end: (result: Exchange) => void) => void,
+  send: (end: (result: Exchange) => void) => void,
 ): Promise<Exchange> {
   return new Promise((resolve) => {
     const end = (result: Exchange) => {
@@ -230,27 +230,26 @@ function untilAborted(
       end({ error: null, refused: [], was_aborted: true })
     }
     abort.addEventListener('abort', giveUp)
-    ask(end)
+    send(end)
   })
 }
 
 /**
- * The text in pieces. Nodemailer begins to read it when the server has asked for it (354), and writes the final dot
- * when it has ended.
+ * The text as a stream. Nodemailer starts to read it after the server's 354, and writes the final dot at its end.
  */
-function bodyOf(message: Buffer, text: { asked: boolean; ended: boolean }): Readable {
+function bodyOf(message: Buffer, text: { requested: boolean; ended: boolean }): Readable {
   let at = 0
   return new Readable({
     highWaterMark: CHUNK_BYTES,
     read() {
-      text.asked = true
+      text.requested = true
       text.ended = at >= message.length
       this.push(text.ended ? null : message.subarray(at, (at += CHUNK_BYTES)))
     },
   })
 }
 
-/** Says goodbye and waits for no answer. */
+/** Sends QUIT and closes without awaiting the reply. */
 function quit(connection: SMTPConnection): void {
   if (connection.destroyed) return
   connection.quit()

@@ -1,16 +1,16 @@
-// Whom the server is told that an email is from and for, which its headers need not say.
+// The SMTP envelope: sender and recipients, independent of the headers.
 import { isAscii } from 'node:buffer'
 import { asciiDomain, bareAddress } from '#core/addresses.ts'
 import type { OutgoingEmail } from '../email.ts'
 
 export type Envelope = {
   from: string
-  /** As the server is told. */
+  /** Recipients in ASCII form, as sent to the server. */
   to: string[]
   size: number
-  /** A server may refuse bytes above 127 that were not announced (RFC 6152). */
+  /** Bytes above 127 must be announced (RFC 6152). */
   use8BitMime: boolean
-  /** By how the server is told them, the recipients as they were given. */
+  /** ASCII form of each recipient -> the recipient as requested. */
   original_recipients: Map<string, string>
 }
 
@@ -27,7 +27,7 @@ export function envelopeOf({ from, recipients }: OutgoingEmail, message: Buffer)
   }
 }
 
-/** Many servers know domains only as the DNS writes them. */
+/** The address with its domain in ASCII (IDNA), which many servers require. */
 export function inAscii(address: string): string {
   const at = address.lastIndexOf('@')
   const domain = address.slice(at + 1)

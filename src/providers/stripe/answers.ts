@@ -1,4 +1,4 @@
-// Stripe's payments and refunds in our words, each answer checked before it is believed.
+// Validates Stripe's payment intents and refunds and converts them.
 import type { Stripe } from 'stripe'
 import { NoAnswer } from '../http.ts'
 import type { ProcessorPayment, ProcessorRefund } from '../payments.ts'
@@ -16,8 +16,8 @@ export const PAYMENT_PROGRESS: ProcessorPayment['status'][] = [
 export function toPayment(intent: Stripe.PaymentIntent, reference?: string): ProcessorPayment {
   const status = PAYMENT_STATUS.get(intent.status)
   assertAnswer(intent.object === 'payment_intent' && isId(intent.id, 'pi_'), 'not a payment intent')
-  assertAnswer(reference === undefined || intent.id === reference, 'another payment intent than asked for')
-  assertAnswer(status !== undefined, 'a payment intent in a status that we do not know')
+  assertAnswer(reference === undefined || intent.id === reference, 'another payment intent than requested')
+  assertAnswer(status !== undefined, 'a payment intent with an unknown status')
   assertAnswer(
     isAmount(intent.amount) && isAmount(intent.amount_capturable) && isAmount(intent.amount_received),
     'a payment intent without amounts',
@@ -49,7 +49,7 @@ export function toPayment(intent: Stripe.PaymentIntent, reference?: string): Pro
   }
 }
 
-// Stripe counts what was held and never captured as refunded, too.
+// Stripe counts released amounts that were never captured as refunded, too.
 function refundedOf({ amount, amount_captured, amount_refunded }: Stripe.Charge): number | null {
   if (!isAmount(amount) || !isAmount(amount_captured) || !isAmount(amount_refunded)) return null
   return Math.max(0, amount_refunded - (amount - amount_captured))
@@ -62,8 +62,8 @@ export function toRefund(refund: Stripe.Refund, reference?: string): ProcessorRe
     refund.object === 'refund' && (isId(refund.id, 're_') || isId(refund.id, 'pyr_')),
     'not a refund',
   )
-  assertAnswer(reference === undefined || refund.id === reference, 'another refund than asked for')
-  assertAnswer(status !== undefined, 'a refund in a status that we do not know')
+  assertAnswer(reference === undefined || refund.id === reference, 'another refund than requested')
+  assertAnswer(status !== undefined, 'a refund with an unknown status')
   assertAnswer(isAmount(refund.amount) && typeof refund.currency === 'string', 'a refund without an amount')
   const payment = refund.payment_intent
   return {
@@ -73,7 +73,7 @@ export function toRefund(refund: Stripe.Refund, reference?: string): ProcessorRe
     amount_minor: refund.amount,
     currency: refund.currency.toUpperCase(),
     failure_reason: refund.failure_reason ?? (refund.status === 'canceled' ? 'canceled' : null),
-    // Stripe may show what was held and never captured as a refund; it has no movement on the balance.
+    // Stripe may report a released hold as a refund; such a refund has no balance transaction.
     released_hold:
       refund.reason === 'expired_uncaptured_charge' ||
       (status === 'succeeded' && refund.balance_transaction === null),
@@ -81,9 +81,9 @@ export function toRefund(refund: Stripe.Refund, reference?: string): ProcessorRe
   }
 }
 
-/** The types of the SDK say what Stripe promises; this asks whether it is so. */
-export function assertAnswer(belief: boolean, otherwise: string): asserts belief {
-  if (!belief) throw new NoAnswer(`unreadable answer: ${otherwise}`, { sent: true })
+/** Throws NoAnswer unless the condition holds: the SDK's types do not prove what an answer contains. */
+export function assertAnswer(condition: boolean, problem: string): asserts condition {
+  if (!condition) throw new NoAnswer(`unreadable answer: ${problem}`, { sent: true })
 }
 
 export function isId(value: unknown, prefix: string): boolean {

@@ -1,9 +1,9 @@
-// What an error of Stripe's SDK means for the work that was asked: the one place where that is decided.
+// Maps errors of Stripe's SDK to outcomes.
 import { Stripe } from 'stripe'
 import type { Failure, Outcome } from '#core/outcome.ts'
 import { isReplayed, NoAnswer, parseRetryAfter } from '../http.ts'
 
-/** Never `done`, never throws. What is not known to be definitive is ambiguous. */
+/** The outcome of a failed call. An error that is not certainly definitive is ambiguous. Never throws. */
 export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done' }> {
   const cause = causeOf(error)
   if (cause instanceof NoAnswer) return cause.outcome
@@ -25,21 +25,21 @@ export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done'
   if (status === 400 || status === 404) {
     if (type === 'card_error') return declined('payment_declined', error)
     if (type === 'invalid_request_error') return declined('payment_invalid', error)
-    // Other parameters under one key: our own bug. This call had no effect, but the one that used the key may have had.
+    // Other parameters under one key: a bug of Sluice. This call had no effect, but the first call with the key may have had.
     if (type === 'idempotency_error') return declined('processor_error', error)
   }
-  // An earlier request with this key is being answered: that one may have an effect.
+  // An earlier request with this key is in progress and may have an effect.
   if (status === 409 && code === 'idempotency_key_in_use')
     return { kind: 'ambiguous', reason, replayed: false, ...parseRetryAfter(error.headers?.['retry-after']) }
   return { kind: 'ambiguous', reason, replayed: isReplayed(error.headers) }
 }
 
-/** What our client rejected with, which the SDK wraps. */
+/** The error of the HTTP client, which the SDK wraps. */
 export function causeOf(error: unknown): unknown {
   return error instanceof Stripe.errors.StripeConnectionError ? error.detail : error
 }
 
-/** The processor says that it knows no such object. */
+/** The processor reports that the object does not exist. */
 function isMissing(error: unknown): boolean {
   return (
     error instanceof Stripe.errors.StripeInvalidRequestError &&
@@ -66,20 +66,20 @@ function declined(
   }
 }
 
-/** Without the processor's own text: on 401 it repeats part of the key. */
+/** Codes only: on 401 Stripe's message contains a part of the key. */
 function describe(error: Stripe.errors.StripeError): string {
-  const words = [error.statusCode, error.rawType, error.code, error.requestId]
-  return words.filter((word) => word !== undefined && word !== '').join(' ')
+  const codes = [error.statusCode, error.rawType, error.code, error.requestId]
+  return codes.filter((code) => code !== undefined && code !== '').join(' ')
 }
 
-/** Stripe's refusals name the token that they refuse; it belongs neither into an answer nor into a row. */
+/** Removes the refused token from Stripe's message: it must be neither returned nor stored. */
 export function withoutToken<T>(token: string | null, instead: string, outcome: Outcome<T>): Outcome<T> {
   if (outcome.kind !== 'declined' || token === null) return outcome
   const message = outcome.failure.message.replaceAll(`'${token}'`, instead).replaceAll(token, instead)
   return { ...outcome, failure: { ...outcome.failure, message } }
 }
 
-/** For a retrieval: what does not exist is null. */
+/** Catches a retrieval: null if the object does not exist; rethrows other errors. */
 export function nullIfMissing(error: unknown): null {
   if (isMissing(error)) return null
   throw error

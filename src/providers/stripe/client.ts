@@ -1,4 +1,4 @@
-// Stripe's official SDK over our guarded HTTP client: every call is classified and observed.
+// Stripe's official SDK over the guarded HTTP client: every call is classified and reported to `onCall`.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { Stripe } from 'stripe'
@@ -11,9 +11,9 @@ import { NotStarted } from '../permit.ts'
 
 export type StripeOptions = {
   secret_key: string
-  /** Another server than Stripe's own, e.g. `http://127.0.0.1:12111`. */
+  /** Default: Stripe's API. Example: `http://127.0.0.1:12111`. */
   api_base?: string | null
-  /** For a whole call, pages included; 15,000 unless told. */
+  /** Limit of a complete call with all pages. Default: 15,000. */
   deadline_ms?: number
   onCall?: (call: FinishedCall) => void
 }
@@ -22,13 +22,13 @@ export type StripeClient = {
   stripe: Stripe
   /** A fingerprint of the secret key and the server that it is for. */
   credentials: string
-  /** For a whole call, pages included. */
+  /** Limit of a complete call with all pages. */
   deadline_ms: number
-  /** Asks, and classifies what comes of it. */
-  call: <T>(operation: string, ask: () => Promise<T>) => Promise<Outcome<T>>
+  /** Runs `request` and classifies its result. */
+  call: <T>(operation: string, request: () => Promise<T>) => Promise<Outcome<T>>
   /**
-   * The account that the secret key is of, and its mode: an account has its own objects in each. Not a call of a job: a
-   * restricted key may be refused it, which is no outage.
+   * The account of the secret key, and its mode: each mode has its own objects. Not reported to `onCall`: a restricted key
+   * may lack the permission, which is no outage.
    */
   findAccount: () => Promise<Outcome<string>>
   close: () => Promise<void>
@@ -46,9 +46,9 @@ export function openStripe(options: StripeOptions): StripeClient {
     telemetry: false,
   })
 
-  async function call<T>(operation: string, ask: () => Promise<T>): Promise<Outcome<T>> {
+  async function call<T>(operation: string, request: () => Promise<T>): Promise<Outcome<T>> {
     const started = performance.now()
-    const outcome = await ask().then((value): Outcome<T> => ({ kind: 'done', value }), classifyStarted)
+    const outcome = await request().then((value): Outcome<T> => ({ kind: 'done', value }), classifyStarted)
     options.onCall?.({ operation, outcome: outcome.kind, duration_ms: performance.now() - started })
     return outcome
   }
@@ -58,14 +58,14 @@ export function openStripe(options: StripeOptions): StripeClient {
     if (mode === undefined)
       return {
         kind: 'misconfigured',
-        reason: 'the secret key does not say whether it is of live or of test mode',
+        reason: 'the secret key has neither a live nor a test prefix',
       }
-    const ask = async () => {
+    const request = async () => {
       const account = await stripe.accounts.retrieveCurrent()
       assertAnswer(account.object === 'account' && isId(account.id, 'acct_'), 'not an account')
       return `${account.id} ${mode}`
     }
-    return await ask().then((value): Outcome<string> => ({ kind: 'done', value }), classifyStarted)
+    return await request().then((value): Outcome<string> => ({ kind: 'done', value }), classifyStarted)
   }
 
   const credentials = fingerprintOf(new URL(api_base).href, options.secret_key)
@@ -76,20 +76,20 @@ function modeOf(secret_key: string): string | undefined {
   return /^[a-z]+_(?:org_)?(live|test)_/.exec(secret_key)?.[1]
 }
 
-/** Too short to be of use to anyone who has a part of the key, and long enough to tell two keys apart. */
+/** Short enough to be useless for guessing a key, and long enough to distinguish keys. */
 function fingerprintOf(api_base: string, secret_key: string): string {
   return createHash('sha256').update(`${api_base}\u0000${secret_key}`).digest('hex').slice(0, 16)
 }
 
-/** What did not start has no outcome: the job is given back as it is. */
+/** Rethrows NotStarted: a call that did not start has no outcome, and its job is released unchanged. */
 function classifyStarted(error: unknown): Exclude<Outcome<never>, { kind: 'done' }> {
   const cause = causeOf(error)
   if (cause instanceof NotStarted) throw cause
   return classify(error)
 }
 
-/** The SDK makes up a random key where it is given none, and an empty one counts as none. */
+/** Asserts a non-empty key: without one the SDK would generate a random key. */
 export function idempotencyOptions(key: string): Stripe.RequestOptions {
-  assert(key.length > 0 && key.length <= 255, 'a writing call carries its own idempotency key')
+  assert(key.length > 0 && key.length <= 255, 'a writing call has an idempotency key of 1 to 255 characters')
   return { idempotencyKey: key }
 }

@@ -1,4 +1,4 @@
-// Stripe's events in our words: what is kept of one, and what it is about. Asks nobody.
+// Converts Stripe's events: the stored part of an event, its target and the state that it reports. No requests.
 import { z } from 'zod'
 import type { Json } from '#core/db.ts'
 import { toStorableJson } from '#core/json.ts'
@@ -6,10 +6,10 @@ import type { ProviderEventTarget, ProviderEvent, ReportedStatus } from '../even
 import { hasSluiceIds } from '../payments.ts'
 import { PAYMENT_STATUS, PAYOUT_STATUS, REFUND_STATUS, TOP_UP_STATUS } from './statuses.ts'
 
-/** The version of Stripe's API that our SDK speaks; events of another version may mean something else. */
+/** The API version of the SDK. An event of another version may have another meaning. */
 export const API_VERSION = '2026-10-28.endive'
 
-/** What we need of an event; the rest is kept as it came. */
+/** The required fields of an event; other fields are stored unchanged. */
 const eventSchema = z.looseObject({
   id: z.string().min(1).max(255),
   type: z.string().min(1).max(255),
@@ -21,8 +21,7 @@ const eventSchema = z.looseObject({
 })
 
 /**
- * What an event tells and nobody here needs: tokens, addresses that carry one, and what is personal. Stripe can be asked
- * for them.
+ * Fields that are not stored: tokens, URLs that contain one, and personal data. A lookup can read them again.
  */
 const REMOVED_FIELDS = new Set([
   'client_secret',
@@ -39,7 +38,7 @@ const REMOVED_FIELDS = new Set([
   'shipping',
 ])
 
-/** An event, sent by Stripe or read from its list. Undefined when it is none, or nested as no event is. */
+/** Parses an event of a webhook or of the event list. Undefined if it is not an event or nested too deeply. */
 export function readEvent(value: unknown): ProviderEvent | undefined {
   const event = eventSchema.safeParse(toStorableJson(value, REMOVED_FIELDS))
   if (!event.success) return undefined
@@ -58,14 +57,14 @@ export function readEvent(value: unknown): ProviderEvent | undefined {
 
 const anyEvent = z.looseObject({ id: z.string().min(1).max(255), type: z.string().min(1).max(255) })
 
-/** Whether this names itself as an event, whatever its form: a thin one (`v2.core.event`), or one of a form to come. */
+/** Whether this is an event of any format, such as a thin event (`v2.core.event`). */
 export function isEventOfAnyForm(value: unknown): boolean {
   return anyEvent.safeParse(value).success
 }
 
 /**
- * Events of what we follow that tell nothing: another event tells it too. Each is named, because a prefix would take
- * in others, e.g. those of disputes.
+ * Event types of tracked objects that change nothing, because another event reports the same. Listed one by one: a prefix
+ * would include other events, such as those of disputes.
  */
 const IRRELEVANT_TYPES: ReadonlySet<string> = new Set([
   'charge.captured',
@@ -80,7 +79,7 @@ const IRRELEVANT_TYPES: ReadonlySet<string> = new Set([
   'topup.created',
 ])
 
-/** The events that tell of a duplicate for which nothing else happens: nobody has its page, or its secret. */
+/** Creation events of objects that may be unused duplicates without any later event. */
 const CREATION_TYPES: ReadonlySet<string> = new Set([
   'identity.verification_session.created',
   'payment_intent.created',
@@ -103,7 +102,7 @@ const amount = z.int().min(0)
 const reportedObjectSchema = z.object({
   object: z.string(),
   id: z.string(),
-  /** A transfer has none. */
+  /** Transfers have no status. */
   status: z.string().nullish(),
   amount,
   currency: z.string().length(3).toUpperCase(),
@@ -111,25 +110,25 @@ const reportedObjectSchema = z.object({
   amount_received: amount.nullable().catch(null),
   amount_reversed: amount.nullable().catch(null),
   reversed: z.boolean().nullish(),
-  // Stripe has a handful of short ones; whatever else it says here, it is asked again.
+  // A longer value makes the event unreadable, so a lookup follows.
   cancellation_reason: z.string().max(255).nullish(),
   metadata: z.record(z.string(), z.unknown()).nullish().catch(null),
 })
 type ReportedObject = z.output<typeof reportedObjectSchema>
 
 type TrackedObject = {
-  /** The events that change what we keep of it: those whose object says all that we would ask for, and the others. */
+  /** Event types that change the stored resource. `conclusive`: the event contains the complete new state. */
   events: { conclusive: string[]; inconclusive: string[] }
   target: (
     object: EventObject,
   ) => Pick<ProviderEventTarget, 'subject' | 'reference' | 'parent_reference'> | null
-  /** In its metadata: our id of the row under which its jobs are filed. */
+  /** Name of the metadata field with the id of the resource to which its jobs are assigned. */
   root_id: string
-  /** The status in our words, and the amount that goes with it. */
+  /** The status of the resource, and the amount that belongs to it. */
   reported: (object: ReportedObject) => { status: string | undefined; status_amount_minor: number | null }
 }
 
-/** What we follow, by the word with which Stripe's objects say what they are. */
+/** Tracked objects by the `object` field of Stripe. */
 const TRACKED_OBJECTS: Readonly<Record<string, TrackedObject>> = {
   payment_intent: {
     events: {
@@ -138,7 +137,7 @@ const TRACKED_OBJECTS: Readonly<Record<string, TrackedObject>> = {
         'payment_intent.canceled',
         'payment_intent.succeeded',
       ],
-      // A failure is always news, and so is what the buyer has to do.
+      // Never redundant: a failure, and a required action of the buyer.
       inconclusive: [
         'payment_intent.payment_failed',
         'payment_intent.processing',
@@ -166,7 +165,7 @@ const TRACKED_OBJECTS: Readonly<Record<string, TrackedObject>> = {
   dispute: {
     events: {
       conclusive: [],
-      // What moved by it is not all in the event, and its statuses go back and forth.
+      // The event does not contain all movements, and the status can go back.
       inconclusive: [
         'charge.dispute.closed',
         'charge.dispute.created',
@@ -186,14 +185,14 @@ const TRACKED_OBJECTS: Readonly<Record<string, TrackedObject>> = {
   payout: {
     events: {
       conclusive: ['payout.canceled', 'payout.paid'],
-      // A failure is always news, and so may be when it arrives.
+      // Never redundant: a failure, and a change of the arrival date.
       inconclusive: ['payout.failed', 'payout.updated'],
     },
     target: ({ id }) => ({ subject: 'payout', reference: id, parent_reference: null }),
     root_id: 'sluice_payout_id',
     reported: ({ status }) => ({ status: PAYOUT_STATUS.get(status ?? ''), status_amount_minor: null }),
   },
-  // Paid as soon as it is made; what is reversed comes back, in parts perhaps.
+  // A transfer is paid when it is created; reversals return parts or all of it.
   transfer: {
     events: { conclusive: ['transfer.created', 'transfer.updated'], inconclusive: ['transfer.reversed'] },
     target: ({ id }) => ({ subject: 'payout', reference: id, parent_reference: null }),
@@ -215,7 +214,7 @@ const TRACKED_OBJECTS: Readonly<Record<string, TrackedObject>> = {
   'identity.verification_session': {
     events: {
       conclusive: [],
-      // How it stands follows no order, so it is asked for.
+      // The status can go back, so a lookup decides.
       inconclusive: [
         'identity.verification_session.canceled',
         'identity.verification_session.created',
@@ -229,7 +228,7 @@ const TRACKED_OBJECTS: Readonly<Record<string, TrackedObject>> = {
     root_id: 'sluice_kyc_id',
     reported: () => ({ status: undefined, status_amount_minor: null }),
   },
-  // A charge changes with its payment, whose events tell as much, and its refunds have events of their own.
+  // The events of its payment and of its refunds report all changes of a charge.
   charge: {
     events: { conclusive: [], inconclusive: [] },
     target: ({ payment_intent }) =>
@@ -241,12 +240,12 @@ const TRACKED_OBJECTS: Readonly<Record<string, TrackedObject>> = {
   },
 }
 
-/** The types of the events that change what we keep: an endpoint at Stripe needs these and no others. */
+/** The event types that the webhook endpoint at Stripe needs. */
 export const EVENT_TYPES = Object.values(TRACKED_OBJECTS)
   .flatMap(({ events }) => [...events.conclusive, ...events.inconclusive])
   .toSorted()
 
-/** What an event is about; null where that is nothing that we follow. */
+/** The target of a stored event; null if the object is not tracked. */
 export function eventTargetOf(payload: Json): ProviderEventTarget | null {
   const about = targetSchema.safeParse(payload).data?.data.object
   if (about === undefined || !Object.hasOwn(TRACKED_OBJECTS, about.object)) return null
@@ -254,7 +253,7 @@ export function eventTargetOf(payload: Json): ProviderEventTarget | null {
   return target && { ...target, has_sluice_ids: hasSluiceIds(about.metadata ?? {}) }
 }
 
-/** What an event of a followed object says outright; null when Stripe must be asked. */
+/** The state that an event reports; null if a lookup is needed. */
 function reportedBy(type: string, value: unknown): ReportedStatus | null {
   const object = reportedObjectSchema.safeParse(value).data
   if (object === undefined || !Object.hasOwn(TRACKED_OBJECTS, object.object)) return null
@@ -276,7 +275,7 @@ function reportedBy(type: string, value: unknown): ReportedStatus | null {
   }
 }
 
-/** Our ids in what was made; null when it carries none. */
+/** The Sluice ids of a created object; null if it has none. */
 function creationIdsOf(value: unknown): ProviderEvent['created_for'] {
   const object = targetSchema.shape.data.shape.object.safeParse(value).data
   if (object === undefined || !Object.hasOwn(TRACKED_OBJECTS, object.object)) return null

@@ -1,14 +1,14 @@
-// The client under Stripe's SDK: our own, and only answers that the SDK takes for what they are.
+// The HTTP client of Stripe's SDK. Rejects answers that the SDK would misinterpret.
 import type { Stripe } from 'stripe'
 import { stringEntries, isObject, isReplayed, NoAnswer, openHttp } from '../http.ts'
 
 type SdkClient = NonNullable<NonNullable<ConstructorParameters<typeof Stripe>[1]>['httpClient']>
 
 /**
- * An SDK client for `api_base` (scheme, host, port and perhaps a path), whatever host the SDK has in mind.
- * It takes the SDK's `timeout` as a total deadline and rejects as `HttpClient` does, also with `NoAnswer` where there is no
- * `error` object under a status other than 2xx: the SDK would take such an object for success, and a scalar would end the
- * process. It never rejects with a code that makes the SDK send again.
+ * An SDK client for `api_base` (scheme, host, port and optionally a path). It ignores the SDK's host, uses the SDK's
+ * `timeout` as a total deadline and rejects as `HttpClient` does. It also rejects with `NoAnswer` if a status other than
+ * 2xx has no `error` object: the SDK would treat such an answer as a success, and a scalar would crash the process. It
+ * never rejects with a code that makes the SDK retry.
  */
 export function guardClient(api_base: string): SdkClient & { close(): Promise<void> } {
   const http = openHttp(api_base)
@@ -26,7 +26,7 @@ export function guardClient(api_base: string): SdkClient & { close(): Promise<vo
         getHeaders: () => headers,
         getRawResponse: () => ({ headers }),
         toStream: () => {
-          throw new Error('answers are read whole')
+          throw new Error('streaming is not supported')
         },
         toJSON: async () => body,
       }

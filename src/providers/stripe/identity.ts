@@ -1,4 +1,4 @@
-// The identity provider: what is asked of Stripe Identity, and its answers in our words.
+// The identity provider on Stripe Identity.
 import type { Stripe } from 'stripe'
 import type { Outcome } from '#core/outcome.ts'
 import type { IdentityProvider, IdentitySession, SessionCall } from '../identity.ts'
@@ -46,14 +46,14 @@ export function stripeIdentity(options: StripeOptions): IdentityProvider & { clo
         let skew_s = 0
         const list: Pages<Session> = (page, within) => sessions.list({ ...filter, ...page }, within)
         for await (const { data, clock_skew_s } of pagesOf(deadline_ms, list, now_s)) {
-          const ours = data.filter(
+          const matching = data.filter(
             ({ id, metadata }) => metadata?.['sluice_kyc_id'] === kyc_id && !except.includes(id),
           )
-          found.push(...ours.map((each) => toSession(each)))
+          found.push(...matching.map((each) => toSession(each)))
           skew_s = clock_skew_s
         }
         if (found.length === 0) assertClockInSync(skew_s)
-        // A duplicate that was canceled is not the one that counts.
+        // A canceled session may be a duplicate: prefer another one.
         return found.find(({ status }) => status !== 'canceled') ?? found[0] ?? null
       }),
 
@@ -70,9 +70,9 @@ function paramsOf({ return_url, metadata }: SessionCall): Stripe.Identity.Verifi
   }
 }
 
-/** What Stripe refuses it says of a verification, not of a payment. */
+/** Reports a refusal as `kyc_refused` instead of a payment error. */
 function refusal<T>(outcome: Outcome<T>): Outcome<T> {
-  // Other parameters under one key: that is no refusal but a mistake of ours.
+  // Other parameters under one key: a bug of Sluice, not a refusal.
   if (outcome.kind !== 'declined' || outcome.failure.code === 'processor_error') return outcome
   return { ...outcome, failure: { ...outcome.failure, code: 'kyc_refused' } }
 }
@@ -85,9 +85,9 @@ function toSession(session: Session, reference?: string): IdentitySession {
   )
   assertAnswer(
     reference === undefined || session.id === reference,
-    'another verification session than asked for',
+    'another verification session than requested',
   )
-  assertAnswer(status !== undefined, 'a verification session in a status that we do not know')
+  assertAnswer(status !== undefined, 'a verification session with an unknown status')
   const error = session.last_error
   return {
     reference: session.id,

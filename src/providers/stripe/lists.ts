@@ -1,20 +1,20 @@
-// Searches Stripe's lists, page by page.
+// Searches Stripe's lists page by page.
 import type { Stripe } from 'stripe'
 import { NoAnswer } from '../http.ts'
 import { assertAnswer } from './answers.ts'
 
-/** Asks for a page of a list. */
+/** Requests one page of a list. */
 export type Pages<Listed> = (
   page: { limit: number; starting_after?: string },
   options: { timeout: number },
 ) => Promise<Pick<Stripe.Response<Stripe.ApiList<Listed>>, 'object' | 'data' | 'has_more' | 'lastResponse'>>
 
-/** With a clock that differs by more, nobody knows whether the right time was listed. */
+/** With a larger skew a list of a time range may miss objects. */
 const MAX_CLOCK_SKEW_S = 30
 
 /**
- * The first record of a list whose metadata say `name: id`, or null; all pages together take
- * `deadline_ms` at most. Only that record is read: what else the account has may be of any kind. `now_s`: as `pagesOf`.
+ * The first record of a list with `name: id` in its metadata, or null. All pages together take at most `deadline_ms`. Only
+ * that record is converted: other records of the account may have any form. `now_s`: as in `pagesOf`.
  */
 export async function findInList<Listed extends { id: string; metadata?: Stripe.Metadata | null }, Found>(
   deadline_ms: number,
@@ -32,22 +32,22 @@ export async function findInList<Listed extends { id: string; metadata?: Stripe.
   return null
 }
 
-/** Of 100 objects each. */
+/** Pages of 100 objects. */
 const MAX_PAGES = 500
 
-/** Rejects an absence where the provider's clock differs from ours: nobody knows whether the right time was listed. */
+/** Throws NoAnswer if the provider's clock differs too much: then an empty result of a time range proves nothing. */
 export function assertClockInSync(clock_skew_s: number): void {
   if (Math.abs(clock_skew_s) <= MAX_CLOCK_SKEW_S) return
   const reason = Number.isNaN(clock_skew_s)
-    ? 'the provider does not say its time'
+    ? 'the provider reports no time'
     : `the clocks of the provider and of the database differ by ${Math.round(Math.abs(clock_skew_s))} s`
-  throw new NoAnswer(`${reason}, so what is not listed proves nothing`, { sent: true })
+  throw new NoAnswer(`${reason}, so a missing entry proves nothing`, { sent: true })
 }
 
 /**
- * The pages of a list, from the first to the last, `MOST_PAGES` at most; all of them together take `deadline_ms` at most. `now_s`: where the list
- * is of a time, the present by the clock that this time was taken from (Unix time); `apart_s`: by how much the provider's
- * clock is ahead of it, as its answer says.
+ * Yields the pages of a list, at most `MAX_PAGES`, within `deadline_ms` in total. `now_s`: for a list of a time range, the
+ * current time (unix seconds) by the clock of that range. `clock_skew_s`: how far the provider's clock is ahead of it, by
+ * the date header of the answer.
  */
 export async function* pagesOf<Listed extends { id: string }>(
   deadline_ms: number,
@@ -66,7 +66,7 @@ export async function* pagesOf<Listed extends { id: string }>(
     yield { data: page.data, clock_skew_s: now_s === undefined ? 0 : provider_now_s - now_s - elapsed_s }
     if (!page.has_more) return
     starting_after = page.data.at(-1)?.id
-    assertAnswer(typeof starting_after === 'string', 'more to come after an empty page')
+    assertAnswer(typeof starting_after === 'string', 'an empty page that is not the last')
   }
   throw new NoAnswer(`the list has more than ${MAX_PAGES} pages`, { sent: true })
 }

@@ -1,4 +1,4 @@
-// The payments provider: what is asked of Stripe, and with which parameters.
+// The payment processor on Stripe.
 import type { Stripe } from 'stripe'
 import { nullIfMissing, withoutToken } from './classify.ts'
 import type {
@@ -15,12 +15,12 @@ import { assertClockInSync, findInList, pagesOf, type Pages } from './lists.ts'
 import { EVENT_TYPES, readEvent } from './events.ts'
 import { createSharedReads } from './shared.ts'
 
-/** The payments of a time, by our ids, and by how much the clocks differ. */
+/** `ids`: payment intents of a time range by `sluice_payment_id`. */
 type ListedPayments = { ids: Map<string, string[]>; clock_skew_s: number }
 
 /**
- * The parameters of a writing call are a pure function of its request: under one key Stripe accepts only the same
- * bytes.
+ * The parameters of a writing call are a pure function of its request: with one idempotency key Stripe accepts only
+ * identical parameters.
  */
 export function stripeProcessor(options: StripeOptions): PaymentProcessor & { close(): Promise<void> } {
   const client = openStripe(options)
@@ -133,7 +133,7 @@ function findCalls({
   }
 }
 
-/** Finds a payment in the list of those that were created at its time. */
+/** Finds a payment in the list of its creation time. Concurrent searches of one time range share one read. */
 function createPaymentSearch(client: StripeClient): PaymentProcessor['listPayment'] {
   const { stripe, call } = client
   const sharedRead = createSharedReads<ListedPayments>()
@@ -152,7 +152,7 @@ function createPaymentSearch(client: StripeClient): PaymentProcessor['listPaymen
     })
 }
 
-/** Reads which payments of a time are those that are `wanted`, by our ids. */
+/** Reads the list of a time range and returns the payment intents with the `wanted` payment ids. */
 async function readListing(
   { stripe, deadline_ms }: StripeClient,
   created: { gte: number; lte: number },
@@ -165,9 +165,9 @@ async function readListing(
   let skew_s = 0
   for await (const { data, clock_skew_s } of pagesOf(LIST_TIMEOUT_MS, list, now_s)) {
     for (const { id, metadata } of data) {
-      const intent_ids = metadata?.['sluice_payment_id']
-      if (intent_ids !== undefined && wanted.has(intent_ids))
-        ids.set(intent_ids, [...(ids.get(intent_ids) ?? []), id])
+      const payment_id = metadata?.['sluice_payment_id']
+      if (payment_id !== undefined && wanted.has(payment_id))
+        ids.set(payment_id, [...(ids.get(payment_id) ?? []), id])
     }
     skew_s = clock_skew_s
   }
@@ -177,8 +177,7 @@ async function readListing(
 function createEventList({ stripe, call }: StripeClient): PaymentProcessor['listEvents'] {
   return ({ from_s, to_s, after }) =>
     call('list_events', async () => {
-      // Stripe takes at most 20 `types`. Without them there is one list with one order, which groups of types would
-      // not have.
+      // Stripe accepts at most 20 `types`, and several lists would have no common order. So all types are listed.
       const page = await stripe.events.list({
         created: { gte: from_s, lte: to_s },
         limit: 100,
@@ -189,7 +188,7 @@ function createEventList({ stripe, call }: StripeClient): PaymentProcessor['list
         page.data.every((each) => each.object === 'event' && isId(each.id, 'evt_') && isAmount(each.created)),
         'not events',
       )
-      assertAnswer(!page.has_more || page.data.length > 0, 'more to come after an empty page')
+      assertAnswer(!page.has_more || page.data.length > 0, 'an empty page that is not the last')
       return {
         events: page.data
           .filter(({ type }) => EVENT_TYPES.includes(type))
@@ -201,7 +200,7 @@ function createEventList({ stripe, call }: StripeClient): PaymentProcessor['list
 }
 
 /**
- * For all payments of a time. Two minutes of 100 a second are 120 pages; a day of 600,000 is 6,000, which is too many.
+ * For all payments of a time range. Two minutes at 100 per second are 120 pages; a day with 600,000 has 6,000, too many.
  */
 const LIST_TIMEOUT_MS = 60_000
 
@@ -209,7 +208,7 @@ function hasPaymentId(metadata: Stripe.Metadata | null, payment_id: string): boo
   return metadata?.['sluice_payment_id'] === payment_id
 }
 
-/** A try that was declined leaves a payment of its own behind; the one that got furthest is the one that counts. */
+/** Each declined attempt leaves its own payment intent: the most advanced one counts. */
 function mostAdvanced(payments: ProcessorPayment[]): ProcessorPayment | null {
   return (
     payments.sort((a, b) => PAYMENT_PROGRESS.indexOf(b.status) - PAYMENT_PROGRESS.indexOf(a.status))[0] ??
@@ -217,7 +216,7 @@ function mostAdvanced(payments: ProcessorPayment[]): ProcessorPayment | null {
   )
 }
 
-/** 30 days, and a day less to be sure. */
+/** Stripe stores events for 30 days; one day less as a margin. */
 const EVENT_RETENTION_S = 29 * 24 * 3600
 
 function authorizeParams(request: AuthorizeCall): Stripe.PaymentIntentCreateParams {
@@ -239,7 +238,7 @@ function authorizeParams(request: AuthorizeCall): Stripe.PaymentIntentCreatePara
 const CANCELLATION_REASONS = ['duplicate', 'fraudulent', 'requested_by_customer', 'abandoned']
 const REFUND_REASONS = ['duplicate', 'fraudulent', 'requested_by_customer']
 
-/** A reason that Stripe has no word for stays with us. */
+/** A reason that Stripe does not support is not sent. */
 function cancelParams(request: CancelCall): Stripe.PaymentIntentCancelParams {
   const params: Stripe.PaymentIntentCancelParams = { expand: ['latest_charge'] }
   if (request.reason !== null && CANCELLATION_REASONS.includes(request.reason))

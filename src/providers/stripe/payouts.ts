@@ -1,5 +1,4 @@
-// The payouts provider: what is asked of Stripe. A bank account or card of the platform's own gets a payout, a connected
-// account a transfer.
+// The payout processor on Stripe. A bank account or card of the platform gets a payout, a connected account a transfer.
 import type { Stripe } from 'stripe'
 import type { Outcome } from '#core/outcome.ts'
 import { LACKS_FUNDS, type PayoutCall, type PayoutProcessor, type ProcessorPayout } from '../payouts.ts'
@@ -45,18 +44,18 @@ export function stripePayouts(options: StripeOptions): PayoutProcessor & { close
     searchPayout: ({ payout_id, destination, from_s, to_s, now_s }) =>
       call('search_payout', () => {
         const filter = { destination, created: { gte: from_s, lte: to_s } }
-        const ours = { name: 'sluice_payout_id', id: payout_id, now_s }
+        const wanted = { name: 'sluice_payout_id', id: payout_id, now_s }
         return isAccount(destination)
           ? findInList(
               deadline_ms,
               (page, within) => stripe.transfers.list({ ...filter, ...page }, within),
-              ours,
+              wanted,
               (each) => toTransfer(each),
             )
           : findInList(
               deadline_ms,
               (page, within) => stripe.payouts.list({ ...filter, ...page }, within),
-              ours,
+              wanted,
               (each) => toPayout(each),
             )
       }),
@@ -81,12 +80,12 @@ function commonParams({ amount_minor, currency, description, metadata }: Omit<Pa
   return { amount: amount_minor, currency, metadata, ...(description !== null && { description }) }
 }
 
-/** What Stripe refuses it says of a payout, not of a payment, and without the token that it refuses. */
+/** Reports a refusal as `payout_refused` instead of a payment error, without the refused token. */
 function refusal<T>(destination: string, outcome: Outcome<T>): Outcome<T> {
   const redacted = withoutToken(destination, 'the destination', outcome)
   if (redacted.kind !== 'declined') return redacted
   const { code, processor_code, ...failure } = redacted.failure
-  // Other parameters under one key: that is no refusal but a mistake of ours.
+  // Other parameters under one key: a bug of Sluice, not a refusal.
   const refused = code === 'processor_error' ? code : 'payout_refused'
   const failure_code = processor_code === 'balance_insufficient' ? LACKS_FUNDS : processor_code
   return {
@@ -98,8 +97,8 @@ function refusal<T>(destination: string, outcome: Outcome<T>): Outcome<T> {
 function toPayout(payout: Stripe.Payout, reference?: string): ProcessorPayout {
   const status = PAYOUT_STATUS.get(payout.status)
   assertAnswer(payout.object === 'payout' && isId(payout.id, 'po_'), 'not a payout')
-  assertAnswer(reference === undefined || payout.id === reference, 'another payout than asked for')
-  assertAnswer(status !== undefined, 'a payout in a status that we do not know')
+  assertAnswer(reference === undefined || payout.id === reference, 'another payout than requested')
+  assertAnswer(status !== undefined, 'a payout with an unknown status')
   assertAnswer(isAmount(payout.amount) && typeof payout.currency === 'string', 'a payout without an amount')
   return {
     reference: payout.id,
@@ -120,15 +119,15 @@ function toPayout(payout: Stripe.Payout, reference?: string): ProcessorPayout {
   }
 }
 
-/** A transfer is paid as soon as it is made; it has failed once all of it was reversed. */
+/** A transfer is paid when it is created, and failed once it is fully reversed. */
 function toTransfer(transfer: Stripe.Transfer, reference?: string): ProcessorPayout {
   assertAnswer(transfer.object === 'transfer' && isId(transfer.id, 'tr_'), 'not a transfer')
-  assertAnswer(reference === undefined || transfer.id === reference, 'another transfer than asked for')
+  assertAnswer(reference === undefined || transfer.id === reference, 'another transfer than requested')
   assertAnswer(
     isAmount(transfer.amount) && isAmount(transfer.amount_reversed) && typeof transfer.currency === 'string',
     'a transfer without amounts',
   )
-  assertAnswer(typeof transfer.reversed === 'boolean', 'a transfer that does not say whether it is reversed')
+  assertAnswer(typeof transfer.reversed === 'boolean', 'a transfer without `reversed`')
   return {
     reference: transfer.id,
     status: transfer.reversed ? 'failed' : 'paid',
@@ -149,7 +148,7 @@ function idOf(value: string | { id: string } | null): string | null {
 /** 9999-12-31T23:59:59Z. */
 const LAST_SECOND = 253_402_300_799
 
-/** The day of unix seconds, by UTC; null beyond what a date of ten characters can say. */
+/** The UTC date of unix seconds; null if it does not fit `YYYY-MM-DD`. */
 function dayOf(seconds: unknown): string | null {
   return isAmount(seconds) && Number(seconds) <= LAST_SECOND
     ? new Date(Number(seconds) * 1000).toISOString().slice(0, 10)

@@ -1,21 +1,21 @@
-// Readings that calls share, so that what many look for in one list is read once for all of them.
+// Shares reads of a list between concurrent calls, so that one read serves all calls that wait for it.
 
 type NextRead<Found> = { ids: Set<string>; found: Promise<Found> }
 type SharedRead<Found> = { found: Promise<Found>; next: NextRead<Found> | null }
 
 /**
- * Returns a function that reads for `wanted`, and begins to do so after it is called: one reading of a key is under way at a
- * time, and all that is wanted meanwhile shares the next one. Nothing is kept of one that has ended.
+ * Returns a function that reads a list for an id. The read starts after the call: at most one read per key is in progress,
+ * and all calls that arrive meanwhile share the next read. Results are not cached.
  */
 export function createSharedReads<Found>(): (
   key: string,
-  ids: string,
+  id: string,
   read: (ids: ReadonlySet<string>) => Promise<Found>,
 ) => Promise<Found> {
   const reads = new Map<string, SharedRead<Found>>()
-  return (key, ids, read) => {
-    const startRead = (next_ids: ReadonlySet<string>): Promise<Found> => {
-      const found = read(next_ids).finally(() => {
+  return (key, id, read) => {
+    const startRead = (ids: ReadonlySet<string>): Promise<Found> => {
+      const found = read(ids).finally(() => {
         if (current_read.next === null) reads.delete(key)
       })
       const current_read: SharedRead<Found> = { found, next: null }
@@ -23,13 +23,13 @@ export function createSharedReads<Found>(): (
       return found
     }
     const current = reads.get(key)
-    if (current === undefined) return startRead(new Set([ids]))
+    if (current === undefined) return startRead(new Set([id]))
     if (current.next === null) {
       const next_ids = new Set<string>()
       const startNext = () => startRead(next_ids)
       current.next = { ids: next_ids, found: current.found.then(startNext, startNext) }
     }
-    current.next.ids.add(ids)
+    current.next.ids.add(id)
     return current.next.found
   }
 }

@@ -1,4 +1,4 @@
-// Stripe's statuses in our words.
+// Maps Stripe's statuses to Sluice's.
 import type { IdentitySession } from '../identity.ts'
 import type { ProcessorDispute } from '../disputes.ts'
 import type { ProcessorPayment, ProcessorRefund } from '../payments.ts'
@@ -23,7 +23,7 @@ export const REFUND_STATUS = new Map<string | null, ProcessorRefund['status']>([
   ['canceled', 'failed'],
 ])
 
-/** Of payouts; a transfer has no status. */
+/** Payouts only: transfers have no status. */
 export const PAYOUT_STATUS = new Map<string, ProcessorPayout['status']>([
   ['pending', 'processing'],
   ['in_transit', 'processing'],
@@ -47,7 +47,7 @@ export const SESSION_STATUS = new Map<string, IdentitySession['status']>([
   ['canceled', 'canceled'],
 ])
 
-/** Of disputes, each with whether it is over; one that is lost may still be won. */
+/** `closed`: the dispute is final, but a lost dispute may still be won. */
 export const DISPUTE_STATUS = new Map<string, Pick<ProcessorDispute, 'status' | 'closed'>>([
   ['needs_response', { status: 'needs_response', closed: false }],
   ['under_review', { status: 'under_review', closed: false }],

@@ -1,4 +1,4 @@
-// The top-ups provider: what is asked of Stripe, and its answers in our words.
+// The top-up processor on Stripe.
 import type { Stripe } from 'stripe'
 import type { ProcessorTopUp, TopUpCall, TopUpProcessor } from '../top-ups.ts'
 import { assertAnswer, isAmount, isId } from './answers.ts'
@@ -58,8 +58,8 @@ function paramsOf({ amount_minor, currency, description, source, metadata }: Top
 function toTopUp(topup: Stripe.Topup, reference?: string): ProcessorTopUp {
   const status = TOP_UP_STATUS.get(topup.status)
   assertAnswer(topup.object === 'topup' && isId(topup.id, 'tu_'), 'not a top-up')
-  assertAnswer(reference === undefined || topup.id === reference, 'another top-up than asked for')
-  assertAnswer(status !== undefined, 'a top-up in a status that we do not know')
+  assertAnswer(reference === undefined || topup.id === reference, 'another top-up than requested')
+  assertAnswer(status !== undefined, 'a top-up with an unknown status')
   assertAnswer(isAmount(topup.amount) && typeof topup.currency === 'string', 'a top-up without an amount')
   return {
     reference: topup.id,

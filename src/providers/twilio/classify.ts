@@ -1,4 +1,4 @@
-// What a call to Twilio that brought no SMS means: the one place where that is decided.
+// Maps errors of calls to Twilio to outcomes.
 import type { UnsuccessfulOutcome } from '#core/outcome.ts'
 import type { SendOutcome } from '../email.ts'
 import { NoAnswer, parseRetryAfter } from '../http.ts'
@@ -9,19 +9,19 @@ import { TwilioRefusal } from './messages.ts'
 type ErrorKind = 'limited' | 'misconfigured' | 'refused'
 
 const RATE_LIMITED = 20429
-/** Of our credentials, and of an account that is suspended or may not do this. */
+/** Error codes about the credentials, or an account that is suspended or not permitted. */
 const MISCONFIGURED = [20003, 20005, 20006]
-/** Of a message or its numbers; some of them come with 403. */
+/** Error codes about a message or its numbers; some have status 403. */
 const MESSAGE_ERRORS = /^21\d{3}$/
 
-/** What an error answer means. All of them say that nothing was sent. */
+/** The kind of an error answer. After any of them nothing was sent. */
 function kindOf({ status, code }: TwilioRefusal): ErrorKind {
   if (status === 429 || code === RATE_LIMITED) return 'limited'
   if (MESSAGE_ERRORS.test(String(code))) return 'refused'
   return status === 401 || status === 403 || MISCONFIGURED.includes(code ?? 0) ? 'misconfigured' : 'refused'
 }
 
-/** Of sending. What is not known to be definitive is ambiguous. Throws `NotStarted`. */
+/** The outcome of a failed send. An error that is not certainly definitive is ambiguous. Rethrows `NotStarted`. */
 export function classifySmsSend(error: unknown): Exclude<SendOutcome<never>, { kind: 'done' }> {
   if (error instanceof NotStarted) throw error
   if (error instanceof TwilioRefusal) {
@@ -38,7 +38,7 @@ export function classifySmsSend(error: unknown): Exclude<SendOutcome<never>, { k
 }
 
 /**
- * Of looking, which changes nothing: it may be done again after anything but a refusal of ourselves. Throws
+ * The outcome of a failed lookup. A lookup has no effect, so it is repeated unless the credentials are refused. Rethrows
  * `NotStarted`.
  */
 export function classifySmsLookup(error: unknown): Exclude<UnsuccessfulOutcome, { kind: 'declined' }> {
@@ -46,18 +46,18 @@ export function classifySmsLookup(error: unknown): Exclude<UnsuccessfulOutcome, 
   if (error instanceof NoAnswer) return error.outcome
   if (!(error instanceof TwilioRefusal))
     return { kind: 'ambiguous', reason: reasonOf(error), replayed: false }
-  const reason = `Twilio answered ${[error.status, error.code].filter((word) => word !== null).join(' ')}`
+  const reason = `Twilio answered ${[error.status, error.code].filter((code) => code !== null).join(' ')}`
   const kind = kindOf(error)
   if (kind === 'limited') return { kind: 'retry', reason, ...parseRetryAfter(error.retry_after) }
   return kind === 'misconfigured' ? { kind, reason } : { kind: 'ambiguous', reason, replayed: false }
 }
 
-/** Twilio says that it knows no such message. */
+/** Twilio reports that the message does not exist. */
 export function isUnknownSms(error: unknown): boolean {
   return error instanceof TwilioRefusal && error.status === 404 && error.code === 20404
 }
 
-/** The texts of what the SDK throws may repeat what it was given. */
+/** A safe text: messages of SDK errors may repeat the request. */
 function reasonOf(error: unknown): string {
   return error instanceof NoAnswer ? error.message : 'the answer could not be read'
 }

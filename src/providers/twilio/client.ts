@@ -1,4 +1,4 @@
-// Sends SMS by Twilio and looks for them there: every call is classified and observed.
+// Sends and looks up SMS at Twilio: every call is classified and reported to `onCall`.
 import assert from 'node:assert/strict'
 import type { MessageListInstance } from 'twilio/lib/rest/api/v2010/account/message.js'
 import { SMS } from '#core/config/providers.ts'
@@ -12,14 +12,14 @@ import { readSms } from './read.ts'
 import { isService, searchMessages } from './search.ts'
 
 export type TwilioOptions = TwilioAccount & {
-  /** Null: Twilio's own. */
+  /** Null: Twilio's API. */
   api_base: string | null
-  /** For a whole call, pages included; 15,000 unless told. */
+  /** Limit of a complete call with all pages. Default: 15,000. */
   deadline_ms?: number
   onCall?: (call: FinishedCall) => void
 }
 
-/** One account. */
+/** The SMS provider for one Twilio account. */
 export function openTwilio({
   api_base,
   deadline_ms = 15_000,
@@ -30,11 +30,11 @@ export function openTwilio({
 
   async function call<Value, UnsuccessfulOutcome extends { kind: Outcome<unknown>['kind'] }>(
     operation: string,
-    ask: (messages: MessageListInstance) => Promise<Value>,
+    request: (messages: MessageListInstance) => Promise<Value>,
     classify: (error: unknown) => UnsuccessfulOutcome,
   ): Promise<{ kind: 'done'; value: Value } | UnsuccessfulOutcome> {
     const started = performance.now()
-    const outcome = await ask(accountMessages(http, account, deadline_ms)).then(
+    const outcome = await request(accountMessages(http, account, deadline_ms)).then(
       (value) => ({ kind: 'done' as const, value }),
       classify,
     )
@@ -59,7 +59,7 @@ export function openTwilio({
         classifySmsSend,
       ),
     findSms: async (reference): Promise<Outcome<ProviderSms | null>> => {
-      assert(SMS.reference.test(reference), 'only what is an id of a message is looked for')
+      assert(SMS.reference.test(reference), 'the reference is a message SID')
       return await call('find_sms', async (messages) => await find(messages, reference), classifySmsLookup)
     },
     searchSms: async (wanted): Promise<Outcome<ProviderSms[]>> =>

@@ -1,4 +1,4 @@
-// Reads what Twilio posts: status callbacks of SMS, and what people answer to them.
+// Parses the webhooks of Twilio: status callbacks and inbound SMS.
 import { z } from 'zod'
 import { SMS } from '#core/config/providers.ts'
 import type { MessageFailure } from '#core/outcome.ts'
@@ -9,29 +9,29 @@ import { smsStatusOf, STATUS_PATTERN } from './statuses.ts'
 export type TwilioPost = { account: string; sid: string } & (
   | {
       kind: 'status'
-      /** In our words; null when this is none that we know. */
+      /** Null: an unknown status. */
       status: SmsStatus | null
-      /** Twilio's own. */
+      /** Twilio's status. */
       word: string
       failure: MessageFailure | null
     }
   | {
       kind: 'inbound'
       from: string
-      /** The number that received it, and its messaging service, if any. */
+      /** The receiving number, and its messaging service, if any. */
       received_by: string[]
       body: string
       keyword: 'opt_out' | 'opt_in' | 'help' | 'other'
     }
 )
 
-/** The words of a whole message that Twilio itself understands. */
+/** Keywords that Twilio handles if the message contains nothing else. */
 const KEYWORDS = {
   opt_out: ['STOP', 'STOPALL', 'UNSUBSCRIBE', 'CANCEL', 'END', 'QUIT', 'REVOKE', 'OPTOUT'],
   opt_in: ['START', 'YES', 'UNSTOP'],
   help: ['HELP', 'INFO'],
 } as const
-/** Twilio's own judgement, where it makes one, wins over our list. */
+/** Twilio's own classification takes precedence over KEYWORDS. */
 const OPT_OUT_TYPES = { STOP: 'opt_out', START: 'opt_in', HELP: 'help' } as const
 
 const common = z.object({
@@ -57,7 +57,7 @@ const inbound = common.extend({
   OptOutType: z.enum(['STOP', 'START', 'HELP']).optional().catch(undefined),
 })
 
-/** What the parameters of a post say; undefined when they are neither a callback nor a message. */
+/** Parses the parameters of a post; undefined if it is neither a status callback nor an inbound message. */
 export function readTwilioPost(posted: object): TwilioPost | undefined {
   const status_post = callback.safeParse(posted).data
   if (status_post !== undefined) {
@@ -82,7 +82,7 @@ export function readTwilioPost(posted: object): TwilioPost | undefined {
   return { kind: 'inbound', account, sid, from, received_by, body: inbound_post.Body, keyword }
 }
 
-/** People write "Stop.", "opt out" and full-width letters: only letters and digits count. */
+/** Compares letters and digits only, so that "Stop.", "opt out" and full-width letters match. */
 function keywordOf(body: string): 'opt_out' | 'opt_in' | 'help' | 'other' {
   const text = body
     .normalize('NFKC')

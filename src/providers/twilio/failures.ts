@@ -1,7 +1,7 @@
-// Twilio's codes of errors in our words, whether an answer or a callback brought them.
+// Maps Twilio's error codes, from answers and callbacks, to failures.
 import type { MessageFailure } from '#core/outcome.ts'
 
-/** The codes that mean something particular to us, each with what it says where Twilio's own text is not there. */
+/** Error codes with a failure code of their own. `message` is used if Twilio sends no text. */
 const KNOWN_FAILURES: Readonly<Record<string, Pick<MessageFailure, 'code' | 'message'>>> = {
   21211: { code: 'invalid_number', message: 'The number is not valid.' },
   21614: { code: 'invalid_number', message: 'The number cannot receive SMS.' },
@@ -10,12 +10,12 @@ const KNOWN_FAILURES: Readonly<Record<string, Pick<MessageFailure, 'code' | 'mes
   30003: { code: 'unreachable', message: 'The phone cannot be reached.' },
 }
 const MAX_TEXT_LENGTH = 500
-/** So much of Twilio's text is read: to find numbers takes time that grows faster than it. */
+/** Limit before numbers are removed: the time of the pattern grows faster than the text. */
 const MAX_REPORT_LENGTH = 2_000
-/** However it is written: a plus, brackets, spaces, hyphens and dots between the digits. */
+/** A phone number in any notation: plus, brackets, spaces, hyphens and dots between the digits. */
 const NUMBER = /[+(]*\d[\d\s().\-/]{4,}\d/g
 
-/** The failure that a code of Twilio's stands for. `reported`: Twilio's own text, which may name numbers. */
+/** The failure for an error code of Twilio. `reported`: Twilio's text, which may contain numbers. */
 export function twilioFailure(code: number | null, reported = ''): MessageFailure {
   const failure = code === null ? undefined : KNOWN_FAILURES[code]
   const message =
@@ -27,7 +27,7 @@ export function twilioFailure(code: number | null, reported = ''): MessageFailur
   }
 }
 
-/** Without numbers, and as it can be stored. */
+/** The text without phone numbers, storable. */
 function redacted(text: string): string {
   return text
     .slice(0, MAX_REPORT_LENGTH)

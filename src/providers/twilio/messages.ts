@@ -1,12 +1,11 @@
-// The part of Twilio's SDK that knows messages, over our own HTTP client: the rest, with a client of its own, is not
-// loaded.
+// The messages part of Twilio's SDK over the guarded HTTP client. The rest of the SDK, with its own client, is not loaded.
 import { createRequire } from 'node:module'
 import type domains from 'twilio/lib/base/Domain.js'
 import type versions from 'twilio/lib/base/Version.js'
 import { MessageListInstance } from 'twilio/lib/rest/api/v2010/account/message.js'
 import { stringEntries, NoAnswer, type HttpClient } from '../http.ts'
 
-// Default exports of CommonJS: what an import of them means depends on who loads it.
+// CommonJS default exports: the meaning of an import depends on the loader.
 const require = createRequire(import.meta.url)
 const { default: Domain } = require('twilio/lib/base/Domain.js') as typeof domains
 const { default: Version } = require('twilio/lib/base/Version.js') as typeof versions
@@ -18,11 +17,11 @@ type TwilioDomain = ConstructorParameters<typeof Version>[0]
 type TwilioClient = TwilioDomain['twilio']
 type TwilioRequest = Parameters<TwilioClient['request']>[0]
 
-/** An error answer that could be read: Twilio did not do what was asked. */
+/** A readable error answer: the request had no effect. */
 export class TwilioRefusal extends Error {
   override name = 'TwilioRefusal'
   status: number
-  /** Null only where the status says enough. */
+  /** Null only for FINAL_STATUSES. */
   code: number | null
   retry_after: string | undefined
 
@@ -37,7 +36,7 @@ export class TwilioRefusal extends Error {
 export type TwilioAccount = { account_sid: string; auth_token: string }
 
 /**
- * The messages of an account, for one call: all its requests together, pages included, take `deadline_ms` at most. They
+ * The messages of an account, for one call: all its requests, including pages, take at most `deadline_ms` in total. They
  * reject as `HttpClient` does, and with `TwilioRefusal`.
  */
 export function accountMessages(
@@ -52,7 +51,7 @@ export function accountMessages(
     const remaining_ms = Math.ceil(deadline - performance.now())
     if (remaining_ms <= 0)
       throw new NoAnswer(`no answer within ${deadline_ms} ms`, { sent: true, late: true })
-    // Whatever host the SDK or a link of Twilio's has in mind: our client knows where to go.
+    // The host of the SDK or of a page link is ignored: the client has a fixed host.
     const { pathname, search } = new URL(uri)
     const answer = await http.send(
       {
@@ -68,7 +67,7 @@ export function accountMessages(
     throw refusalOf(answer)
   }
 
-  // The SDK asks nothing else of its client.
+  // The SDK uses only these members of its client.
   const client = { accountSid: account_sid, request } as TwilioClient
   const version = new Version(new Domain(client, TWILIO), API_VERSION)
   return MessageListInstance(version as MessageListInstance['_version'], account_sid)
@@ -78,10 +77,10 @@ function formOf(fields: object): string {
   return new URLSearchParams(stringEntries(fields)).toString()
 }
 
-/** Statuses that say enough without a code: nothing was done. */
+/** Statuses that prove without an error code that nothing was done. */
 const FINAL_STATUSES = [401, 403, 429]
 
-/** Of an answer other than 2xx, in either of Twilio's two forms. */
+/** The error for an answer other than 2xx, in one of Twilio's two formats. */
 function refusalOf({
   status,
   headers,

@@ -1,4 +1,4 @@
-// An SMS as Twilio shows it, in our words.
+// Validates Twilio's message resource and converts it.
 import type { MessageInstance } from 'twilio/lib/rest/api/v2010/account/message.js'
 import { SMS } from '#core/config/providers.ts'
 import { NoAnswer } from '../http.ts'
@@ -9,7 +9,7 @@ import { smsStatusOf, STATUS_PATTERN } from './statuses.ts'
 type Field = 'sid' | 'status' | 'errorCode' | 'errorMessage' | 'price' | 'priceUnit'
 
 /**
- * What Twilio shows, checked before it is believed: whatever the SDK says, nothing of an answer is certain to be there.
+ * Converts a message. Throws NoAnswer without a valid id: the SDK's types do not prove what an answer contains.
  */
 export function readSms(message: MessageInstance): ProviderSms {
   const {
@@ -21,7 +21,7 @@ export function readSms(message: MessageInstance): ProviderSms {
     priceUnit,
   } = message as { [Each in Field]: unknown }
   if (typeof sid !== 'string' || !SMS.reference.test(sid))
-    throw new NoAnswer('unreadable answer: no id of a message', { sent: true })
+    throw new NoAnswer('unreadable answer: no message SID', { sent: true })
   const provider_status =
     typeof reported_status === 'string' && STATUS_PATTERN.test(reported_status) ? reported_status : ''
   const status = smsStatusOf(provider_status) ?? 'sending'

@@ -1,4 +1,4 @@
-// Looks for an SMS whose id we were never told, in the list of what was sent to its number.
+// Searches for an SMS with an unknown id in the list of messages to its number.
 import type {
   MessageInstance,
   MessageListInstance,
@@ -13,7 +13,7 @@ type SmsSearch = Parameters<SmsProvider['searchSms']>[0]
 
 const PAGE_SIZE = 200
 const MAX_PAGES = 20
-/** What an account on trial puts before each text. */
+/** Trial accounts prepend this to each text. */
 const TRIAL_PREFIX = 'Sent from your Twilio trial account - '
 
 /** Whether `from` is a messaging service, which chooses the number by itself. */
@@ -21,7 +21,7 @@ export function isService(from: string): boolean {
   return from.startsWith('MG')
 }
 
-/** Those that fit, the oldest first; the list begins with the newest. Rejects when it is too long to be sure. */
+/** The matching messages, oldest first. Rejects with NoAnswer if the list is too long to be complete. */
 export async function searchMessages(
   messages: MessageListInstance,
   search: SmsSearch,
@@ -51,11 +51,11 @@ function matches(listed: MessageInstance, { from, body }: SmsSearch): boolean {
   )
 }
 
-/** Unix time, in seconds as Twilio's. */
+/** Unix seconds, the resolution of Twilio. */
 function createdAt({ dateCreated }: MessageInstance): number {
-  // The SDK leaves what is no date as it was.
+  // The SDK leaves an invalid date unchanged.
   const created_ms = dateCreated instanceof Date ? dateCreated.getTime() : NaN
   if (!Number.isFinite(created_ms))
-    throw new NoAnswer('unreadable answer: no date of a message', { sent: true })
+    throw new NoAnswer('unreadable answer: a message without a date', { sent: true })
   return Math.floor(created_ms / 1000)
 }

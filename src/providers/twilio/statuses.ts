@@ -1,7 +1,7 @@
-// Twilio's words for how far an SMS has come, in ours.
+// Maps Twilio's message statuses to Sluice's.
 import type { SmsStatus } from '../sms.ts'
 
-/** `sending`: Twilio has taken it and not passed it on yet. */
+/** `sending`: Twilio has accepted the message and not passed it on yet. */
 const STATUSES: Readonly<Record<string, SmsStatus>> = {
   accepted: 'sending',
   scheduled: 'sending',
@@ -16,10 +16,10 @@ const STATUSES: Readonly<Record<string, SmsStatus>> = {
   read: 'delivered',
 }
 
-/** How any word of Twilio's looks, also one that we do not know. */
+/** The form of any status, including unknown ones. */
 export const STATUS_PATTERN = /^[a-z_-]{1,32}$/
 
-/** Of a fetched message or a callback; null for a word that is not of an outgoing SMS, or that we do not know. */
-export function smsStatusOf(word: string): SmsStatus | null {
-  return Object.hasOwn(STATUSES, word) ? STATUSES[word]! : null
+/** The status of an outgoing SMS; null for an unknown status. */
+export function smsStatusOf(provider_status: string): SmsStatus | null {
+  return Object.hasOwn(STATUSES, provider_status) ? STATUSES[provider_status]! : null
 }
