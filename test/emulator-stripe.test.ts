@@ -875,7 +875,7 @@ describe('the server', () => {
       method: 'POST',
       body: new URLSearchParams({ id }),
     })
-    expect([twice.status, await twice.text()]).toEqual([400, expect.stringContaining('That did not work')])
+    expect([twice.status, await twice.text()]).toEqual([400, expect.stringContaining('The action failed')])
     for (const name of ['__proto__', 'constructor', 'toString'])
       expect([name, (await fetch(`${url}/_emulator/page/${name}`, { method: 'POST' })).status]).toEqual([
         name,

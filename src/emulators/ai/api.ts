@@ -1,4 +1,4 @@
-// Answers the API: the key, scripted faults, what the text asks for in double brackets, and the completion itself.
+// The API: authentication, scripted faults, triggers such as `[[500]]` in the text, and the completion.
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { nextFault } from '../shared/faults.ts'
@@ -12,7 +12,7 @@ import { AiRefusal, tooManyRequests, AI_ERRORS, serverFailed, aiKeyRefused } fro
 const SLOW_DELAY_MS = 3_000
 const MAX_LIMITED = 10_000
 
-/** A request on its way to its answer. */
+/** A request in progress. */
 type ModelRequest = {
   exchange: Exchange
   key: string | null
@@ -20,7 +20,7 @@ type ModelRequest = {
   log: LoggedRequest | null
 }
 
-/** Without `still_processing`, which no completion is. */
+/** No `still_processing`: completions have no such status. */
 const REFUSALS = {
   error_500: () => refused(serverFailed()),
   conflict_409: () => refused(new AiRefusal(409, 'The request conflicts with another one.')),
@@ -28,14 +28,14 @@ const REFUSALS = {
   refuse_401: () => refused(aiKeyRefused()),
 }
 
-/** Answers everything but the page and the controls. */
+/** Handles every request except the page and the controls. */
 export function answerAiApi(emulator: AiEmulator, exchange: Exchange): void {
   const { request, response, method, path } = exchange
   const request_id = `req_${crypto.randomUUID().replaceAll('-', '')}`
   const key = header(request, 'idempotency-key')
   const log = logRequest(emulator.requests, { method, path, idempotency_key: key, request_id })
   response.once('close', () => {
-    if (log !== null && !response.writableEnded) log.refusal = 'the caller hung up'
+    if (log !== null && !response.writableEnded) log.refusal = 'the client closed the connection'
   })
   respond(emulator, { exchange, key, request_id, log }).catch((error: unknown) => {
     console.error(error)
@@ -82,7 +82,7 @@ async function complete(
   if (text.includes('[[429]]') && isFirst(emulator, key ?? hashOf(exchange.body)))
     return refused(tooManyRequests())
   if (text.includes('[[slow]]')) await sleep(SLOW_DELAY_MS, undefined, { ref: false })
-  // A model stops when nobody listens any more.
+  // The client has closed the connection.
   if (exchange.response.destroyed) return { status: 0, body: '' }
   const { output_tokens, content, refusal, finish_reason } = completionFor(input)
   const { model, input_tokens } = input

@@ -1,15 +1,15 @@
-// What the emulated model answers: made from the request, always the same.
+// The emulated model: a deterministic answer for each request.
 import { AiRefusal } from './errors.ts'
 import { readRequest } from './request.ts'
 
 type Schema = Record<string, unknown>
 
-/** A request for a completion, as far as it matters here. */
+/** The parts of a completion request that determine the answer. */
 export type CompletionInput = {
   model: string
   /** The last message of the user. */
   text: string
-  /** How it asks for JSON: the name of the schema, and the schema. */
+  /** The requested JSON Schema and its name; null: text. */
   format: { name: string; schema: Schema } | null
   max_tokens: number | null
   input_tokens: number
@@ -24,11 +24,11 @@ export type CompletionOutput = {
 
 const CHARACTERS_PER_TOKEN = 4
 const MAX_ECHO_LENGTH = 200
-/** References of a schema may lead in circles, and double with each step. */
+/** References of a schema may be cyclic and grow exponentially. */
 const MAX_DEPTH = 24
 const MAX_VALUES = 10_000
 
-/** Refuses what OpenAI refuses, and what this emulator does not do. */
+/** Throws AiRefusal for a request that OpenAI refuses or that this emulator does not support. */
 export function readCompletionInput(body: string): CompletionInput {
   const input = readRequest(objectOf(body))
   const { model, messages, response_format, stream, max_completion_tokens, max_tokens } = input
@@ -49,19 +49,19 @@ export function readCompletionInput(body: string): CompletionInput {
   }
 }
 
-/** A text made from the input, or what the schema needs; `[[refuse]]` and `[[garbage]]` in the text have their way. */
+/** A text made from the input, or a value of the schema. `[[refuse]]` and `[[garbage]]` in the text trigger failures. */
 export function completionFor({ text, format, max_tokens }: CompletionInput): CompletionOutput {
   if (text.includes('[[refuse]]'))
     return { content: null, refusal: 'I cannot help with that.', finish_reason: 'stop', output_tokens: 6 }
   if (text.includes('[[garbage]]')) {
-    // For a text everything is good but nothing.
-    const content = format === null ? null : '%% not what was asked for'
+    // Any text is a valid answer, so garbage means no content.
+    const content = format === null ? null : '%% not the requested JSON'
     return { content, refusal: null, finish_reason: 'stop', output_tokens: 6 }
   }
-  const whole =
+  const full =
     format === null ? `You said: ${text.slice(0, MAX_ECHO_LENGTH)}` : JSON.stringify(jsonFor(format, text))
-  const cut = max_tokens !== null && tokensOf(whole) > max_tokens
-  const content = cut ? whole.slice(0, max_tokens * CHARACTERS_PER_TOKEN) : whole
+  const cut = max_tokens !== null && tokensOf(full) > max_tokens
+  const content = cut ? full.slice(0, max_tokens * CHARACTERS_PER_TOKEN) : full
   return { content, refusal: null, finish_reason: cut ? 'length' : 'stop', output_tokens: tokensOf(content) }
 }
 
@@ -77,10 +77,10 @@ function jsonFor({ name, schema }: NonNullable<CompletionInput['format']>, text:
   return { label: labels.find((each) => text.includes(each)) ?? labels[0] }
 }
 
-/** The whole schema, and how many more values may be made by it. */
+/** The complete schema, and how many more values may be generated. */
 type Root = { schema: Schema; left: number }
 
-/** A value by the defaults, enums and types of a schema. */
+/** A value from the defaults, enums and types of a schema. */
 function valueOf(given: unknown, root: Root, level: number): unknown {
   if (typeof given !== 'object' || given === null || level > MAX_DEPTH || root.left-- <= 0) return null
   if ('default' in given) return given.default
@@ -103,10 +103,13 @@ function valueOfType(schema: Schema, root: Root, level: number): unknown {
   const { type, properties, items, required } = schema
   switch (Array.isArray(type) ? type[0] : (type ?? (properties === undefined ? 'string' : 'object'))) {
     case 'object': {
-      const known = (properties ?? {}) as Record<string, unknown>
-      const names = new Set([...Object.keys(known), ...(Array.isArray(required) ? required.map(String) : [])])
+      const defined = (properties ?? {}) as Record<string, unknown>
+      const names = new Set([
+        ...Object.keys(defined),
+        ...(Array.isArray(required) ? required.map(String) : []),
+      ])
       return Object.fromEntries(
-        Array.from(names, (name) => [name, valueOf(known[name] ?? {}, root, level + 1)]),
+        Array.from(names, (name) => [name, valueOf(defined[name] ?? {}, root, level + 1)]),
       )
     }
     case 'array':
@@ -115,10 +118,10 @@ function valueOfType(schema: Schema, root: Root, level: number): unknown {
       )
     case 'integer':
     case 'number': {
-      const least = numberOf(schema, 'minimum', Math.min(0, numberOf(schema, 'maximum', 0)))
-      const above = numberOf(schema, 'exclusiveMinimum', least - 1) + 1
+      const min = numberOf(schema, 'minimum', Math.min(0, numberOf(schema, 'maximum', 0)))
+      const above = numberOf(schema, 'exclusiveMinimum', min - 1) + 1
       const step = numberOf(schema, 'multipleOf', 0)
-      const number = Math.max(least, above)
+      const number = Math.max(min, above)
       return step > 0 ? Math.ceil(number / step) * step : number
     }
     case 'boolean':
@@ -156,7 +159,7 @@ function objectOf(body: string): Schema {
     const value: unknown = JSON.parse(body)
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Schema
   } catch {
-    // Said below.
+    // Refused below.
   }
   throw new AiRefusal(400, 'We could not parse the JSON body of your request.')
 }

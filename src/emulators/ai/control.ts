@@ -1,4 +1,4 @@
-// What only an emulator has: faults and its own record, under `/_emulator/`.
+// The controls under `/_emulator/`: faults and the record of completions.
 import { answerControls, faultControls, textOf, type Control } from '../shared/controls.ts'
 import { faultButtons, buttonControl } from '../shared/fault-page.ts'
 import type { Exchange } from '../shared/http.ts'
@@ -11,7 +11,7 @@ const CONTROLS = new Map<string, Control<AiEmulator>>([
   ['POST page/:id', buttonControl(faultButtons(addAiFault, AI_FAULT_TARGETS), AI_ERRORS)],
 ])
 
-/** Answers everything under `/_emulator/`. */
+/** Handles requests under `/_emulator/`. */
 export async function answerAiControl(emulator: AiEmulator, exchange: Exchange): Promise<void> {
   const parseForm = (text: string) => Object.fromEntries(new URLSearchParams(text))
   await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, errors: AI_ERRORS })

@@ -1,10 +1,10 @@
-// What every operation of the AI emulator gets first: its state and its record.
+// The state of the AI emulator and its record of completions.
 import type { AppendFile } from '../shared/append-file.ts'
 import { scriptFault, type Fault, type Faults } from '../shared/faults.ts'
 import type { RequestLog } from '../shared/requests.ts'
 import { AI_ERRORS } from './errors.ts'
 
-/** A completion that was made; neither what was asked nor what was answered is in it. */
+/** The record of a completion, without the texts of request and answer. */
 export type Completion = {
   /** From 1, without gaps. */
   seq: number
@@ -13,7 +13,7 @@ export type Completion = {
   effect: 'completion'
   id: string
   model: string
-  /** `text`, or the name of the schema that the answer was to follow. */
+  /** `text`, or the name of the requested schema. */
   format: string
   input_tokens: number
   output_tokens: number
@@ -22,19 +22,19 @@ export type Completion = {
 
 export type AiEmulator = {
   url: string
-  /** Null: any key will do. */
+  /** Null: any key is accepted. */
   api_key: string | null
   faults: Faults
   requests: RequestLog
-  /** The latest. */
+  /** The newest completions. */
   completions: Completion[]
-  /** Holds all. */
+  /** Contains all completions. */
   file: AppendFile | null
-  /** What has met its 429 already. */
+  /** Requests that have already had their 429 of `[[429]]`. */
   limited: Set<string>
 }
 
-/** Of older completions only the file knows, as of older requests nobody does. */
+/** Older completions are only in the file. */
 const MAX_COMPLETIONS = 1_000
 
 export function storeCompletion({ completions }: Pick<AiEmulator, 'completions'>, line: Completion): void {
@@ -42,12 +42,12 @@ export function storeCompletion({ completions }: Pick<AiEmulator, 'completions'>
   if (completions.length > MAX_COMPLETIONS) completions.shift()
 }
 
-/** How many completions were made. */
+/** The number of all completions. */
 export function completionCount({ completions }: Pick<AiEmulator, 'completions'>): number {
   return completions.at(-1)?.seq ?? 0
 }
 
-/** What a fault of the page meets, in words. */
+/** The choices of the page for the requests that a fault matches. */
 export const AI_FAULT_TARGETS: Record<string, object> = { 'any request': {} }
 
 export function addAiFault(faults: Faults, script: unknown): Fault {

@@ -1,9 +1,9 @@
-// How the AI emulator refuses: a status and an `error` object, as OpenAI does.
+// Errors of the AI emulator: a status and an `error` object in OpenAI's format.
 import type { EmulatorErrors } from '../shared/controls.ts'
 
 type Details = { type?: string; param?: string | null; code?: string | null }
 
-/** Thrown by an operation. */
+/** An error answer, thrown by operations. */
 export class AiRefusal extends Error {
   status: number
   details: Details

@@ -1,4 +1,4 @@
-// The AI emulator: a server that OpenAI's own SDK takes for one of models, for development, demos and tests.
+// The AI emulator: works with OpenAI's SDK, for development, demos and tests.
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -18,19 +18,19 @@ import { aiPage } from './page.ts'
 const HOST = '127.0.0.1'
 
 export type AiEmulatorOptions = {
-  /** 127.0.0.1 unless told. */
+  /** Default: 127.0.0.1. */
   host?: string
-  /** 0: a free one. */
+  /** 0: any free port. */
   port: number
-  /** When given, other keys get 401. */
+  /** If set, other keys get 401. */
   api_key?: string
-  /** Null or absent: memory only. */
+  /** Null or missing: memory only. */
   data_dir?: string | null
-  /** On unless told. */
+  /** Default: true. */
   record_requests?: boolean
 }
 
-/** Resolves when it listens. `close` cuts open connections and writes everything down. */
+/** Resolves when the server listens. `close` closes open connections and flushes the file. */
 export async function startAiEmulator(
   options: AiEmulatorOptions,
 ): Promise<{ url: string; close(): Promise<void> }> {
@@ -88,8 +88,12 @@ async function main(): Promise<StartedProcess> {
     data_dir: values['data-dir'],
     record_requests: !values['no-request-log'],
   }).catch((error: unknown) => {
-    const place = { variable: 'AI_EMULATOR_PORT', port: Number(values.port), host_variable: 'HOST' } as const
-    throw portError(error, { ...place, host: values.host })
+    const address = {
+      variable: 'AI_EMULATOR_PORT',
+      port: Number(values.port),
+      host_variable: 'HOST',
+    } as const
+    throw portError(error, { ...address, host: values.host })
   })
   if (!isSupervised()) console.log(JSON.stringify({ ai_url: emulator.url }))
   return { close: () => emulator.close(), addresses: { url: emulator.url } }

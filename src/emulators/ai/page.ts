@@ -1,4 +1,4 @@
-// What a person sees of the AI emulator: completions, requests, refusals and faults.
+// The page of the AI emulator: completions, requests, refusals and faults.
 import { answered, pluralize, faultSection, refusalRow, REFUSAL_COLUMNS } from '../shared/fault-page.ts'
 import { document, escape, section } from '../shared/html.ts'
 import { latestRequests } from '../shared/requests.ts'
@@ -8,15 +8,15 @@ const SHOWN = 25
 const REFRESH_S = 5
 const TRIGGERS = ['refuse', '429', '500', 'garbage', 'slow']
 
-/** The page at `/`. With `refresh` in its query it shows itself again and again. */
+/** The page at `/`. The query `refresh` reloads it every few seconds. */
 export function aiPage(emulator: AiEmulator, query: string): string {
   const { url, completions, requests, faults } = emulator
   const refreshing = query === 'refresh'
   const refused = latestRequests(requests, SHOWN, ({ refusal, fault }) => refusal !== null || fault !== null)
   const triggers = TRIGGERS.map((each) => `<code>[[${each}]]</code>`).join(', ')
   const body = [
-    `<p>No model, but a stand-in for a server of models at <code>${escape(url)}/v1</code>: what it answers is made from the request. ${pluralize(completionCount(emulator), 'completion')}, ${pluralize(requests.total, 'request')}.</p>`,
-    `<p>${triggers} in a prompt or text make it fail that way.</p>`,
+    `<p>An emulated server of models at <code>${escape(url)}/v1</code>. Answers are generated from the request, without a model. ${pluralize(completionCount(emulator), 'completion')}, ${pluralize(requests.total, 'request')}.</p>`,
+    `<p>${triggers} in a prompt or text trigger that failure.</p>`,
     `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
     section(
       'Completions',

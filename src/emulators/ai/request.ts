@@ -1,5 +1,5 @@
-// What a request for a completion may hold: the names and bounds of `ChatCompletionCreateParamsBase` in openai 7, and of
-// its API reference.
+// The schema of a completion request: names and bounds of `ChatCompletionCreateParamsBase` in openai 7 and its API
+// reference.
 import { z } from 'zod'
 import { AiRefusal } from './errors.ts'
 
@@ -74,22 +74,22 @@ const requestSchema = z.strictObject({
 })
 type CompletionRequest = z.output<typeof requestSchema>
 
-/** Refuses as OpenAI does: the first thing that is wrong, by its place. */
+/** Parses a request. Throws AiRefusal for the first invalid parameter, as OpenAI does. */
 export function readRequest(value: unknown): CompletionRequest {
-  const read = requestSchema.safeParse(value)
-  if (!read.success) {
-    const { code, path, message: why, ...issue } = read.error.issues[0]!
+  const parsed = requestSchema.safeParse(value)
+  if (!parsed.success) {
+    const { code, path, message: reason, ...issue } = parsed.error.issues[0]!
     if (code === 'unrecognized_keys') {
       const param = [...path, String((issue as { keys: string[] }).keys[0])].join('.')
       throw new AiRefusal(400, `Unknown parameter: '${param}'.`, { param, code: 'unknown_parameter' })
     }
     const param = path.join('.')
-    throw new AiRefusal(400, `Invalid value for '${param}': ${why}.`, { param, code: 'invalid_value' })
+    throw new AiRefusal(400, `Invalid value for '${param}': ${reason}.`, { param, code: 'invalid_value' })
   }
-  const { max_tokens, max_completion_tokens } = read.data
+  const { max_tokens, max_completion_tokens } = parsed.data
   if (max_tokens != null && max_completion_tokens != null) {
     const message = "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
     throw new AiRefusal(400, message, { param: 'max_tokens', code: 'invalid_parameter_combination' })
   }
-  return read.data
+  return parsed.data
 }

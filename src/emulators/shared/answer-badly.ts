@@ -1,4 +1,4 @@
-// Does to a request what its fault says, for an API whose operations know nothing of faults.
+// Answers a request with a scripted fault, for APIs whose operations do not handle faults themselves.
 import type { ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { countHit, hold, type Fault, type Faults } from './faults.ts'
@@ -8,10 +8,10 @@ export type EmulatedResponse = { status: number; body: string }
 
 type FaultHandling = {
   response: ServerResponse
-  /** Does what was asked for. */
+  /** Performs the request. */
   perform: () => Promise<EmulatedResponse>
   reply: (answer: EmulatedResponse, retry_after_s: number | null) => void
-  /** How it refuses; an action that is not here does nothing but what was asked for. */
+  /** Error answers by action. For an action that is missing here the request is performed normally. */
   refusals: { error_500: () => EmulatedResponse } & {
     [Action in NonNullable<Fault['action']>]?: () => EmulatedResponse
   }
@@ -30,7 +30,7 @@ export async function respondWithFault(
     countHit(faults, fault)
     await released
   } else if (fault.action !== null) countHit(faults, fault)
-  // What was asked for may have cut the connection by itself.
+  // The operation itself may have closed the connection.
   if (response.destroyed) return
   switch (fault.action) {
     case 'drop':

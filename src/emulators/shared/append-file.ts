@@ -1,25 +1,25 @@
-// A JSONL file that only grows, written in batches. Work goes on while its disk is full.
+// An append-only JSONL file, written in batches. A full disk does not stop the emulator.
 import { open, type FileHandle } from 'node:fs/promises'
 import { printStatus } from '#core/run.ts'
 
 export type AppendFile = {
   append(value: unknown): void
-  /** Resolves when everything appended so far is in the file, or has found no room there. */
+  /** Resolves when all appended values are written, or the write failed. */
   flush(): Promise<void>
   close(): Promise<void>
 }
 
 const BATCH_DELAY_MS = 5
 /**
- * A full disk is tried again so often, with the lines that wait for it: without one of them, none after it can be read.
+ * Interval of retries while the disk is full. Failed lines are buffered and written first, so that the file has no gap.
  */
 const RETRY_DELAY_MS = 1_000
 const MAX_BUFFERED_CHARACTERS = 64 * 1024 * 1024
 const NEWLINE = 10
 
 /**
- * Opens or creates the file, which only this user may read, after handing each line that it holds to `read`. A last
- * line that a crash has cut off is dropped.
+ * Opens or creates the file, readable by this user only, and passes each existing line to `read`. A last line that a crash
+ * has cut is removed.
  */
 export async function openAppendFile(path: string, read: (value: unknown) => void): Promise<AppendFile> {
   const handle = await open(path, 'a+', 0o600)
@@ -45,20 +45,20 @@ export async function openAppendFile(path: string, read: (value: unknown) => voi
     waiting = []
     const bytes = Buffer.from(`${batch.join('\n')}\n`)
     try {
-      // What there is of a batch that found no room is written again with the rest of it.
+      // Removes the partial batch of a failed write.
       if (is_torn) await handle.truncate(size)
       is_torn = true
       await handle.appendFile(bytes)
       is_torn = false
       size += bytes.length
       for (const line of batch) characters -= line.length
-      if (has_warned) printStatus(`${path} is written again.`)
+      if (has_warned) printStatus(`${path} can be written again.`)
       has_warned = false
     } catch (error) {
       waiting = [...batch, ...waiting]
       timer ??= setTimeout(() => void flush(), RETRY_DELAY_MS)
       if (!has_warned)
-        printStatus(`${path} cannot be written (${String(error)}); it is tried again every second.`)
+        printStatus(`${path} cannot be written (${String(error)}). The write is retried every second.`)
       has_warned = true
     }
   }
@@ -69,7 +69,7 @@ export async function openAppendFile(path: string, read: (value: unknown) => voi
       const line = JSON.stringify(value)
       if (characters + line.length > MAX_BUFFERED_CHARACTERS) {
         is_stopped = true
-        printStatus(`${path} could not be written for too long: what happens from now on is not in it.`)
+        printStatus(`${path} could not be written for too long: further entries are lost.`)
         return
       }
       waiting.push(line)
@@ -85,7 +85,7 @@ export async function openAppendFile(path: string, read: (value: unknown) => voi
   }
 }
 
-/** Reads each complete line, truncates the file after the last one and returns its length. */
+/** Reads each complete line, truncates the file after the last one and returns its length in bytes. */
 async function readLines(handle: FileHandle, read: (value: unknown) => void): Promise<number> {
   let rest: Buffer = Buffer.alloc(0)
   let complete_bytes = 0

@@ -1,13 +1,12 @@
-// Who asks an emulator for something.
+// The origin of an operation of an emulator.
 
-/** Who asks: the API, a person in the provider's dashboard, the buyer's browser, a bank, or time. */
+/** The origin: the API, a person in the provider's dashboard, the buyer's browser, a bank, or an expiry. */
 export type Call = {
   source: 'api' | 'dashboard' | 'browser' | 'bank' | 'expiry'
   request_id: string | null
   idempotency_key: string | null
 }
 
-/** Somebody in the dashboard, the buyer, and a bank. */
 export const DASHBOARD_CALL: Call = { source: 'dashboard', request_id: null, idempotency_key: null }
 export const BROWSER_CALL: Call = { source: 'browser', request_id: null, idempotency_key: null }
 export const BANK_CALL: Call = { source: 'bank', request_id: null, idempotency_key: null }

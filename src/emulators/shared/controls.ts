@@ -1,4 +1,4 @@
-// Controls that every emulator has under `/_emulator/`: faults and its record of requests.
+// Common controls of all emulators under `/_emulator/`: faults and the request log.
 import {
   describeFault,
   hitsOf,
@@ -24,16 +24,16 @@ export type Control<Emulator, Query = Record<string, unknown>> = (
   exchange: Exchange,
 ) => unknown
 
-/** How an emulator refuses, in the words of its provider. */
+/** Creates errors in the format of the provider. */
 export type EmulatorErrors = {
   parameter: (message: string, param: string) => Error
   unknownUrl: (method: string, path: string) => Error
   of: (status: number, message: string) => Error
-  /** What such an error is answered with; null for any other error. */
+  /** The answer for such an error; null for any other error. */
   answerOf: (error: unknown) => { status: number; body: string } | null
 }
 
-/** By method and path: faults, what they hold, how often they happened, and the requests. */
+/** Controls by method and path: add, list, delete and release faults, wait for hits, list requests. */
 export function faultControls(
   addFault: (faults: Faults, script: unknown) => Fault,
   errors: EmulatorErrors,
@@ -56,7 +56,7 @@ export function faultControls(
   ]
 }
 
-/** Answers everything under `/_emulator/`. Bodies are JSON or forms; errors look like the API's. */
+/** Handles requests under `/_emulator/`. Bodies are JSON or forms; errors have the format of the API. */
 export async function answerControls<Emulator, Query>(
   emulator: Emulator,
   exchange: Exchange,
@@ -78,8 +78,8 @@ export async function answerControls<Emulator, Query>(
     )
     if (!control) throw errors.unknownUrl(method, path)
     const isForm = header(request, 'content-type')?.startsWith('application/x-www-form-urlencoded')
-    const given = isForm ? parseForm(body) : jsonBody(body, errors)
-    const answer = await control(emulator, id, given, parseForm(query), exchange)
+    const fields = isForm ? parseForm(body) : jsonBody(body, errors)
+    const answer = await control(emulator, id, fields, parseForm(query), exchange)
     if (!response.headersSent) send(response, 200, {}, JSON.stringify(answer))
   } catch (error) {
     const known = errors.answerOf(error)
@@ -89,9 +89,9 @@ export async function answerControls<Emulator, Query>(
   }
 }
 
-/** A text, if the body or query has it. */
-export function textOf(given: Record<string, unknown>, name: string): string | undefined {
-  const value = given[name]
+/** A text field of a body or query, if there is one. */
+export function textOf(fields: Record<string, unknown>, name: string): string | undefined {
+  const value = fields[name]
   return typeof value === 'string' ? value : undefined
 }
 
@@ -124,7 +124,7 @@ function showRequests(requests: RequestLog, query: Record<string, unknown>, erro
   }
 }
 
-/** Of a control request: a JSON object, or nothing. */
+/** The body of a control request: a JSON object, or empty. */
 function jsonBody(body: string, errors: EmulatorErrors): Record<string, unknown> {
   if (body.trim() === '') return {}
   let value: unknown

@@ -1,8 +1,8 @@
-// The independent record of what really moved: one line per hold, capture, release, refund, payout, transfer, top-up, and for what came back of them.
+// The independent record of money movements: one line per hold, capture, release, refund, payout, transfer, top-up and reversal.
 import type { AppendFile } from './append-file.ts'
 import type { Call } from './call.ts'
 
-/** What moved money, by the name of Stripe's object; each line says the ids that it concerns. */
+/** Types of Stripe's objects. Each line has the ids of the objects that it concerns. */
 const RESOURCES = [
   'payment_intent',
   'refund',
@@ -34,7 +34,7 @@ export type Effect = Subjects & {
     | 'top_up_reversed'
     | 'dispute_withdrawn'
     | 'dispute_reinstated'
-  /** In the smallest unit; of a `cancel`, what was released. */
+  /** In the smallest unit. For `cancel`: the released amount. */
   amount: number
   currency: string
   idempotency_key: string | null
@@ -42,7 +42,7 @@ export type Effect = Subjects & {
   source: Call['source']
 }
 
-/** `file` holds the same lines. */
+/** `file` contains the same lines. */
 export type Effects = { lines: Effect[]; file: AppendFile | null }
 
 export function recordEffect(
@@ -76,10 +76,10 @@ export type EffectFilter = Subjects & {
   metadata?: Record<string, string>
 }
 
-/** What a filter may ask for, next to metadata and numbers. */
+/** Filters by equality, in addition to metadata and `after_seq`. */
 export const EFFECT_FILTERS = ['effect', 'source', 'idempotency_key', ...RESOURCES] as const
 
-/** Oldest first; what it shows is in the file. */
+/** Matching effects, oldest first, after the file is flushed. */
 export async function findEffects(effects: Effects, filter: EffectFilter): Promise<Effect[]> {
   await effects.file?.flush()
   const metadata = Object.entries(filter.metadata ?? {})

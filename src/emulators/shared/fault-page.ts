@@ -1,11 +1,11 @@
-// What every page has of faults and requests, and its buttons.
+// Common sections and buttons of the pages of emulators: faults and requests.
 import { textOf, type Control, type EmulatorErrors } from './controls.ts'
 import { FAULT_NAMES, release, removeFaults, type Fault, type Faults } from './faults.ts'
 import { button, cell, choice, document, escape, section, sendPage, type Cell } from './html.ts'
 import { send } from './http.ts'
 import type { LoggedRequest } from './requests.ts'
 
-/** The faults that are set, and a form that sets one; it meets what a place says. */
+/** Lists the faults, with a form to add one. `places`: choices for the requests that it matches. */
 export function faultSection({ list }: Faults, places: readonly string[]): string {
   const set = `<form method="post" action="/_emulator/page/fault">${choice('value', 'Fault', FAULT_NAMES)} ${choice('place', 'at', places)}
     <label>times <input type="number" name="times" value="1" min="1" max="1000"></label> <button>Set</button></form>`
@@ -18,11 +18,11 @@ function faultRow({ id, hits, held, left, script }: Fault): Cell[] {
     button('clear', 'Clear', { id }),
     ...(held.length > 0 ? [button('release', 'Release', { id })] : []),
   ]
-  const still = Number.isFinite(left) ? String(left) : 'no end'
-  return [id, cell(buttons.join(' ')), JSON.stringify(script), String(hits), still, String(held.length)]
+  const remaining = Number.isFinite(left) ? String(left) : 'no end'
+  return [id, cell(buttons.join(' ')), JSON.stringify(script), String(hits), remaining, String(held.length)]
 }
 
-export const REFUSAL_COLUMNS = ['at', 'request', 'answer', 'why', 'fault', 'request id']
+export const REFUSAL_COLUMNS = ['at', 'request', 'answer', 'reason', 'fault', 'request id']
 
 export function refusalRow({ at, method, path, status, refusal, fault, request_id }: LoggedRequest): Cell[] {
   return [at, `${method} ${path}`, answered(status), refusal ?? '', fault ?? '', request_id]
@@ -36,20 +36,20 @@ export function pluralize(count: number, resource: string): string {
   return `${count} ${resource}${count === 1 ? '' : 's'}`
 }
 
-/** Why a button did nothing. */
+/** The page after a failed button. */
 export function problemPage(message: string): string {
-  return document('That did not work', `<p>${escape(message)}</p><p><a href="/">Back</a></p>`)
+  return document('The action failed', `<p>${escape(message)}</p><p><a href="/">Back</a></p>`)
 }
 
 const FIELDS = ['id', 'value', 'place', 'times', 'amount'] as const
 export type ButtonFields = Record<(typeof FIELDS)[number], string>
 
-/** What a button sent; empty what it did not. */
+/** The fields that a button sent; empty if missing. */
 export function buttonFields(body: Record<string, unknown>): ButtonFields {
   return Object.fromEntries(FIELDS.map((field) => [field, textOf(body, field) ?? ''])) as ButtonFields
 }
 
-/** The buttons of that section. `places`: what a fault meets there. */
+/** The actions of the buttons of `faultSection`. `places`: the `match` of each choice. */
 export function faultButtons(
   addFault: (faults: Faults, script: unknown) => Fault,
   places: Record<string, object>,
@@ -67,7 +67,7 @@ export function faultButtons(
   }
 }
 
-/** The control behind the buttons of a page, by their names: each does its work and shows the page again. */
+/** The control for the buttons of a page by name. Each runs its action and redirects to the page. */
 export function buttonControl<Emulator>(
   buttons: Record<
     string,

@@ -1,7 +1,7 @@
-// Scripted failures: which requests they meet, how often, and what goes wrong.
+// Scripted faults: which requests they match, how often, and what fails.
 import { patternOf } from './pattern.ts'
 
-/** What goes wrong, and whether that happens before or after the effect by default. */
+/** The actions of faults. `when`: default moment, before or after the effect of the request. */
 const ACTIONS = {
   drop_before: { action: 'drop', when: 'before' },
   drop_after: { action: 'drop', when: 'after' },
@@ -33,32 +33,32 @@ const MAX_FAULTS = 10_000
 
 type FaultName = keyof typeof ACTIONS
 
-/** What can be scripted by its name. */
+/** Names of faults for scripts. */
 export const FAULT_NAMES = ['delay_ms', ...Object.keys(ACTIONS)]
 
 export type Fault = {
   id: string
   match: { method: string | null; path: RegExp | null; contains: string | null; nth: number | null }
-  /** How often it may still happen. */
+  /** Remaining number of times. */
   left: number
   probability: number
   delay_ms: number
-  /** `hold`, `drop`, ...; null: only the delay. */
+  /** `hold`, `drop`, ...; null: only a delay. */
   action: (typeof ACTIONS)[FaultName]['action'] | null
   when: 'before' | 'after'
-  /** Of a 429; null: no header. */
+  /** `Retry-After` of a 429; null: no header. */
   retry_after_s: number | null
-  /** Of a 400; null: what the emulator refuses with unless told. */
+  /** Error code of a 400; null: the default of the emulator. */
   code: string | null
-  /** Of an answer that says another status; null: that it is still being processed. */
+  /** The false status of `still_processing`; null: `processing`. */
   status: string | null
   random: () => number
-  /** Requests that matched. */
+  /** Number of matching requests. */
   seen: number
-  /** Requests that it happened to. */
+  /** Number of requests that it was applied to. */
   hits: number
   held: (() => void)[]
-  /** As it was asked for. */
+  /** The script of the fault. */
   script: unknown
 }
 
@@ -68,13 +68,13 @@ export function emptyFaults(): Faults {
   return { list: [], waiting: [] }
 }
 
-/** What differs between providers: the id of a new fault, and the error for a script that cannot be understood. */
+/** Provider-specific: the id of a new fault, and the error for an invalid script. */
 type ScriptRules = { id: string; refuse: (message: string, param: string) => Error }
 
 /**
  * `{ match?: { method?, path? (regular expression), contains? (in path and body), nth? }, times?, probability?, seed?, fault }`.
  * `fault` is a name or an object: `{ drop_after: true }`, `{ hold: 'after' }`, `{ delay_ms: 50, html_503: 'after' }`.
- * It happens once, unless `times` says otherwise or a `probability` (0..1) is given: then until it is deleted.
+ * Default: once. With `times`: that often. With a `probability` (0..1): until it is deleted.
  */
 export function scriptFault(faults: Faults, script: unknown, { id, refuse }: ScriptRules): Fault {
   const { match, times, probability, seed, fault } = objectOf(script, 'fault script', refuse)
@@ -87,12 +87,12 @@ export function scriptFault(faults: Faults, script: unknown, { id, refuse }: Scr
     ...named
   } = typeof fault === 'string' ? { [fault]: true } : objectOf(fault, 'fault', refuse)
   const entries = Object.entries(named)
-  if (entries.length > 1) throw refuse('A fault is one thing, perhaps after a delay.', 'fault')
+  if (entries.length > 1) throw refuse('A fault has one action, optionally with delay_ms.', 'fault')
   const [name, value] = entries[0] ?? [null, true]
   if (name !== null && !isName(name))
-    throw refuse(`Unknown fault: ${name}. Known: ${FAULT_NAMES.join(', ')}`, 'fault')
+    throw refuse(`Unknown fault: ${name}. Faults: ${FAULT_NAMES.join(', ')}`, 'fault')
   if (name === null && !(typeof delay_ms === 'number' && delay_ms > 0))
-    throw refuse('A fault says what goes wrong.', 'fault')
+    throw refuse('The fault has no action and no delay_ms.', 'fault')
   const scripted = name === null ? null : ACTIONS[name]
   const added: Fault = {
     id,
@@ -120,12 +120,12 @@ export function scriptFault(faults: Faults, script: unknown, { id, refuse }: Scr
     script,
   }
   if (faults.list.length >= MAX_FAULTS)
-    throw refuse(`There are ${MAX_FAULTS} faults already: delete some.`, 'fault')
+    throw refuse(`There are ${MAX_FAULTS} faults: delete some first.`, 'fault')
   faults.list.push(added)
   return added
 }
 
-/** The first fault that wants this request, counted as used. `text` is path and body. */
+/** The first fault that matches this request; uses up one of its times. `text`: path and body. */
 export function nextFault(faults: Faults, method: string, path: string, text: string): Fault | null {
   for (const fault of faults.list) {
     const { match } = fault
@@ -141,7 +141,7 @@ export function nextFault(faults: Faults, method: string, path: string, text: st
   return null
 }
 
-/** It has happened to one more request. */
+/** Counts a hit and wakes the waiters of `waitForHits`. */
 export function countHit(faults: Faults, fault: Fault): void {
   fault.hits++
   const awake = faults.waiting.filter((each) => hitsOf(faults, each.id) >= each.hits)
@@ -149,12 +149,12 @@ export function countHit(faults: Faults, fault: Fault): void {
   for (const each of awake) each.wake()
 }
 
-/** Of one fault, or of all that are there. */
+/** Hits of one fault, or of all. */
 export function hitsOf(faults: Faults, id: string | null): number {
   return faults.list.reduce((sum, each) => (id === null || each.id === id ? sum + each.hits : sum), 0)
 }
 
-/** False when `timeout_ms` passed first. */
+/** Waits until the fault (null: all faults together) has this many hits. False if `timeout_ms` passes first. */
 export function waitForHits(
   faults: Faults,
   id: string | null,
@@ -174,12 +174,12 @@ export function waitForHits(
   })
 }
 
-/** Until `release`. */
+/** Holds a request until `release`. */
 export function hold(fault: Fault): Promise<void> {
   return new Promise((resolve) => fault.held.push(resolve))
 }
 
-/** Lets held requests go on; of one fault, or all. Says how many. */
+/** Releases the held requests of one fault, or of all. Returns their number. */
 export function release(faults: Faults, id: string | null): number {
   const held = faults.list
     .filter((each) => id === null || each.id === id)
@@ -188,7 +188,7 @@ export function release(faults: Faults, id: string | null): number {
   return held.length
 }
 
-/** Removes one fault or all, and releases the requests that they hold. */
+/** Removes one fault or all, and releases their held requests. */
 export function removeFaults(faults: Faults, id: string | null): void {
   release(faults, id)
   faults.list = faults.list.filter((each) => id !== null && each.id !== id)
@@ -209,7 +209,7 @@ function objectOf(value: unknown, what: string, refuse: ScriptRules['refuse']): 
   throw refuse(`Invalid ${what}: must be an object`, what)
 }
 
-/** The same numbers between 0 and 1 for the same seed (mulberry32). */
+/** A deterministic generator of numbers between 0 and 1 (mulberry32). */
 function seeded(seed: number): () => number {
   let state = seed >>> 0
   return () => {

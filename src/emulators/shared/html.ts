@@ -1,4 +1,4 @@
-// The parts of pages: a document, tables in sections, forms of one button.
+// HTML of the pages: documents, sections with tables, forms with one button.
 import { createHash } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { send } from './http.ts'
@@ -30,7 +30,7 @@ td[data-head]:before{content:attr(data-head)": ";color:var(--soft);font-size:.85
   .replaceAll('\n', '')
 const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64')
 
-/** Text, or HTML made by `cell`. */
+/** A text, or HTML made by `cell`. */
 export type Cell = string | { html: string }
 
 const LONG = 80
@@ -39,11 +39,11 @@ export function cell(html: string): Cell {
   return { html }
 }
 
-/** A heading, what can be done, and a table that scrolls by itself where it is too wide; on a narrow screen its cells stack. */
+/** A heading, forms and a table. A wide table scrolls; on a narrow screen its cells stack. */
 export function section(title: string, heads: string[], rows: Cell[][], forms = ''): string {
   const head = heads.map((each) => `<th scope="col">${escape(each)}</th>`).join('')
   const body = rows
-    .map((row) => `<tr>${row.map((each, at) => written(each, heads[at] ?? '')).join('')}</tr>`)
+    .map((row) => `<tr>${row.map((each, at) => cellHtml(each, heads[at] ?? '')).join('')}</tr>`)
     .join('\n')
   const table =
     rows.length === 0
@@ -52,7 +52,7 @@ export function section(title: string, heads: string[], rows: Cell[][], forms = 
   return `<section><h2>${escape(title)}</h2>${forms}${table}</section>`
 }
 
-/** A form of one button. */
+/** A form with one button. */
 export function button(name: string, label: string, fields: Record<string, string>): string {
   const hidden = Object.entries(fields)
     .map(([field, value]) => `<input type="hidden" name="${field}" value="${escape(value)}">`)
@@ -70,8 +70,8 @@ export function document(title: string, body: string, head = ''): string {
 }
 
 /**
- * Sends a page that loads nothing, runs no script and is shown in no other; its forms lead here or `back`.
- * `has_frames`: of ours.
+ * Sends a page that loads nothing, runs no script and cannot be framed. Its forms may lead here or to `back`.
+ * `has_frames`: it may frame pages of this server.
  */
 export function sendPage(
   response: ServerResponse,
@@ -80,7 +80,7 @@ export function sendPage(
   back?: string | null,
   has_frames = false,
 ): void {
-  // A form's redirect counts as its action; the address of a shop's application has no origin.
+  // A form's redirect counts as its action. The URL of a mobile app has a scheme but no origin.
   const leads = back ? ` ${/^https?:/.test(back) ? new URL(back).origin : new URL(back).protocol}` : ''
   const policy = `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; ${has_frames ? "frame-src 'self'; " : ''}form-action 'self'${leads}; base-uri 'none'; frame-ancestors 'none'`
   send(response, status, { 'content-security-policy': policy }, page, 'text/html; charset=utf-8')
@@ -94,7 +94,7 @@ export function escape(text: string): string {
     .replaceAll('"', '&quot;')
 }
 
-function written(each: Cell, head: string): string {
+function cellHtml(each: Cell, head: string): string {
   const name = head === '' ? '' : ` data-head="${escape(head)}"`
   if (typeof each !== 'string')
     return each.html === '' ? '<td></td>' : `<td${name} class="acts">${each.html}</td>`

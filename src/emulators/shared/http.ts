@@ -1,4 +1,4 @@
-// One request and its answer over node:http.
+// Requests and responses over node:http.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 export type Exchange = {
@@ -13,7 +13,7 @@ export type Exchange = {
 
 const MAX_BODY_BYTES = 1024 * 1024
 
-/** Reads the body and calls `then` at once, without a turn of the event loop where there is none. */
+/** Reads the body and calls `then` synchronously after its end. */
 export function readExchange(
   request: IncomingMessage,
   response: ServerResponse,
@@ -53,11 +53,11 @@ export function send(
   type = 'application/json',
 ): void {
   response.writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(body), ...headers })
-  // As text, which goes out in one write together with the head.
+  // A string is sent in one write together with the headers.
   response.end(body)
 }
 
-/** Promises more than it sends, and hangs up. */
+/** Sends half of the body and closes the connection. */
 export function sendHalf(
   response: ServerResponse,
   status: number,

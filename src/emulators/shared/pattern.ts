@@ -1,6 +1,6 @@
-// Regular expressions of requests.
+// Parses regular expressions of requests.
 
-/** Null when there is none. A text that is no regular expression is refused in the name of `param`. */
+/** Null if there is none. Throws the error of `refuse` if the text is not a regular expression. */
 export function patternOf(
   text: unknown,
   param: string,

@@ -1,4 +1,4 @@
-// Posts to the service: callbacks and events of emulators, over connections that stay open.
+// Posts callbacks and events to Sluice over persistent connections.
 import { Agent, request as httpRequest } from 'node:http'
 import { Agent as SecureAgent, request as httpsRequest } from 'node:https'
 
@@ -16,7 +16,7 @@ export type Poster = {
 
 export const NO_ANSWER: Posted = { status: 0, body: '' }
 
-/** `sockets`: for each host. */
+/** `sockets`: per host. */
 export function createPoster({ sockets, deadline_ms }: { sockets: number; deadline_ms: number }): Poster {
   const options = { keepAlive: true, maxSockets: sockets }
   const agents = { http: new Agent(options), https: new SecureAgent(options) }

@@ -1,35 +1,35 @@
-// The log of requests to the API: how many to which path, and the latest of them one by one.
+// The log of requests to the API: counts by path, and the newest requests.
 
 export type LoggedRequest = {
-  /** ISO 8601, of the real clock, when it had arrived. */
+  /** Time of arrival: ISO 8601, of the real clock. */
   at: string
   at_ms: number
   method: string
   path: string
   idempotency_key: string | null
   request_id: string
-  /** 0 while it is unanswered or when its connection was cut. */
+  /** 0 while the request has no answer, or if its connection was cut. */
   status: number
-  /** Answered from the key's stored answer. */
+  /** Answered with the stored answer of the idempotency key. */
   replayed: boolean
-  /** Why it was refused: the reason of the bank, else the code, else the message. */
+  /** Reason of the refusal: the bank's decline code, else the error code, else the message. */
   refusal: string | null
-  /** The id of the fault that it met. */
+  /** The id of the fault that was applied. */
   fault: string | null
 }
 
 export type RequestLog = {
   recording: boolean
   total: number
-  /** `POST /v1/payment_intents/:id/capture` -> how many. */
+  /** `POST /v1/payment_intents/:id/capture` -> number of requests. */
   counts: Map<string, number>
-  /** A ring of the latest. */
+  /** Ring buffer of the newest requests. */
   ring: LoggedRequest[]
   next: number
 }
 
 const RING_SIZE = 20_000
-/** Beyond them, requests that nobody made before are counted together. */
+/** Further paths are counted together. */
 const MAX_COUNTED_PATHS = 1_000
 const OTHER_PATHS = 'others'
 /** The ids of objects at the providers: `pi_...`, `SM...`. */
@@ -39,7 +39,7 @@ export function emptyRequestLog(recording: boolean): RequestLog {
   return { recording, total: 0, counts: new Map(), ring: [], next: 0 }
 }
 
-/** Null when nothing is recorded. */
+/** Counts and records a request. Null if recording is off. */
 export function logRequest(
   log: RequestLog,
   arrived: Pick<LoggedRequest, 'method' | 'path' | 'idempotency_key' | 'request_id'>,
@@ -64,7 +64,7 @@ export function logRequest(
   return entry
 }
 
-/** The latest, the newest first; of all, or of those that `wanted` says. */
+/** The newest requests that match `wanted`, newest first. */
 export function latestRequests(
   { ring, next }: RequestLog,
   count: number,
@@ -78,7 +78,7 @@ export function latestRequests(
   return found
 }
 
-/** Oldest first. */
+/** Matching requests, oldest first. */
 export function findRequests(
   log: RequestLog,
   filter: { method?: string; path: RegExp | null; idempotency_key?: string; since_ms?: number },

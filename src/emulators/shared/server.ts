@@ -1,11 +1,11 @@
-// The server of an emulator: its pages and controls for programs and people on this machine, the rest is its API.
+// The HTTP server of an emulator: its page, its controls, and its API for all other paths.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { accessProblemOf } from './guard.ts'
 import { sendPage } from './html.ts'
 import { readExchange, send, type Exchange } from './http.ts'
 
-/** Longer than any client keeps an idle connection; otherwise it could be closed while a request is on its way. */
+/** Longer than the idle timeout of clients, so that no connection closes while a request is being sent. */
 const KEEP_ALIVE_MS = 120_000
 const MAX_CONNECTIONS = 10_000
 
@@ -18,7 +18,7 @@ type ServerHandlers = {
   errorBody: (message: string) => string
 }
 
-/** Resolves when it listens. `close` cuts open connections. */
+/** Resolves when the server listens. `close` closes open connections. */
 export async function startServer(
   { host, port }: { host: string; port: number },
   handlers: ServerHandlers,
@@ -46,7 +46,7 @@ export async function startServer(
 
 function dispatch(host: string, { api, control, page, errorBody }: ServerHandlers, exchange: Exchange): void {
   const { method, path, query, request, response } = exchange
-  // Browsers ask for it by themselves, without a key.
+  // Browsers request it without a key.
   if (path === '/favicon.ico') return send(response, 204, {}, '')
   const is_page = path === '/' && method === 'GET'
   if (!is_page && !path.startsWith('/_emulator/')) return api(exchange)

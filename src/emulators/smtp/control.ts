@@ -1,4 +1,4 @@
-// What only an emulator has: what arrived, faults and its own record, under `/_emulator/`.
+// The controls under `/_emulator/`: received emails, faults and the record of emails.
 import { answerControls, faultControls, textOf, type Control } from '../shared/controls.ts'
 import { buttonFields, faultButtons, problemPage, type ButtonFields } from '../shared/fault-page.ts'
 import { sendPage } from '../shared/html.ts'
@@ -26,7 +26,7 @@ const CONTROLS = new Map<string, Control<SmtpEmulator>>([
   ['POST page/:id', pressButton],
 ])
 
-/** Answers everything under `/_emulator/`. */
+/** Handles requests under `/_emulator/`. */
 export async function answerInboxControl(emulator: SmtpEmulator, exchange: Exchange): Promise<void> {
   const parseForm = (text: string) => Object.fromEntries(new URLSearchParams(text))
   await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, errors: INBOX_ERRORS })

@@ -1,21 +1,21 @@
-// What every part of the SMTP emulator gets first: what arrived, and its record.
+// The state of the SMTP emulator: received emails and their record.
 import type { AppendFile } from '../shared/append-file.ts'
 import { scriptFault, type Fault, type Faults } from '../shared/faults.ts'
 import type { RequestLog } from '../shared/requests.ts'
 import { INBOX_ERRORS } from './errors.ts'
 import { readEmail, readHeaders, type ReadEmail } from './mime.ts'
 
-/** An email that was taken. */
+/** An accepted email. */
 export type InboxMessage = {
   id: string
-  /** By the envelope. */
+  /** Sender of the envelope. */
   sender: string
   to: string[]
   raw: Buffer
   received_at: string
 }
 
-/** The record of an email that was taken; no address and no text is in it. */
+/** The record of an accepted email, without addresses and texts. */
 export type MessageEffect = {
   /** From 1, without gaps. */
   seq: number
@@ -27,42 +27,42 @@ export type MessageEffect = {
   message_id: string | null
   recipients: number
   bytes: number
-  /** The headers that begin with `X-Sluice-`: `message_id` of `X-Sluice-Message-Id`. */
+  /** Headers that begin with `X-Sluice-`: `message_id` for `X-Sluice-Message-Id`. */
   metadata: Record<string, string>
 }
 
 export type SmtpEmulator = {
-  /** Of the page and the controls. */
+  /** URL of the page and the controls. */
   url: string
-  /** With the user and password. */
+  /** Includes user and password. */
   smtp_url: string
   user: string
-  /** Null: any password will do. */
+  /** Null: any password is accepted. */
   password: string | null
   faults: Faults
   requests: RequestLog
-  /** The latest, oldest first. */
+  /** The newest emails, oldest first. */
   messages: InboxMessage[]
-  /** Of those. */
+  /** Size of `messages`. */
   bytes: number
-  /** What of them was read before. */
+  /** Cache of parsed emails. */
   read: WeakMap<InboxMessage, ReadEmail>
   effects: MessageEffect[]
-  /** Holds all effects. */
+  /** Contains all effects. */
   file: AppendFile | null
 }
 
 const MAX_MESSAGES = 5_000
 const MAX_STORED_BYTES = 256 * 1024 * 1024
-/** Of older ones only the file knows. */
+/** Older effects are only in the file. */
 const MAX_EFFECTS = 100_000
 const OWN_HEADER_PREFIX = 'x-sluice-'
 
-/** Where a conversation can be disturbed. `DOT`: the whole text is there, and its answer is due. */
+/** The phases of a conversation that a fault can match. `DOT`: after the complete text, before its reply. */
 export const PHASES = ['GREETING', 'EHLO', 'AUTH', 'MAIL', 'RCPT', 'DATA', 'BODY', 'DOT'] as const
 export type Phase = (typeof PHASES)[number]
 
-/** What a fault of the page meets, in words. */
+/** The choices of the page for the phase that a fault matches. */
 export const SMTP_FAULT_TARGETS: Record<string, object> = Object.fromEntries(
   PHASES.map((method) => [method, { method }]),
 )
@@ -71,7 +71,7 @@ export function addSmtpFault(faults: Faults, script: unknown): Fault {
   return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: INBOX_ERRORS.parameter })
 }
 
-/** Takes an email, and writes that down. */
+/** Stores an email and records its effect. */
 export function storeMessage(
   emulator: SmtpEmulator,
   sender: string,
@@ -108,12 +108,12 @@ export function storeMessageEffect({ effects }: Pick<SmtpEmulator, 'effects'>, l
   if (effects.length > MAX_EFFECTS) effects.shift()
 }
 
-/** How many emails were taken. */
+/** The number of all accepted emails. */
 export function acceptedMessageCount({ effects }: Pick<SmtpEmulator, 'effects'>): number {
   return effects.at(-1)?.seq ?? 0
 }
 
-/** The newest first; to this address of the envelope, or all. */
+/** Emails to this envelope address, or all, newest first. */
 export function latestMessages({ messages }: SmtpEmulator, to?: string): InboxMessage[] {
   const wanted = to?.toLowerCase()
   return messages

@@ -1,7 +1,7 @@
-// How the inbox refuses a request: a status and a message.
+// Errors of the inbox: a status and a message.
 import type { EmulatorErrors } from '../shared/controls.ts'
 
-/** Thrown by a control. */
+/** An error answer, thrown by controls. */
 export class InboxRefusal extends Error {
   status: number
 

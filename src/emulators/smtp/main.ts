@@ -1,4 +1,4 @@
-// The SMTP emulator: a server that takes email and shows it on a page, for development, demos and tests.
+// The SMTP emulator: accepts email and shows it in an inbox page, for development, demos and tests.
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -20,21 +20,21 @@ const HOST = '127.0.0.1'
 const USER = 'emulator'
 
 export type SmtpEmulatorOptions = {
-  /** 127.0.0.1 unless told. */
+  /** Default: 127.0.0.1. */
   host?: string
-  /** Of the page and the controls; 0: a free one. */
+  /** Port of the page and the controls; 0: any free port. */
   port: number
-  /** Where it takes email; a free one unless told. */
+  /** Port of SMTP. Default: any free port. */
   smtp_port?: number
-  /** When given, the user's password: another gets 535. */
+  /** The password of the user. If set, other passwords get 535. */
   api_key?: string
-  /** Null or absent: memory only. */
+  /** Null or missing: memory only. */
   data_dir?: string | null
-  /** On unless told. */
+  /** Default: true. */
   record_requests?: boolean
 }
 
-/** Resolves when it listens. `close` cuts open connections and writes everything down. */
+/** Resolves when the servers listen. `close` closes open connections and flushes the file. */
 export async function startSmtpEmulator(
   options: SmtpEmulatorOptions,
 ): Promise<{ url: string; places: { smtp_url: string; inbox_url: string }; close(): Promise<void> }> {
@@ -52,13 +52,13 @@ export async function startSmtpEmulator(
     effects: [],
     file: null,
   }
-  await using ends = new AsyncDisposableStack()
+  await using cleanup = new AsyncDisposableStack()
   if (data_dir) {
     await mkdir(data_dir, { recursive: true, mode: 0o700 })
     const file = await openAppendFile(join(data_dir, 'smtp-effects.jsonl'), (line) =>
       storeMessageEffect(emulator, line as MessageEffect),
     )
-    ends.defer(() => file.close())
+    cleanup.defer(() => file.close())
     emulator.file = file
   }
   const smtp = await startSmtpServer(emulator, { host, port: smtp_port }).catch((error: unknown) => {
@@ -69,7 +69,7 @@ export async function startSmtpEmulator(
       host,
     })
   })
-  ends.defer(() => smtp.close())
+  cleanup.defer(() => smtp.close())
   const inbox = await startServer(
     { host, port },
     {
@@ -81,15 +81,15 @@ export async function startSmtpEmulator(
   ).catch((error: unknown) => {
     throw portError(error, { variable: 'INBOX_PORT', port, host_variable: 'HOST', host })
   })
-  ends.defer(() => inbox.close())
+  cleanup.defer(() => inbox.close())
   emulator.url = inbox.url
   const login = `${USER}:${encodeURIComponent(api_key ?? 'any')}`
   emulator.smtp_url = `smtp://${login}@${host.includes(':') ? `[${host}]` : host}:${smtp.port}`
-  const kept = ends.move()
+  const running = cleanup.move()
   return {
     url: inbox.url,
     places: { smtp_url: emulator.smtp_url, inbox_url: inbox.url },
-    close: () => kept.disposeAsync(),
+    close: () => running.disposeAsync(),
   }
 }
 

@@ -1,4 +1,4 @@
-// One email: its page, its HTML as it would be shown, its source and its attachments.
+// The page of an email: its HTML, its source and its attachments.
 import { document, cell, escape, section, sendPage, type Cell } from '../shared/html.ts'
 import { problemPage } from '../shared/fault-page.ts'
 import { accessProblemOf } from '../shared/guard.ts'
@@ -7,13 +7,13 @@ import { readMessage, type InboxMessage, type SmtpEmulator } from './emulator.ts
 import { InboxRefusal } from './errors.ts'
 import type { ReadEmail } from './mime.ts'
 
-/** Loads nothing, runs nothing and leads nowhere, whatever it was made by. */
+/** For untrusted content of emails: no scripts, no external resources, no forms. */
 const POLICY =
   "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
-/** What says how an email can be unsubscribed from, and who vouches for it. */
+/** Headers for unsubscribing and signature, shown in a section of their own. */
 const REPORTED_HEADERS = ['list-unsubscribe', 'list-unsubscribe-post', 'dkim-signature'] as const
 
-/** Answers everything but the inbox and the controls. `host`: where it listens. */
+/** Handles every request except the inbox and the controls. `host`: the listen address. */
 export function answerMessage(emulator: SmtpEmulator, host: string, exchange: Exchange): void {
   const { method, path, request, response } = exchange
   const refusal = accessProblemOf(request, host)
@@ -21,7 +21,7 @@ export function answerMessage(emulator: SmtpEmulator, host: string, exchange: Ex
   const [, resource, id, part, index] = path.split('/')
   const message = emulator.messages.find((each) => each.id === id)
   if (method !== 'GET' || resource !== 'messages' || message === undefined)
-    return sendPage(response, 404, problemPage('There is no such email, or no more.'))
+    return sendPage(response, 404, problemPage('There is no such email, or it was deleted.'))
   const email = readMessage(emulator, message)
   const attachment = part === 'attachments' ? email.attachments[Number(index)] : undefined
   if (part === undefined) sendPage(response, 200, pageOf(message, email), null, true)
@@ -38,7 +38,7 @@ export function answerMessage(emulator: SmtpEmulator, host: string, exchange: Ex
   else sendPage(response, 404, problemPage('There is no such part of this email.'))
 }
 
-/** Never shown by the browser itself, whatever it says that it is. */
+/** Sends a download that browsers do not render. */
 function download({ response }: Exchange, content: Buffer, filename: string): void {
   response.writeHead(200, {
     'content-type': 'application/octet-stream',

@@ -1,7 +1,7 @@
-// Reads an email as it arrived: its headers, its texts and its attachments (MIME).
+// Parses an email (MIME): headers, texts and attachments.
 
 export type ReadEmail = {
-  /** Decoded, by their names in lower case; of repeated ones all, a line each. */
+  /** Decoded values by names in lower case; the values of a repeated header on separate lines. */
   headers: Record<string, string>
   text: string | null
   html: string | null
@@ -12,7 +12,7 @@ type ReadAttachment = { filename: string; content_type: string; content: Buffer 
 type Part = { headers: Record<string, string>; raw_headers: Record<string, string>; body: string }
 type Parameters = { value: string; parameters: Record<string, string> }
 
-/** An email has few; a deeper one is not read to its end. */
+/** Limit for nested multiparts. */
 const MAX_DEPTH = 10
 
 export function readEmail(raw: Buffer): ReadEmail {
@@ -22,7 +22,7 @@ export function readEmail(raw: Buffer): ReadEmail {
   return email
 }
 
-/** The headers alone. */
+/** Parses only the headers. */
 export function readHeaders(raw: Buffer): Record<string, string> {
   const end = raw.indexOf('\r\n\r\n')
   return partOf(raw.toString('latin1', 0, end < 0 ? raw.length : end)).headers
@@ -78,7 +78,7 @@ function partOf(bytes: string): Part {
   return { headers, raw_headers, body }
 }
 
-/** What is between the lines of the boundary. */
+/** The parts between the boundary lines. */
 function partsOf(body: string, boundary: string): string[] {
   const parts = `\n${body}`.split(new RegExp(`\\r?\\n--${RegExp.escape(boundary)}(?=--|[ \\t]*\\r?\\n)`))
   return parts
@@ -121,13 +121,13 @@ function percentDecoded(text: string): string {
   return inCharset(Buffer.from(bytes, 'latin1'), charset)
 }
 
-/** `=?utf-8?q?Caf=C3=A9?=` (RFC 2047); what is between two such words is not shown. */
+/** Decodes `=?utf-8?q?Caf=C3=A9?=` (RFC 2047); white space between encoded words is dropped. */
 function decodeEncodedWords(text: string): string {
   return text
     .replaceAll(/(\?=)\s+(?==\?)/g, '$1')
     .replaceAll(/(?:=\?[^?\s]+\?[bq]\?[^?\s]*\?=)+/gi, (encoded_words) => {
       const all = [...encoded_words.matchAll(/=\?([^?\s*]+)[^?\s]*\?([bq])\?([^?\s]*)\?=/gi)]
-      // A character may begin in one word and end in the next.
+      // A character may be split between two words.
       const bytes = all.map(([, , coding, coded = '']) =>
         coding!.toLowerCase() === 'b'
           ? Buffer.from(coded, 'base64')
@@ -137,7 +137,7 @@ function decodeEncodedWords(text: string): string {
     })
 }
 
-/** `body`: a byte a character. */
+/** `body`: one character per byte. */
 function decoded(body: string, encoding: string): Buffer {
   switch (encoding.trim().toLowerCase()) {
     case 'base64':
@@ -162,7 +162,7 @@ function inCharset(bytes: Buffer, charset = 'utf-8'): string {
   }
 }
 
-/** A byte a character, read as UTF-8 where it is that. */
+/** `bytes`: one character per byte. Decoded as UTF-8 if valid. */
 function utf8(bytes: string): string {
   if (!/[\x80-\xff]/.test(bytes)) return bytes
   const text = Buffer.from(bytes, 'latin1').toString('utf8')

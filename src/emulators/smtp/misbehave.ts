@@ -1,14 +1,14 @@
-// What a scripted fault does to an SMTP conversation.
+// Applies a scripted fault to an SMTP conversation.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { countHit, hold, type Fault, type Faults } from '../shared/faults.ts'
 
-/** A reply is a whole line; `half`: what is said of one before the connection is cut. */
+/** `reply`: a complete line to send. `partial`: the part of a line to send before the connection is cut. */
 export type SmtpFaultOutcome =
-  | { kind: 'go_on' }
-  | { kind: 'cut'; half: string }
+  | { kind: 'continue' }
+  | { kind: 'cut'; partial: string }
   | { kind: 'reply'; line: string }
 
-/** Waits as long as the fault says, and tells what comes then. `due`: the reply that would come without it. */
+/** Waits for the delay or the release of the fault and returns its effect. `due`: the regular reply. */
 export async function applySmtpFault(faults: Faults, fault: Fault, due: string): Promise<SmtpFaultOutcome> {
   if (fault.action === null) countHit(faults, fault)
   if (fault.delay_ms > 0) await sleep(fault.delay_ms, undefined, { ref: false })
@@ -19,9 +19,9 @@ export async function applySmtpFault(faults: Faults, fault: Fault, due: string):
   } else if (fault.action !== null) countHit(faults, fault)
   switch (fault.action) {
     case 'drop':
-      return { kind: 'cut', half: '' }
+      return { kind: 'cut', partial: '' }
     case 'cut_body':
-      return { kind: 'cut', half: due.slice(0, due.length >> 1) }
+      return { kind: 'cut', partial: due.slice(0, due.length >> 1) }
     case 'refuse_400':
       return { kind: 'reply', line: fault.code ?? '554 5.0.0 Refused' }
     case 'refuse_401':
@@ -36,8 +36,8 @@ export async function applySmtpFault(faults: Faults, fault: Fault, due: string):
     case 'empty_200':
     case 'string_ok':
       return { kind: 'reply', line: 'OK' }
-    // Also `still_processing`, which no email is.
+    // Also `still_processing`, which does not apply to SMTP.
     default:
-      return { kind: 'go_on' }
+      return { kind: 'continue' }
   }
 }

@@ -1,4 +1,4 @@
-// What a person sees of the SMTP emulator: the emails that arrived, conversations, refusals and faults.
+// The inbox page of the SMTP emulator: emails, commands, refusals and faults.
 import { answered, pluralize, faultSection, refusalRow, REFUSAL_COLUMNS } from '../shared/fault-page.ts'
 import { button, cell, document, escape, section } from '../shared/html.ts'
 import { latestRequests } from '../shared/requests.ts'
@@ -8,13 +8,13 @@ const SHOWN = 100
 const COMMANDS_SHOWN = 25
 const REFRESH_S = 5
 const TRIGGERS = [
-  ['bounce.example', 'is refused for good'],
-  ['defer.example', 'is refused for now'],
+  ['bounce.example', 'is refused permanently'],
+  ['defer.example', 'is refused temporarily'],
   ['reject.example', 'is refused after the text'],
-  ['lost.example', 'is kept, and its answer lost'],
+  ['lost.example', 'is accepted, and the reply is lost'],
 ] as const
 
-/** The page at `/`. With `refresh` in its query it shows itself again and again. */
+/** The page at `/`. The query `refresh` reloads it every few seconds. */
 export function inboxPage(emulator: SmtpEmulator, query: string): string {
   const { smtp_url, requests, faults } = emulator
   const refreshing = query === 'refresh'
@@ -26,7 +26,7 @@ export function inboxPage(emulator: SmtpEmulator, query: string): string {
   const messages = latestMessages(emulator)
   const triggers = TRIGGERS.map(([domain, what]) => `to <code>*@${domain}</code> ${what}`).join(', ')
   const body = [
-    `<p>What was sent to <code>${escape(smtp_url)}</code> stays here; nothing goes on to anybody. ${pluralize(acceptedMessageCount(emulator), 'email')} taken.</p>`,
+    `<p>Email that is sent to <code>${escape(smtp_url)}</code> stays here and is not delivered. ${pluralize(acceptedMessageCount(emulator), 'email')} accepted.</p>`,
     `<p>An email ${triggers}.</p>`,
     `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
     section(

@@ -1,21 +1,21 @@
-// What a strict server refuses: the sizes of RFC 5321 (section 4.5.3.1), the form of RFC 5322, and the extensions that a
-// client must ask for before it uses them (RFC 6152, RFC 6531).
+// The rules of a strict server: size limits of RFC 5321 (section 4.5.3.1), the message format of RFC 5322, and extensions
+// that a client must announce before it uses them (RFC 6152, RFC 6531).
 
-/** A refusal, as smtp-server says it. */
+/** An error of smtp-server. */
 type SmtpRefusal = Error & { responseCode: number }
 
-/** With its line end (RFC 5321, 4.5.3.1.4). */
+/** Including the line end (RFC 5321, 4.5.3.1.4). */
 export const MAX_COMMAND_LENGTH = 512
-/** Without its line end (RFC 5322, 2.1.1). */
+/** Without the line end (RFC 5322, 2.1.1). */
 const MAX_LINE_LENGTH = 998
-/** A server takes at least so many (RFC 5321, 4.5.3.1.8). */
+/** The minimum that a server must accept (RFC 5321, 4.5.3.1.8). */
 const MAX_RECIPIENTS = 100
 const MAX_LOCAL_PART_LENGTH = 64
 const MAX_DOMAIN_LENGTH = 255
-/** With its angle brackets. */
+/** Including the angle brackets. */
 const MAX_PATH_LENGTH = 256
 
-/** Headers of which an email has exactly one, and those of which it has one at most (RFC 5322, 3.6). */
+/** Headers that occur exactly once, and at most once (RFC 5322, 3.6). */
 const ONCE = ['date', 'from']
 const AT_MOST_ONCE = [
   ...ONCE,
@@ -28,7 +28,7 @@ function refusal(responseCode: number, text: string): SmtpRefusal {
   return Object.assign(new Error(text), { responseCode })
 }
 
-/** Why a mailbox in a command is refused, or null. `utf8`: the client has asked for SMTPUTF8. */
+/** Why a mailbox in a command is refused, or null. `utf8`: the client has announced SMTPUTF8. */
 export function problemOfMailbox(address: string, utf8: boolean): SmtpRefusal | null {
   const at = address.lastIndexOf('@')
   const [local, domain] = [address.slice(0, at), address.slice(at + 1)]
@@ -43,7 +43,7 @@ export function problemOfMailbox(address: string, utf8: boolean): SmtpRefusal | 
   return null
 }
 
-/** Why one more recipient is refused, or null. */
+/** Why one more recipient is refused, or null. `accepted`: number of accepted recipients. */
 export function problemOfRecipients(accepted: number): SmtpRefusal | null {
   return accepted < MAX_RECIPIENTS ? null : refusal(452, 'Too many recipients')
 }
@@ -71,11 +71,11 @@ export function problemOfText(
 function problemOfHead(head: string): SmtpRefusal | null {
   const fields = head.replaceAll(/\r\n[ \t]+/g, ' ').split('\r\n')
   const invalid = fields.find((field) => !/^[\x21-\x39\x3b-\x7e]+[ \t]*:/.test(field))
-  if (invalid !== undefined) return refusal(554, 'A line of the headers is no header')
+  if (invalid !== undefined) return refusal(554, 'A line of the headers is not a header')
   const names = fields.map((field) => field.slice(0, field.indexOf(':')).trim().toLowerCase())
   const count = (name: string) => names.filter((each) => each === name).length
   const missing = ONCE.find((name) => count(name) === 0)
   if (missing !== undefined) return refusal(554, `The header ${missing} is missing`)
-  const twice = AT_MOST_ONCE.find((name) => count(name) > 1)
-  return twice === undefined ? null : refusal(554, `The header ${twice} is there more than once`)
+  const repeated = AT_MOST_ONCE.find((name) => count(name) > 1)
+  return repeated === undefined ? null : refusal(554, `The header ${repeated} occurs more than once`)
 }

@@ -1,4 +1,4 @@
-// The SMTP side: takes every email except where a fault or the recipient says otherwise.
+// The SMTP server: accepts every email unless a fault or the recipient's domain triggers a refusal.
 import { SMTPServer, type SMTPServerDataStream, type SMTPServerSession } from 'smtp-server'
 import type { AddressInfo } from 'node:net'
 import { nextFault, type Fault } from '../shared/faults.ts'
@@ -17,10 +17,10 @@ const REFUSED_AT_DOT = 'reject.example'
 const LOST = 'lost.example'
 
 type Connection = SMTPServer['connections'] extends Set<infer Each> ? Each : never
-/** A connection, with the request that it answers now, and a reply that it is to give instead of its own. */
+/** `log`: the entry of the current command. `reply`: replaces the next regular reply. */
 type Client = { connection: Connection; log: LoggedRequest | null; reply: string | null; is_cut: boolean }
 
-/** Resolves when it listens. `close` cuts open connections. */
+/** Resolves when the server listens. `close` closes open connections. */
 export async function startSmtpServer(
   emulator: SmtpEmulator,
   { host, port }: { host: string; port: number },
@@ -33,7 +33,7 @@ export async function startSmtpServer(
     rejectOversized: true,
     hideENHANCEDSTATUSCODES: false,
     disableReverseLookup: true,
-    // On this machine, where nobody is in between.
+    // For local connections only.
     disabledCommands: ['STARTTLS'],
     allowInsecureAuth: true,
     authOptional: true,
@@ -52,7 +52,7 @@ export async function startSmtpServer(
       callback(null, is_valid ? { user: username } : { message: 'Authentication credentials invalid' })
     },
     onMailFrom({ address }, { envelope }, callback) {
-      // An empty one is that of a bounce.
+      // Bounces have an empty sender.
       callback(address === '' ? null : problemOfMailbox(address, envelope.smtpUtf8 === true))
     },
     onRcptTo({ address }, { envelope }, callback) {
@@ -69,7 +69,7 @@ export async function startSmtpServer(
       void receive(emulator, client, stream, session, callback)
     },
   })
-  // Of connections that went away.
+  // Errors of closed connections.
   server.on('error', () => {})
   await new Promise<void>((resolve, reject) => {
     server.server.once('error', reject)
@@ -86,20 +86,20 @@ export async function startSmtpServer(
   }
 }
 
-/** Notes each command and its reply, and lets faults come before the server's own answer. */
+/** Logs each command and its reply, and applies faults before the server's own reply. */
 function interceptCommands(emulator: SmtpEmulator, client: Client): void {
   const { connection } = client
   const perform = connection._onCommand.bind(connection)
   connection._onCommand = (command, callback) => {
     const line = command.toString()
     const phase = connection._nextHandler ? null : phaseOf(line)
-    // That of AUTH may be longer (RFC 4954).
+    // AUTH may be longer (RFC 4954).
     if (!connection._nextHandler && phase !== 'AUTH' && command.length + '\r\n'.length > MAX_COMMAND_LENGTH) {
       connection.send(500, 'Line too long')
       return callback?.()
     }
     if (phase === null) {
-      // Its reply is about no command that is noted.
+      // The reply belongs to a command that is not logged.
       if (!connection._nextHandler) client.log = null
       return perform(command, callback)
     }
@@ -131,7 +131,7 @@ function phaseOf(line: string): Phase | null {
   return PHASES.find((phase) => phase === (word === 'HELO' ? 'EHLO' : word)) ?? null
 }
 
-/** Goes on at once where no fault wants this; `instead` after a reply that was the fault's. */
+/** Calls `proceed` at once if no fault matches; calls `instead` after the reply of a fault. */
 function withFault(
   emulator: SmtpEmulator,
   client: Client,
@@ -154,8 +154,8 @@ async function runFault(
   instead: () => void,
 ): Promise<void> {
   const outcome = await applySmtpFault(faults, fault, '250 2.0.0 OK')
-  if (outcome.kind === 'go_on') return proceed()
-  if (outcome.kind === 'cut') return cut(client, outcome.half)
+  if (outcome.kind === 'continue') return proceed()
+  if (outcome.kind === 'cut') return cut(client, outcome.partial)
   sendReply(client, outcome.line)
   if (phase === 'GREETING') client.connection.close()
   instead()
@@ -171,12 +171,12 @@ async function receive(
   try {
     answer(await acceptMessage(emulator, client, stream, session))
   } catch {
-    // The client went away in the middle.
+    // The client closed the connection.
     answer(new Error('The text did not arrive'))
   }
 }
 
-/** Takes the text; what comes back is a refusal. */
+/** Receives the text and stores the email. Returns the refusal, or null. */
 async function acceptMessage(
   emulator: SmtpEmulator,
   client: Client,
@@ -211,7 +211,7 @@ async function acceptMessage(
   const outcome =
     fault === null ? null : await applySmtpFault(emulator.faults, fault, '250 2.6.0 OK: message queued')
   if (outcome?.kind === 'reply') client.reply = outcome.line
-  else if (outcome?.kind === 'cut') cut(client, outcome.half)
+  else if (outcome?.kind === 'cut') cut(client, outcome.partial)
   else if (fault?.when !== 'after') store()
   if (domains.includes(LOST)) cut(client, '')
   return null
@@ -245,7 +245,7 @@ function logReply({ log }: Client, code: number, text: string): void {
   if (code >= 400) log.refusal = text
 }
 
-/** Says a whole reply of its own. */
+/** Sends a complete reply line. */
 function sendReply(client: Client, line: string): void {
   const code = Number.parseInt(line, 10)
   logReply(client, Number.isNaN(code) ? 0 : code, line)
@@ -253,11 +253,11 @@ function sendReply(client: Client, line: string): void {
   if (code === 421) client.connection.close()
 }
 
-function cut(client: Client, half: string): void {
+function cut(client: Client, partial: string): void {
   const { _socket: socket } = client.connection
   client.is_cut = true
-  if (half === '') socket.destroy()
-  else socket.write(half, () => socket.destroy())
+  if (partial === '') socket.destroy()
+  else socket.write(partial, () => socket.destroy())
 }
 
 function domainOf(address: string): string {

@@ -1,4 +1,4 @@
-// The account that the secret key is of.
+// The account of the secret key.
 import { textOf } from '../shared/controls.ts'
 import type { StripeControl } from './control-parts.ts'
 import type { Emulator } from './emulator.ts'
@@ -8,7 +8,7 @@ import { parameters } from './rules.ts'
 
 export const ACCOUNT = 'acct_1SluiceEmulator'
 
-/** What is asked of it; Stripe says more. */
+/** A subset of Stripe's fields. */
 function renderAccount({ account }: Emulator): Rendered {
   return {
     id: account,
@@ -29,7 +29,7 @@ export const ACCOUNT_ROUTES: Routes = {
 }
 
 export const ACCOUNT_CONTROLS: Record<string, StripeControl> = {
-  // In the dashboard: another key, of this account unless another is given. The key before it is not taken any more.
+  // Rolls the API key, and optionally switches to another account. The previous key is refused afterwards.
   'POST account': (emulator, _id, body) => {
     emulator.api_key = textOf(body, 'api_key') ?? emulator.api_key
     emulator.account = textOf(body, 'id') ?? emulator.account

@@ -1,4 +1,4 @@
-// Answers the API: authentication, idempotency, scripted faults, and the operation itself.
+// The API: authentication, idempotency, scripted faults, and the operations.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { nowMs, type Emulator } from './emulator.ts'
 import {
@@ -29,19 +29,19 @@ import { findRoute } from './routes.ts'
 
 const MAX_KEY_LENGTH = 255
 
-/** A request on its way to its answer. */
+/** A request in progress. */
 type ApiRequest = {
   exchange: Exchange
   request_id: string
-  /** Null for what is no POST. */
+  /** Null unless the method is POST. */
   key: string | null
   fingerprint: string
-  /** The answer that the key already has. */
+  /** The stored answer of the key. */
   stored: StoredAnswer | null
   log: LoggedRequest | null
 }
 
-/** Answers everything under `/v1/`. */
+/** Handles requests under `/v1/`. */
 export function answerApi(emulator: Emulator, exchange: Exchange): void {
   const { request, method, path, body } = exchange
   const request_id = stripeId('req_', 14)
@@ -89,7 +89,7 @@ function checkKey(emulator: Emulator, { request }: Exchange): void {
   if (emulator.api_key !== null && key !== emulator.api_key) throw invalidApiKey(key)
 }
 
-/** Does what is asked and remembers the answer under the key. */
+/** Performs the operation and stores the answer under the key. */
 function perform(emulator: Emulator, ask: ApiRequest, route: Route, ids: PathIds): Answer {
   let answer: Answer
   try {
@@ -124,7 +124,7 @@ function execute(
   return { status: 200, content: JSON.stringify(list) }
 }
 
-/** This emulator speaks one version; bodies are forms. */
+/** Refuses other API versions, and bodies that are not forms. */
 function checkHeaders({ request, method, body }: Exchange): void {
   const version = header(request, 'stripe-version')
   if (version !== null && version !== API_VERSION)
@@ -186,7 +186,7 @@ function headersOf(ask: ApiRequest, answer: Answer): Record<string, string> {
   return headers
 }
 
-/** Does to the request what the fault says; its key stays in use meanwhile. */
+/** Handles a request with a fault. Its idempotency key is in use meanwhile. */
 async function performWithFault(
   emulator: Emulator,
   ask: ApiRequest,
@@ -218,13 +218,13 @@ async function performWithFault(
   }
 }
 
-/** A refusal that the key remembers. */
+/** The refusal of a fault that is stored under the key. */
 function refusalOfFault({ action, code }: Fault): Refusal | null {
   if (action === 'refuse_400') return requestRefused(code ?? 'balance_insufficient', undefined)
   return action === 'error_500' ? serverError() : null
 }
 
-/** `answer` does it first, if it is not done. */
+/** Sends the answer that the fault defines. `answer` performs the operation if that has not happened yet. */
 function sendFaultyAnswer(emulator: Emulator, ask: ApiRequest, fault: Fault, answer: () => Answer): void {
   const { response } = ask.exchange
   const ids = { 'request-id': ask.request_id }
@@ -263,7 +263,7 @@ function sendFaultyAnswer(emulator: Emulator, ask: ApiRequest, fault: Fault, ans
         '<html><head><title>503 Service Temporarily Unavailable</title></head><body></body></html>',
         'text/html',
       )
-    // It is done, and says so only later.
+    // The operation is performed, but the answer has another status.
     case 'still_processing':
       return reply(emulator, ask, answer(), (to, status, headers, body) =>
         send(

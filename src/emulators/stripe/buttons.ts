@@ -1,4 +1,4 @@
-// The buttons of the page: each is a form of its own, and leads back to the page.
+// The buttons of the page: each is a form that redirects back to the page.
 import { BANK_CALL, BROWSER_CALL, DASHBOARD_CALL } from '../shared/call.ts'
 import { statusOf } from './control-parts.ts'
 import { closeDispute, DISPUTE_FINAL_STATUSES, findDispute } from './disputes.ts'
@@ -20,7 +20,7 @@ const REFUND_FINAL_STATUSES = ['succeeded', 'failed'] as const
 
 const BUTTONS: Record<string, (emulator: Emulator, fields: ButtonFields) => unknown> = {
   confirm: (emulator, { id, value }) =>
-    declinedIsDone(() =>
+    ignoreDecline(() =>
       confirmIntent(emulator, BROWSER_CALL, findIntent(emulator, id), { payment_method: value }),
     ),
   capture: (emulator, { id }) => captureIntent(emulator, DASHBOARD_CALL, findIntent(emulator, id), {}),
@@ -69,7 +69,7 @@ const BUTTONS: Record<string, (emulator: Emulator, fields: ButtonFields) => unkn
   webhooks: (emulator, { value }) => emulator.webhooks?.change({ paused: value === 'pause' }),
 }
 
-/** Does what a button of the page says and shows the page again, or why it could not be done. */
+/** Runs the action of a button and redirects to the page, or shows the reason of a refusal. */
 export function pressButton(
   emulator: Emulator,
   name: string,
@@ -89,8 +89,8 @@ export function pressButton(
   return null
 }
 
-// A card that is refused is what the button was pressed for.
-function declinedIsDone(confirm: () => unknown): void {
+// A declined card is an expected result of the button.
+function ignoreDecline(confirm: () => unknown): void {
   try {
     confirm()
   } catch (error) {

@@ -1,4 +1,4 @@
-// Confirms payment intents: the result is an authorization, a decline or a challenge to the buyer.
+// Confirms payment intents: with an authorization, a decline or a challenge for the buyer.
 import { scheduleDispute } from './disputes.ts'
 import { recordEffect } from '../shared/effects.ts'
 import { nowMs, nowS, type Emulator } from './emulator.ts'
@@ -14,7 +14,7 @@ import type { Charge, Intent, Method, PaymentError } from './versions.ts'
 const AUTHENTICATION_FAILED =
   'The provided PaymentMethod has failed authentication. You can provide payment_method_data or a new PaymentMethod to attempt to fulfill this PaymentIntent again.'
 
-/** Holds the money; captures it at once unless the capture is manual. */
+/** Authorizes the amount. Captures it at once unless `capture_method` is manual. */
 export function authorize(
   emulator: Emulator,
   call: Call,
@@ -55,14 +55,14 @@ export function authorize(
   return authorized
 }
 
-/** The money of a captured charge reaches the balance: right after, with an event of its own. */
+/** Adds the balance transaction of a captured charge, with an event of its own. */
 export function settleCharge(emulator: Emulator, call: Call, charge: Charge): void {
   const settled = save(emulator.store, { ...charge, balance_transaction: stripeId('txn_3') })
   emit(emulator, call, 'charge.updated', settled, charge)
   scheduleDispute(emulator, settled)
 }
 
-/** Always throws the 402. */
+/** Saves the declined charge and throws the 402. */
 export function decline(
   emulator: Emulator,
   call: Call,
@@ -92,14 +92,14 @@ export function decline(
   )
 }
 
-/** Asks the buyer to authenticate. */
+/** Requires the buyer to authenticate. */
 export function challenge(emulator: Emulator, call: Call, intent: Intent): Intent {
   const challenged = save(emulator.store, { ...intent, status: 'requires_action' })
   emit(emulator, call, 'payment_intent.requires_action', challenged)
   return challenged
 }
 
-/** The buyer has answered the challenge. */
+/** Applies the result of the buyer's authentication. */
 export function authenticate(
   emulator: Emulator,
   call: Call,
@@ -108,7 +108,7 @@ export function authenticate(
 ): Intent {
   if (intent.status !== 'requires_action' || !intent.method) {
     throw invalidState(
-      `This PaymentIntent has a status of ${intent.status}: nobody asks for authentication.`,
+      `This PaymentIntent has a status of ${intent.status}: it requires no authentication.`,
       render(intent, emulator.url),
     )
   }

@@ -1,4 +1,4 @@
-// The controls of payouts, transfers, top-ups and disputes: what banks decide, and what somebody reverses.
+// The controls of payouts, transfers, top-ups and disputes: decisions of banks, and reversals.
 import { BANK_CALL, DASHBOARD_CALL } from '../shared/call.ts'
 import { textOf } from '../shared/controls.ts'
 import { asParams, statusOf, type StripeControl } from './control-parts.ts'

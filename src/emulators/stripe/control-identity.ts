@@ -1,4 +1,4 @@
-// The controls of identity: the person's visit to the hosted page, and what the check comes to.
+// The controls of identity: the hosted page of the person, and the result of the check.
 import { BROWSER_CALL, DASHBOARD_CALL } from '../shared/call.ts'
 import { textOf } from '../shared/controls.ts'
 import { sendPage } from '../shared/html.ts'
@@ -13,7 +13,7 @@ export const IDENTITY_CONTROLS: Record<string, StripeControl> = {
     const session = findSession(emulator, id)
     if (useLink(emulator, session, textOf(query, 'link') ?? ''))
       sendPage(response, 200, verificationPage(session), session.return_url)
-    else sendPage(response, 410, verificationText('This link has been used, or has expired.'))
+    else sendPage(response, 410, verificationText('This link is used or expired.'))
   },
   'POST identity/:id/submit': (emulator, id, body, _query, { response }) => {
     const status = statusOf(body, SESSION_STATUSES)

@@ -1,4 +1,4 @@
-// What a control of the emulator is, and reading its body.
+// The type of controls, and readers of their bodies.
 import type { Control } from '../shared/controls.ts'
 import type { Emulator } from './emulator.ts'
 import { parameterRefused } from './errors.ts'
@@ -6,7 +6,7 @@ import type { Params } from './parse.ts'
 
 export type StripeControl = Control<Emulator, Params>
 
-/** The `status` that a body asks for. */
+/** The requested `status` of a body. Throws Refusal if it is not allowed. */
 export function statusOf<T extends string>(body: Record<string, unknown>, allowed: readonly T[]): T {
   const status = allowed.find((each) => each === body['status'])
   if (status === undefined)
@@ -14,7 +14,7 @@ export function statusOf<T extends string>(body: Record<string, unknown>, allowe
   return status
 }
 
-/** A flat JSON body as the parameters of an operation. */
+/** A JSON body as the parameters of an operation. */
 export function asParams(body: Record<string, unknown>): Params {
   const params: Params = {}
   for (const [name, value] of Object.entries(body)) {

@@ -1,4 +1,4 @@
-// What only an emulator has: the buyer, the dashboard, time, faults and its own record, under `/_emulator/`.
+// The controls under `/_emulator/`: the buyer, the dashboard, the clock, webhooks, faults and the record of effects.
 import { ACCOUNT_CONTROLS } from './account.ts'
 import { authenticate } from './confirmation.ts'
 import { EFFECT_FILTERS, findEffects } from '../shared/effects.ts'
@@ -58,7 +58,7 @@ const CONTROLS = new Map<string, StripeControl>([
   ],
   ['POST payment_intents/:id/authenticate', answerChallenge],
 
-  // Somebody in the dashboard.
+  // A person in the dashboard.
   [
     'POST payment_intents/:id/capture',
     (emulator, id, body) =>
@@ -74,7 +74,7 @@ const CONTROLS = new Map<string, StripeControl>([
     (emulator, _id, body) => render(createRefund(emulator, DASHBOARD_CALL, asParams(body)), emulator.url),
   ],
 
-  // Time.
+  // Expiry, bank decisions and the clock.
   [
     'POST payment_intents/:id/expire',
     (emulator, id) => render(expireIntent(emulator, findIntent(emulator, id)), emulator.url),
@@ -98,16 +98,16 @@ const CONTROLS = new Map<string, StripeControl>([
   // The buttons of the page.
   ['POST page/:id', pressButton],
 
-  // Its own record.
+  // The record of effects.
   ['GET effects', showEffects],
 ])
 
-/** Answers everything under `/_emulator/`. */
+/** Handles requests under `/_emulator/`. */
 export async function answerControl(emulator: Emulator, exchange: Exchange): Promise<void> {
   await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, errors: STRIPE_ERRORS })
 }
 
-/** JSON or a form; a form goes back to where the buyer came from, if that is known. */
+/** JSON or a form. A form redirects to the `return_url`, if there is one. */
 function answerChallenge(
   emulator: Emulator,
   id: string,
@@ -165,7 +165,7 @@ function changeWebhooks(emulator: Emulator, _id: string, body: Record<string, un
   return describeWebhooks(emulator)
 }
 
-/** `to_come`: how much will happen by itself and is told then. */
+/** `to_come`: number of scheduled changes that will send events. */
 function describeWebhooks(emulator: Emulator): unknown {
   return { ...(emulator.webhooks?.describe() ?? { url: null }), to_come: emulator.timers.size }
 }

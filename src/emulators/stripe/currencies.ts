@@ -1,4 +1,4 @@
-// The currencies Stripe takes (docs: "Supported currencies"; the table is in core/money.ts), their least amounts and how its messages write money.
+// Stripe's currencies (docs: "Supported currencies"; the table is in core/money.ts), minimum amounts, and money in messages.
 import {
   decimalsOf,
   isSupportedCurrency,
@@ -8,7 +8,7 @@ import {
 } from '#core/money.ts'
 import { parameterRefused } from './errors.ts'
 
-// Beside ours it still lists codes that ISO has withdrawn.
+// Withdrawn ISO codes that Stripe still lists.
 const WITHDRAWN = ['ang', 'mro', 'sll', 'std']
 const MIN_AMOUNTS: Record<string, number> = {
   usd: 50,
@@ -46,7 +46,7 @@ export function supportedCurrencies(): string {
   return [...SUPPORTED_CURRENCIES.map((code) => code.toLowerCase()), ...WITHDRAWN].join(', ')
 }
 
-/** In the smallest unit. */
+/** Minimum amount of a payment, in the smallest unit. */
 export function minAmountOf(currency: string): number {
   return MIN_AMOUNTS[currency] ?? 50
 }
@@ -61,7 +61,7 @@ export function formatMoney(amount: number, currency: string): string {
   return SIGNS[currency] ? `${SIGNS[currency]}${number}` : `${number} ${currency.toUpperCase()}`
 }
 
-/** Refuses an amount that is finer than Stripe settles (docs: "Three-decimal currencies", "Special cases"). */
+/** Refuses an amount with more decimals than Stripe settles (docs: "Three-decimal currencies", "Special cases"). */
 export function refuseFraction(
   amount: number,
   currency: string,

@@ -1,4 +1,4 @@
-// Disputes: a buyer's bank takes captured money back, and gives it back when we win; an inquiry takes none.
+// Disputes: the buyer's bank withdraws captured money and reinstates it if the dispute is won; an inquiry withdraws none.
 import { BANK_CALL, type Call } from '../shared/call.ts'
 import { recordEffect } from '../shared/effects.ts'
 import { nowS, type Emulator } from './emulator.ts'
@@ -17,12 +17,12 @@ import type { Charge, Dispute } from './versions.ts'
 
 const DAY_S = 86_400
 const DAYS_TO_RESPOND = 9
-/** What Stripe takes for a dispute, in the smallest unit. */
+/** Stripe's dispute fee, in the smallest unit. */
 const FEE = 1500
 export const DISPUTE_FINAL_STATUSES = ['won', 'lost', 'warning_closed'] as const
 type DisputeFinalStatus = (typeof DISPUTE_FINAL_STATUSES)[number]
 
-/** What the card of a captured charge brings, soon after. */
+/** Schedules the dispute that the test card of a captured charge triggers. */
 export function scheduleDispute(emulator: Emulator, charge: Charge): void {
   const { dispute } = methodOf(charge.method.token)
   if (dispute === undefined) return
@@ -33,7 +33,7 @@ export function scheduleDispute(emulator: Emulator, charge: Charge): void {
   })
 }
 
-/** Goes on with what was on its way when the emulator stopped. */
+/** Resumes scheduled changes after a restart. */
 export function resumeDisputes(emulator: Emulator): void {
   for (const charge of emulator.store.charges.byId.values())
     if (charge.captured && !emulator.store.childIdsOf.has(charge.id)) scheduleDispute(emulator, charge)
@@ -43,13 +43,13 @@ export function findDispute(emulator: Emulator, id: string): Dispute {
   return requireObject(emulator.store.disputes, 'dispute', id)
 }
 
-/** The latest, if the charge has one. */
+/** The latest dispute of a charge, if any. */
 export function latestDisputeOf({ store }: Emulator, charge: string): Dispute | null {
   const id = store.childIdsOf.get(charge)?.at(-1)
   return id === undefined ? null : store.disputes.byId.get(id)!
 }
 
-/** The bank decides. A dispute that is lost may still be won, by an appeal. */
+/** The bank decides. A lost dispute may still be won by an appeal. */
 export function closeDispute(
   emulator: Emulator,
   call: Call,
@@ -103,7 +103,7 @@ function openDispute(emulator: Emulator, charge: Charge, kind: 'chargeback' | 'i
   if (takesMoney) emit(emulator, BANK_CALL, 'charge.dispute.funds_withdrawn', opened)
 }
 
-/** Evidence goes to the bank at once, unless `submit` says otherwise. */
+/** Evidence is submitted at once unless `submit` is false. */
 function updateDispute(emulator: Emulator, call: Call, dispute: Dispute, params: Params): Dispute {
   const { evidence } = params
   if (evidence !== undefined && !isParams(evidence)) throw parameterRefused('Invalid hash', 'evidence')
@@ -113,7 +113,7 @@ function updateDispute(emulator: Emulator, call: Call, dispute: Dispute, params:
     throw requestRefused(
       null,
       'evidence',
-      `This dispute has a status of ${dispute.status}: it takes no evidence.`,
+      `This dispute has a status of ${dispute.status}: it accepts no evidence.`,
     )
   const updated = save(emulator.store, {
     ...dispute,
@@ -125,7 +125,7 @@ function updateDispute(emulator: Emulator, call: Call, dispute: Dispute, params:
   return updated
 }
 
-/** We do not defend ourselves. */
+/** Accepts the dispute as lost. */
 function acceptDispute(emulator: Emulator, call: Call, dispute: Dispute): Dispute {
   if (dispute.status !== 'needs_response')
     throw requestRefused(
@@ -146,7 +146,7 @@ function record(
   effect: 'dispute_withdrawn' | 'dispute_reinstated',
   { id, payment_intent, amount, currency }: Dispute,
 ): void {
-  // It has none itself: the payment's say whose it is.
+  // The dispute has no metadata: use that of its payment.
   const { metadata } = emulator.store.intents.byId.get(payment_intent)!
   recordEffect(emulator.effects, call, effect, { payment_intent, dispute: id, amount, currency, metadata })
 }

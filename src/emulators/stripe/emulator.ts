@@ -1,4 +1,4 @@
-// What every operation of the emulator gets first: its state, its clock and its record.
+// The state of the emulator, its clock and its record of effects.
 import type { AppendFile } from '../shared/append-file.ts'
 import type { Effects } from '../shared/effects.ts'
 import type { EventLog } from './event-log.ts'
@@ -11,15 +11,15 @@ import type { Webhooks } from './webhooks.ts'
 export type Emulator = {
   /** `http://127.0.0.1:12111`. */
   url: string
-  /** Null: any key will do. */
+  /** Null: any key is accepted. */
   api_key: string | null
-  /** The id of the account that the key is of. */
+  /** The id of the account of the key. */
   account: string
   capture_window_ms: number
   search_lag_ms: number
-  /** How long a payment out stays paid before its bank sends it back. */
+  /** Time until a payout to `ba_lateReturn` is returned by its bank. */
   late_return_ms: number
-  /** Show released money as refunds too, as Stripe may do. */
+  /** Report released holds as refunds too, as Stripe may do. */
   release_refunds: boolean
   clock: { offset_ms: number }
   store: Store
@@ -30,11 +30,11 @@ export type Emulator = {
   requests: RequestLog
   webhooks: Webhooks | null
   journal: AppendFile | null
-  /** Intents in the order in which their holds lapse. */
+  /** Payment intents with a hold, in order of expiry. */
   holds: { id: string; until_ms: number }[]
-  /** Of what will happen by itself. */
+  /** Timers of scheduled changes. */
   timers: Set<NodeJS.Timeout>
-  /** Nothing may happen any more. */
+  /** Set by `close`: no further changes. */
   closed: boolean
 }
 

@@ -1,4 +1,4 @@
-// How Stripe refuses: a status and an `error` object, and whether an idempotency key remembers it.
+// Stripe's errors: a status, an `error` object, and whether the answer is stored under the idempotency key.
 
 export type StripeError = {
   type: 'api_error' | 'card_error' | 'idempotency_error' | 'invalid_request_error'
@@ -12,7 +12,7 @@ export type StripeError = {
   payment_method?: unknown
 }
 
-/** Thrown by an operation. `executed`: the endpoint had begun, so the answer belongs to the idempotency key. */
+/** An error answer, thrown by operations. `executed`: the endpoint had started, so the key stores the answer. */
 export class Refusal extends Error {
   status: number
   error: StripeError
@@ -43,7 +43,7 @@ export function errorBody(error: StripeError, request_id: string | null): string
   })
 }
 
-/** 400 before anything began: the parameters themselves are wrong. */
+/** 400 for invalid parameters, before the endpoint started. */
 export function parameterRefused(message: string, param: string | undefined, code?: string): Refusal {
   return new Refusal(
     400,
@@ -52,7 +52,7 @@ export function parameterRefused(message: string, param: string | undefined, cod
   )
 }
 
-/** 404 for what the path names, 400 for what a parameter names. */
+/** 404 for an unknown id in the path, 400 for an unknown id in a parameter. */
 export function resourceMissing(status: 400 | 404, resource: string, id: string, param: string): Refusal {
   const message = `No such ${resource}: '${id}'`
   return new Refusal(
@@ -62,7 +62,7 @@ export function resourceMissing(status: 400 | 404, resource: string, id: string,
   )
 }
 
-/** What Stripe says with some of its codes. */
+/** Stripe's messages for some error codes. */
 const MESSAGES: Record<string, string> = {
   balance_insufficient:
     'You have insufficient available funds in your Stripe account. Try adding funds directly to your available balance by creating Charges using the 4000000000000077 test card.',
@@ -72,7 +72,7 @@ const MESSAGES: Record<string, string> = {
     'Your destination account needs to have at least one of the following capabilities enabled: transfers, crypto_transfers, legacy_payments',
 }
 
-/** 400: the endpoint has begun, and will not do this. */
+/** 400 after the endpoint started: the operation is refused. */
 export function requestRefused(
   code: string | null,
   param: string | undefined,
@@ -100,12 +100,12 @@ export function unknownUrl(method: string, path: string): Refusal {
   return new Refusal(404, { type: 'invalid_request_error', message }, { executed: false })
 }
 
-/** `given` null: no key at all. Only the end of a wrong key is repeated. */
-export function invalidApiKey(given: string | null): Refusal {
+/** 401. `key` null: no key. The message contains only the start and the end of the key. */
+export function invalidApiKey(key: string | null): Refusal {
   const message =
-    given === null
+    key === null
       ? "You did not provide an API key. You need to provide your API key in the Authorization header, using Bearer auth (e.g. 'Authorization: Bearer YOUR_SECRET_KEY')."
-      : `Invalid API Key provided: ${given.slice(0, 8)}${'*'.repeat(8)}${given.slice(-4)}`
+      : `Invalid API Key provided: ${key.slice(0, 8)}${'*'.repeat(8)}${key.slice(-4)}`
   return new Refusal(401, { type: 'invalid_request_error', message }, { executed: false })
 }
 

@@ -1,4 +1,4 @@
-// The log of events: every one that there was, in the order in which they happened.
+// The log of all events, in order.
 import type { Version } from './versions.ts'
 
 export type StoredEvent = {
@@ -7,7 +7,7 @@ export type StoredEvent = {
   /** Unix seconds. */
   created: number
   object: Version
-  /** The version before, where Stripe says what changed. */
+  /** The previous version, if Stripe reports `previous_attributes`. */
   previous: Version | null
   request_id: string | null
   idempotency_key: string | null

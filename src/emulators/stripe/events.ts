@@ -1,4 +1,4 @@
-// Events: what Stripe tells about every change.
+// Events about changes of objects.
 import { nowS, type Emulator } from './emulator.ts'
 import type { Call } from '../shared/call.ts'
 import { resourceMissing, parameterRefused } from './errors.ts'
@@ -63,10 +63,10 @@ export function findEvent(emulator: Emulator, id: string): StoredEvent {
   return emulator.events.list[index]!
 }
 
-/** At most so many `types`, and only without `type` (stripe-node, `EventListParams`). */
+/** Limit of `types` (stripe-node, `EventListParams`). */
 const MAX_TYPES = 20
 
-/** Newest first; `type` (perhaps with `*`) or `types[]`, `created[gte]` and paging. */
+/** Newest first. Filters: `type` (also with `*`) or `types[]`, `created[gte]`, paging. */
 export function listEvents(emulator: Emulator, params: Params): Page {
   const type = stringOf(params, 'type')
   const types = stringsOf(params, 'types')

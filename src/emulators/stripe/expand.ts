@@ -1,4 +1,4 @@
-// `expand`: ids replaced by the objects they name.
+// `expand`: replaces ids by objects.
 import { parameterRefused } from './errors.ts'
 import { render, renderMethod } from './render.ts'
 import type { Rendered } from './rendered.ts'
@@ -17,10 +17,10 @@ const EXPANDABLE: Record<Version['object'], string[]> = {
   'identity.verification_session': ['last_verification_report', 'verified_outputs'],
 }
 
-/** An answer to be: rendering it again, years later, gives the same bytes. */
+/** The versions of an answer: rendering it again always gives the same bytes. */
 export type ResponseSnapshot = { object: Version; related: Version[]; expand: string[] }
 
-/** Takes along what `expand` will show, as it is now. */
+/** Captures the current versions of all objects that `expand` needs. */
 export function snapshotOf(store: Store, object: Version, expand: string[]): ResponseSnapshot {
   if (expand.length === 0) return { object, related: [], expand }
   const related = relatedIdsOf(object)
@@ -29,7 +29,7 @@ export function snapshotOf(store: Store, object: Version, expand: string[]): Res
   return { object, related, expand }
 }
 
-/** The ids of what may be shown inside. */
+/** The ids of objects that `expand` may include. */
 function relatedIdsOf(object: Version): (string | null)[] {
   switch (object.object) {
     case 'payment_intent':
@@ -55,7 +55,7 @@ export function renderSnapshot(snapshot: ResponseSnapshot, base_url: string): Re
   return rendered
 }
 
-/** In a list or a search result, where paths begin with `data.`. */
+/** Expands a list or a search result, whose paths begin with `data.`. */
 export function expandList(data: Rendered[], expand: string[], store: Store, base_url: string): void {
   const find = (id: string) => findObject(store, id)
   for (const path of expand) {
@@ -66,10 +66,10 @@ export function expandList(data: Rendered[], expand: string[], store: Store, bas
   }
 }
 
-/** How deep a path may go (docs: "Expanding Responses"). */
+/** Depth limit of a path (docs: "Expanding Responses"). */
 const MAX_DEPTH = 4
 
-/** Before anything is done: 400 for what cannot be expanded. */
+/** Throws a 400 for a path that cannot be expanded. */
 export function checkExpand(object: Version['object'], expand: string[], inList: boolean): void {
   for (const path of expand) {
     const [first, ...rest] = path.split('.')
@@ -102,11 +102,11 @@ function expandPath(
   }
   const value = rendered[field]
   const id = isRendered(value) ? value['id'] : value
-  const named = typeof id === 'string' ? find(id) : undefined
-  if (!named) return
-  const child = isRendered(value) ? value : render(named, base_url)
+  const related = typeof id === 'string' ? find(id) : undefined
+  if (!related) return
+  const child = isRendered(value) ? value : render(related, base_url)
   rendered[field] = child
-  expandPath(child, named, rest, find, base_url)
+  expandPath(child, related, rest, find, base_url)
 }
 
 function isRendered(value: unknown): value is Rendered {

@@ -1,9 +1,9 @@
-// Faults as Stripe's emulator scripts them: where they can meet a request, and how a script is refused.
+// Faults of the Stripe emulator: choices of the page, and errors of scripts.
 import { scriptFault, type Fault, type Faults } from '../shared/faults.ts'
 import { parameterRefused } from './errors.ts'
 import { stripeId } from './ids.ts'
 
-/** What a fault of the page meets, in words. */
+/** The choices of the page for the requests that a fault matches. */
 export const STRIPE_FAULT_TARGETS: Record<string, { method?: string; path?: string }> = {
   'any request': {},
   authorization: { method: 'POST', path: '/payment_intents$' },
@@ -17,7 +17,7 @@ export const STRIPE_FAULT_TARGETS: Record<string, { method?: string; path?: stri
   'any look-up': { method: 'GET' },
 }
 
-/** Adds a fault, as scripted. */
+/** Adds a scripted fault. */
 export function addFault(faults: Faults, script: unknown): Fault {
   return scriptFault(faults, script, { id: stripeId('flt_', 12), refuse: parameterRefused })
 }

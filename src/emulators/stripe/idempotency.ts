@@ -1,4 +1,4 @@
-// Idempotency keys: the first answer under a key is the answer, for 24 hours.
+// Idempotency keys: the first answer of a key is replayed for 24 hours.
 import { hash } from 'node:crypto'
 import type { AppendFile } from '../shared/append-file.ts'
 import { keyInUse, keyReused } from './errors.ts'
@@ -6,14 +6,14 @@ import type { ResponseSnapshot } from './expand.ts'
 
 const RETENTION_MS = 24 * 60 * 60 * 1000
 
-/** What was answered: an object as it was then, or the text of an error. */
+/** `content`: a snapshot of an object, or the body of an error. */
 export type Answer = { status: number; content: ResponseSnapshot | string }
 
 export type StoredAnswer = Answer & { fingerprint: string; at_ms: number; request_id: string }
 
 export type Idempotency = {
   answers: Map<string, StoredAnswer>
-  /** Keys of requests that are not answered yet, with their fingerprints. */
+  /** Keys of requests in progress, with their fingerprints. */
   inFlight: Map<string, string>
   journal: AppendFile | null
 }
@@ -22,7 +22,7 @@ export function emptyIdempotency(): Idempotency {
   return { answers: new Map(), inFlight: new Map(), journal: null }
 }
 
-/** Of the path and the parameters, in whatever order they were sent. */
+/** A hash of the path and the parameters, independent of their order. */
 export function fingerprintOf(path: string, body: string): string {
   return hash('sha1', `${path}\n${body.split('&').sort().join('&')}`, 'base64')
 }
@@ -34,15 +34,15 @@ export function findAnswer(
   fingerprint: string,
   now_ms: number,
 ): StoredAnswer | null {
-  const waiting = idempotency.inFlight.get(key)
-  if (waiting !== undefined) throw waiting === fingerprint ? keyInUse(key) : keyReused(key)
+  const in_progress = idempotency.inFlight.get(key)
+  if (in_progress !== undefined) throw in_progress === fingerprint ? keyInUse(key) : keyReused(key)
   const stored = idempotency.answers.get(key)
   if (!stored || stored.at_ms + RETENTION_MS <= now_ms) return null
   if (stored.fingerprint !== fingerprint) throw keyReused(key)
   return stored
 }
 
-/** Stores it, and forgets what is older than a day. */
+/** Stores an answer, and removes answers that are older than 24 hours. */
 export function storeAnswer(idempotency: Idempotency, key: string, answer: StoredAnswer): void {
   const { answers } = idempotency
   answers.delete(key)

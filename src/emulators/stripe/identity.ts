@@ -1,4 +1,4 @@
-// Identity: sessions in which a person shows a document on a hosted page, and what came of it.
+// Identity: verification sessions with a hosted page, and their results.
 import { type Call, DASHBOARD_CALL } from '../shared/call.ts'
 import { nowS, type Emulator } from './emulator.ts'
 import { parameterRefused, requestRefused } from './errors.ts'
@@ -15,12 +15,12 @@ import type { VerificationSession } from './versions.ts'
 
 const TYPES = ['document', 'id_number'] as const
 const LINK_LIFETIME_S = 48 * 3600
-/** Of one session at a time; each look at it makes one. */
+/** Limit of unused links of a session; each retrieval creates one. */
 const MAX_LINKS = 100
 export const SESSION_STATUSES = ['verified', 'requires_input', 'processing', 'canceled'] as const
 type Status = VerificationSession['status']
 
-/** Why a check may fail, as Stripe names and words it. */
+/** Stripe's codes and texts of failed checks. */
 export const CHECK_FAILURES: Record<string, string> = {
   document_unverified_other: 'The document could not be verified.',
   document_expired: 'The document is expired.',
@@ -60,20 +60,20 @@ function createSession(emulator: Emulator, call: Call, params: Params): Verifica
   return withNewLink(emulator, session)
 }
 
-/** Where there is something to do, each answer has a link of its own: it is good for one visit. */
+/** While input is required, each answer has a new link that is valid for one visit. */
 function withNewLink(emulator: Emulator, session: VerificationSession): VerificationSession {
   if (session.status !== 'requires_input' || session.redaction !== null) return session
   const now = nowS(emulator)
   const token = stripeId('', 40)
-  const alive = session.unused.filter(({ until }) => until > now)
+  const valid = session.unused.filter(({ until }) => until > now)
   return save(emulator.store, {
     ...session,
     link: { token, secret: stripeId(`${session.id}_secret_test_`) },
-    unused: [...alive.slice(1 - MAX_LINKS), { token, until: now + LINK_LIFETIME_S }],
+    unused: [...valid.slice(1 - MAX_LINKS), { token, until: now + LINK_LIFETIME_S }],
   })
 }
 
-/** The link is used up by it. False for one that was used, has lapsed or never was. */
+/** Uses up the link. False if it is used, expired or unknown. */
 export function useLink(emulator: Emulator, session: VerificationSession, token: string): boolean {
   const now = nowS(emulator)
   const isValid = session.unused.some((each) => each.token === token && each.until > now)
@@ -84,7 +84,7 @@ export function useLink(emulator: Emulator, session: VerificationSession, token:
   return isValid
 }
 
-/** Only what still waits for the person, as Stripe says. */
+/** Only possible in `requires_input`, as at Stripe. */
 function cancelSession(emulator: Emulator, call: Call, session: VerificationSession): VerificationSession {
   if (session.status !== 'requires_input' || session.redaction !== null)
     throw requestRefused(
@@ -95,7 +95,7 @@ function cancelSession(emulator: Emulator, call: Call, session: VerificationSess
   return settleSession(emulator, call, session, 'canceled')
 }
 
-/** The check came to this. `reason` says why there is something to do again. */
+/** Sets the result of the check. `reason`: why input is required again. */
 export function settleSession(
   emulator: Emulator,
   call: Call,
@@ -121,7 +121,7 @@ export function settleSession(
   return settled
 }
 
-/** What was told is forgotten a little later; what still waits is canceled. */
+/** Schedules the redaction; a session in `requires_input` is canceled. */
 function redactSession(emulator: Emulator, call: Call, session: VerificationSession): VerificationSession {
   if (session.status === 'processing' || session.redaction !== null)
     throw requestRefused(
@@ -129,20 +129,20 @@ function redactSession(emulator: Emulator, call: Call, session: VerificationSess
       undefined,
       `You cannot redact this verification session because ${session.redaction === null ? 'it is being processed' : 'it is redacted already'}.`,
     )
-  const waits = session.status === 'requires_input'
+  const is_open = session.status === 'requires_input'
   const redacting = save(emulator.store, {
     ...session,
-    status: waits ? 'canceled' : session.status,
+    status: is_open ? 'canceled' : session.status,
     redaction: 'processing',
     link: null,
     unused: [],
   })
-  if (waits) emit(emulator, call, 'identity.verification_session.canceled', redacting)
+  if (is_open) emit(emulator, call, 'identity.verification_session.canceled', redacting)
   scheduleRedaction(emulator, redacting)
   return redacting
 }
 
-/** Goes on with what was on its way when the emulator stopped. */
+/** Resumes scheduled changes after a restart. */
 export function resumeRedactions(emulator: Emulator): void {
   for (const session of emulator.store.sessions.byId.values())
     if (session.redaction === 'processing') scheduleRedaction(emulator, session)
@@ -222,7 +222,7 @@ export const IDENTITY_ROUTES: Routes = {
       const page = listOf(emulator, params, `/v1/${RESOURCE}`, emulator.store.sessions, {
         equal: ['client_reference_id', 'related_customer', 'status'],
       })
-      // Only who asks for one of them gets in.
+      // Only a retrieval returns a link.
       return { ...page, data: page.data.map((each) => ({ ...each, client_secret: null, url: null })) }
     },
   },

@@ -1,11 +1,11 @@
-// Ids that look like Stripe's: a prefix and random letters and digits.
+// Ids in Stripe's format: a prefix and random letters and digits.
 import { randomFillSync } from 'node:crypto'
 
 const LETTERS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01'
 const pool = Buffer.alloc(16_384)
 let used = pool.length
 
-/** `pi_` -> `pi_3kT...`, `letters` random ones after the prefix (24 unless told: 144 bits). */
+/** `pi_` -> `pi_3kT...`. `letters`: number of random characters. Default: 24 (144 bits). */
 export function stripeId(prefix: string, letters = 24): string {
   if (used + letters > pool.length) {
     randomFillSync(pool)

@@ -1,4 +1,4 @@
-// What is asked of a payment intent: its parameters, read and refused together.
+// Validates the parameters of payment intents.
 import { maxPaymentMinor } from '#core/money.ts'
 import { formatMoney, minAmountOf, refuseFraction } from './currencies.ts'
 import { resourceMissing, parameterRefused } from './errors.ts'
@@ -17,7 +17,7 @@ const AUTOMATIC_METHODS = parameters('allow_redirects enabled', {
   enabled: boolean,
 })
 
-/** Refuses parameters that exclude each other. */
+/** Refuses combinations of parameters that Stripe does not allow. */
 export function checkExclusiveParams(params: Params): void {
   exclusive(params, 'customer', 'customer_account')
   if (booleanOf(params, 'confirm')) {
@@ -53,7 +53,7 @@ export function checkedAmount(amount: number, currency: string): number {
   return amount
 }
 
-/** Each use of a test token is a payment method of its own. */
+/** Each use of a test token creates a payment method. */
 export function methodOfParams(params: Params): Method | null {
   const token = stringOf(params, 'payment_method')
   if (token === null) return null
@@ -63,7 +63,7 @@ export function methodOfParams(params: Params): Method | null {
 
 export function automaticOf(params: Params): Intent['automatic'] {
   const value = params['automatic_payment_methods']
-  // The rules take nothing else.
+  // The rules accept only a hash here.
   if (value === undefined || !isParams(value)) return { enabled: true, allow_redirects: 'always' }
   checkParams(value, AUTOMATIC_METHODS)
   required(stringOf(value, 'enabled'), 'automatic_payment_methods[enabled]')
@@ -71,7 +71,7 @@ export function automaticOf(params: Params): Intent['automatic'] {
   return { enabled, allow_redirects: oneOf(value, 'allow_redirects', ['always', 'never']) ?? 'always' }
 }
 
-/** Methods that may redirect want to know where back to. */
+/** Refuses a missing `return_url` if a method may redirect. */
 export function checkReturnUrl(intent: Intent): void {
   if (
     intent.return_url !== null ||

@@ -1,4 +1,4 @@
-// What survives a restart: versions, events, stored answers and the clock, appended as they happen and read back at start.
+// The journal: versions, events, stored answers and the clock, appended on change and replayed at start.
 import { appendEvent, type EventLog, type StoredEvent } from './event-log.ts'
 import type { Idempotency, StoredAnswer } from './idempotency.ts'
 import { putVersion, type Store } from './store.ts'
@@ -18,7 +18,7 @@ type Line = {
   clock?: { offset_ms: number }
 }
 
-/** Takes the lines of a journal, oldest first, into what is empty yet. */
+/** Returns a function that replays the lines of a journal, oldest first, into an empty state. */
 export function replayInto(state: {
   store: Store
   events: EventLog
@@ -42,12 +42,12 @@ export function replayInto(state: {
       state.events.list[state.events.indexOf.get(line.delivered)!]!.pending = false
     } else if (line.answer) {
       const { key, text, object, related, expand, ...rest } = line.answer
-      const shown = () => ({
+      const snapshot = () => ({
         object: versions.get(object)!,
         related: related.map((each) => versions.get(each)!),
         expand,
       })
-      state.idempotency.answers.set(key, { ...rest, content: text ?? shown() })
+      state.idempotency.answers.set(key, { ...rest, content: text ?? snapshot() })
     } else if (line.clock) {
       state.clock.offset_ms = line.clock.offset_ms
     }

@@ -1,7 +1,7 @@
-// What happens by itself a little later, as at a bank: after the answer to the request that began it.
+// Delayed changes, such as decisions of a bank, after the answer to the request that started them.
 import type { Emulator } from './emulator.ts'
 
-/** Not sooner than the answer that it follows, and soon enough for somebody who waits. */
+/** Long enough to follow the answer, short enough for interactive use. */
 export const SETTLE_DELAY_MS = 40
 
 export function schedule(emulator: Emulator, after_ms: number, act: () => void): void {
@@ -13,8 +13,12 @@ export function schedule(emulator: Emulator, after_ms: number, act: () => void):
   emulator.timers.add(timer)
 }
 
-/** `ba_noAccount` -> `noAccount`: what the name says will happen. */
-export function behaviorOf<T extends string>(ways: Record<T, unknown>, id: string, usual: NoInfer<T>): T {
+/** The behavior of a test token by its name: `ba_noAccount` -> `noAccount`. `usual`: for other tokens. */
+export function behaviorOf<T extends string>(
+  behaviors: Record<T, unknown>,
+  id: string,
+  usual: NoInfer<T>,
+): T {
   const name = id.slice(id.indexOf('_') + 1)
-  return Object.hasOwn(ways, name) ? (name as T) : usual
+  return Object.hasOwn(behaviors, name) ? (name as T) : usual
 }

@@ -1,4 +1,4 @@
-// Looking things up: one by its id, and pages of a list, newest first, `limit`, `starting_after`, `ending_before`, `created`.
+// Finds objects by id, and pages of lists: newest first, `limit`, `starting_after`, `ending_before`, `created`.
 import type { Emulator } from './emulator.ts'
 import { resourceMissing, parameterRefused } from './errors.ts'
 import { integerOf, stringOf } from './params.ts'
@@ -21,7 +21,7 @@ type Source<T> = {
   show(each: T): Rendered
 }
 
-/** Refuses a limit out of 1..100 and a cursor that is unknown. */
+/** Returns a page. Refuses a limit outside 1..100 and an unknown cursor. */
 export function page<T>(params: Params, source: Source<T>): Page {
   const limit = limitOf(params)
   exclusive(params, 'starting_after', 'ending_before')
@@ -57,14 +57,14 @@ export function page<T>(params: Params, source: Source<T>): Page {
   }
 }
 
-/** 404 for an unknown id. */
+/** Finds an object. Throws a 404 for an unknown id. */
 export function requireObject<T>({ byId }: Collection<T>, resource: string, id: string, param = 'id'): T {
-  const known = byId.get(id)
-  if (known === undefined) throw resourceMissing(404, resource, id, param)
-  return known
+  const object = byId.get(id)
+  if (object === undefined) throw resourceMissing(404, resource, id, param)
+  return object
 }
 
-/** Of what the emulator keeps: by fields that equal the parameters of their names, and by numbers within a range. */
+/** A page of a collection. `equal`: fields that must equal their parameter. `ranges`: numbers with range parameters. */
 export function listOf<T extends Version>(
   emulator: Emulator,
   params: Params,
@@ -75,9 +75,9 @@ export function listOf<T extends Version>(
   const wanted = equal
     .map((name) => ({ name, value: stringOf(params, name) }))
     .filter(({ value }) => value !== null)
-  const within = ranges
+  const range_filters = ranges
     .filter((name) => params[name] !== undefined)
-    .map((name) => ({ name, holds: rangeOf(params, name) }))
+    .map((name) => ({ name, contains: rangeOf(params, name) }))
   return page(params, {
     url,
     size: ids.length,
@@ -85,7 +85,7 @@ export function listOf<T extends Version>(
     indexOf: (id) => (byId.has(id) ? found(ids.lastIndexOf(id)) : undefined),
     matches: (each) =>
       wanted.every(({ name, value }) => each[name] === value) &&
-      within.every(({ name, holds }) => holds(Number(each[name]))),
+      range_filters.every(({ name, contains }) => contains(Number(each[name]))),
     show: (each) => render(each, emulator.url),
   })
 }
@@ -101,7 +101,7 @@ export function limitOf(params: Params): number {
   return limit
 }
 
-/** `created=1` or `created[gte]=1&created[lt]=2`, in unix seconds; or the same of another number. */
+/** A filter for `created=1` or `created[gte]=1&created[lt]=2` (unix seconds), or for another number. */
 export function rangeOf(params: Params, name: string): (value: number) => boolean {
   const range = params[name]
   if (range === undefined) return () => true

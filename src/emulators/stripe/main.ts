@@ -1,4 +1,4 @@
-// The Stripe emulator: a server that Stripe's own SDK takes for Stripe, for development, demos, tests and benchmarks.
+// The Stripe emulator: works with Stripe's SDK, for development, demos, tests and benchmarks.
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -33,38 +33,38 @@ export { signStripe }
 
 const CAPTURE_WINDOW_MS = 7 * 24 * 60 * 60 * 1000
 const EXPIRY_CHECK_MS = 500
-/** Time enough to be told that it was paid and to ask. */
+/** Long enough for a webhook of `payout.paid` and a lookup. */
 const LATE_RETURN_MS = 2000
 
 export type StripeEmulatorOptions = {
-  /** 127.0.0.1 unless told. */
+  /** Default: 127.0.0.1. */
   host?: string
-  /** 0: a free one. */
+  /** 0: any free port. */
   port: number
-  /** When given, other keys get 401. */
+  /** If set, other keys get 401. */
   api_key?: string
-  /** Without it events are only listed. */
+  /** Receiver of events. Without it events are only listed. */
   webhook_url?: string
   webhook_secret?: string
-  /** Types of events to send; all unless told. */
+  /** Types of events to send. Default: all. */
   webhook_events?: string[]
-  /** Null or absent: memory only. */
+  /** Null or missing: memory only. */
   data_dir?: string | null
-  /** How long a hold lasts; 7 days unless told. */
+  /** Lifetime of a hold. Default: 7 days. */
   capture_window_ms?: number
-  /** How long the search does not find what is new; 0 unless told. */
+  /** Delay until the search finds new objects. Default: 0. */
   search_lag_ms?: number
-  /** How long a payout to `ba_lateReturn` stays paid; 2 s unless told. */
+  /** Time that a payout to `ba_lateReturn` stays paid. Default: 2 s. */
   late_return_ms?: number
-  /** Stripe may show released holds as refunds (`refund.created`, no metadata): off unless told. */
+  /** Report released holds as refunds (`refund.created`, no metadata), as Stripe may do. Default: false. */
   release_refunds?: boolean
-  /** On unless told. */
+  /** Default: true. */
   record_requests?: boolean
 }
 
 export type StripeEmulator = { url: string; host: string; port: number; close(): Promise<void> }
 
-/** Resolves when it listens. `close` cuts open connections and writes everything down. */
+/** Resolves when the server listens. `close` closes open connections and flushes the files. */
 export async function startStripeEmulator(options: StripeEmulatorOptions): Promise<StripeEmulator> {
   const host = options.host ?? '127.0.0.1'
   const emulator: Emulator = {
@@ -136,7 +136,7 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
   }
 }
 
-/** The effects have a file of their own: an independent record, from which nothing is computed. */
+/** The effects have a separate file: an independent record that the emulator never reads for its state. */
 async function openFiles(emulator: Emulator, data_dir: string): Promise<void> {
   await mkdir(data_dir, { recursive: true, mode: 0o700 })
   const journal = await openAppendFile(join(data_dir, 'stripe-journal.jsonl'), replayInto(emulator))
@@ -152,7 +152,7 @@ async function closeFiles(emulator: Emulator): Promise<void> {
   await emulator.effects.file?.close()
 }
 
-/** After a restart: what is still held, and until when. */
+/** Restores the open holds after a restart. */
 function openHolds({ store }: Emulator): Emulator['holds'] {
   const holds: Emulator['holds'] = []
   for (const intent of store.intents.byId.values()) {
@@ -165,7 +165,7 @@ function openHolds({ store }: Emulator): Emulator['holds'] {
   return holds.sort((a, b) => a.until_ms - b.until_ms)
 }
 
-/** `--webhook-secret` may also be the variable STRIPE_WEBHOOK_SECRET: everybody can read a command line. */
+/** STRIPE_WEBHOOK_SECRET replaces `--webhook-secret`: command lines are public. */
 async function main(): Promise<StartedProcess> {
   const { values } = parseArgs({
     options: {
@@ -197,8 +197,8 @@ async function main(): Promise<StartedProcess> {
     release_refunds: values['release-refunds'],
     record_requests: !values['no-request-log'],
   }).catch((error: unknown) => {
-    const place = { variable: 'EMULATOR_PORT', port: Number(values.port), host_variable: 'HOST' } as const
-    throw portError(error, { ...place, host: values.host ?? '127.0.0.1' })
+    const address = { variable: 'EMULATOR_PORT', port: Number(values.port), host_variable: 'HOST' } as const
+    throw portError(error, { ...address, host: values.host ?? '127.0.0.1' })
   })
   if (!isSupervised()) console.log(JSON.stringify({ stripe_url: emulator.url }))
   return { close: () => emulator.close(), addresses: { url: emulator.url } }

@@ -1,15 +1,15 @@
-// Stripe's test payment methods and what each of them does.
+// Stripe's test payment methods and their behavior.
 
 export type TestMethod = {
   brand: string
   last4: string
-  /** Refused by the card's bank. */
+  /** The card's bank declines. */
   decline?: Decline
-  /** The buyer has to authenticate; off-session that is a decline. */
+  /** Requires authentication; off-session it is declined. */
   authenticates?: true
-  /** How a refund begins; both end when `/_emulator/refunds/:id/settle` says so. */
+  /** Behavior of refunds; both are settled by `/_emulator/refunds/:id/settle`. */
   refund?: 'pending' | 'succeeded_then_failed'
-  /** Soon after the capture; an inquiry takes no money. */
+  /** Opens a dispute soon after the capture; an inquiry withdraws no money. */
   dispute?: 'chargeback' | 'inquiry'
 }
 export type Decline = { code: string; decline_code?: string; message: string }
@@ -74,14 +74,14 @@ const METHODS = new Map<string, TestMethod>([
   ['pm_card_createDisputeInquiry', { brand: 'visa', last4: '1976', dispute: 'inquiry' }],
 ])
 
-/** The tokens of all of them. */
+/** All test tokens. */
 export const METHOD_TOKENS = [...METHODS.keys()]
 
 export function findMethod(token: string): TestMethod | undefined {
   return METHODS.get(token)
 }
 
-/** For a token that is known to be one. */
+/** The test method of a valid token. */
 export function methodOf(token: string): TestMethod {
   return METHODS.get(token) ?? visa
 }

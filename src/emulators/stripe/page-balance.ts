@@ -1,4 +1,4 @@
-// The page's sections of payouts, transfers and top-ups.
+// Page sections of payouts, transfers and top-ups.
 import { cell, section, type Cell } from '../shared/html.ts'
 import { formatMoney } from './currencies.ts'
 import { buttons, latest, metadataText, time, type StatusButton } from './page-parts.ts'
@@ -59,11 +59,11 @@ function payoutRow({ id, status, amount, currency, destination, created, metadat
 
 function transferRow(transfer: Transfer): Cell[] {
   const { id, amount, amount_reversed, currency, destination, created, metadata } = transfer
-  const left = amount - amount_reversed
-  const form = `<form method="post" action="/_emulator/page/reverse"><input type="hidden" name="id" value="${id}"><label>amount <input type="number" name="amount" value="${left}" min="1" max="${left}"></label> <button>Reverse</button></form>`
+  const remaining = amount - amount_reversed
+  const form = `<form method="post" action="/_emulator/page/reverse"><input type="hidden" name="id" value="${id}"><label>amount <input type="number" name="amount" value="${remaining}" min="1" max="${remaining}"></label> <button>Reverse</button></form>`
   return [
     id,
-    cell(left > 0 ? form : ''),
+    cell(remaining > 0 ? form : ''),
     formatMoney(amount, currency),
     amount_reversed > 0 ? formatMoney(amount_reversed, currency) : '',
     destination,

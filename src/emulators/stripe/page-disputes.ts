@@ -1,4 +1,4 @@
-// The page's section of disputes.
+// Page section of disputes.
 import { section, type Cell } from '../shared/html.ts'
 import { formatMoney } from './currencies.ts'
 import { buttons, latest, time, type StatusButton } from './page-parts.ts'

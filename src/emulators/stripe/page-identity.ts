@@ -1,17 +1,17 @@
-// The hosted page on which a person is verified, as it were, and the overview's section of sessions.
+// The hosted verification page, and the page section of sessions.
 import { choice, document, section, type Cell } from '../shared/html.ts'
 import { CHECK_FAILURES } from './identity.ts'
 import { buttons, latest, metadataText, time, type StatusButton } from './page-parts.ts'
 import type { Store } from './store.ts'
 import type { VerificationSession } from './versions.ts'
 
-/** What the person, and then the check, may come to. */
+/** The hosted page: the visitor chooses the result of the check. */
 export function verificationPage({ id }: VerificationSession): string {
   const form = (status: string, label: string, more = '') =>
     `<form method="post" action="/_emulator/identity/${id}/submit"><input type="hidden" name="status" value="${status}">${more} <button>${label}</button></form>`
   return document(
     'Verify your identity',
-    `<p>Nothing is looked at here: choose what the check comes to.</p><div class="forms">
+    `<p>This emulator checks nothing. Choose the result of the verification.</p><div class="forms">
     ${form('verified', 'Verified')}
     ${form('processing', 'Still being checked')}
     ${form('requires_input', 'Not verified', choice('reason', 'because of', Object.keys(CHECK_FAILURES)))}
@@ -44,6 +44,6 @@ const NEXT_STATUSES: Partial<Record<VerificationSession['status'], StatusButton[
 function sessionRow(session: VerificationSession): Cell[] {
   const { id, status, last_error, type, created, metadata, redaction } = session
   const moves = buttons('settle_session', id, NEXT_STATUSES[status])
-  const shown = redaction === null ? status : `${status}, redaction ${redaction}`
-  return [id, shown, moves, last_error?.code ?? '', type, time(created), metadataText(metadata)]
+  const full_status = redaction === null ? status : `${status}, redaction ${redaction}`
+  return [id, full_status, moves, last_error?.code ?? '', type, time(created), metadataText(metadata)]
 }

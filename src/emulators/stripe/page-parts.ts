@@ -1,18 +1,18 @@
-// What the sections of the page share: the latest of a kind, and times and metadata in words.
+// Helpers of the page sections.
 import { button, cell, type Cell } from '../shared/html.ts'
 import type { Collection } from './store.ts'
 
-export const SHOWN = 25
+export const PAGE_ROWS = 25
 
-/** Newest first. */
+/** The newest objects of a collection, newest first. */
 export function latest<T>({ byId, ids }: Collection<T>): T[] {
   return ids
-    .slice(-SHOWN)
+    .slice(-PAGE_ROWS)
     .toReversed()
     .map((id) => byId.get(id)!)
 }
 
-/** What a button says, and the word that it sends. */
+/** A button: the status that it sends, and its label. */
 export type StatusButton = [value: string, label: string]
 
 export function buttons(name: string, id: string, moves: StatusButton[] = []): Cell {

@@ -1,4 +1,4 @@
-// What a person sees: payments, refunds, payouts, requests, refusals, faults and events, with buttons, and where a buyer authenticates.
+// The overview page with buttons, and the authentication page of buyers.
 import { formatMoney } from './currencies.ts'
 import type { Emulator } from './emulator.ts'
 import type { StoredEvent } from './event-log.ts'
@@ -9,23 +9,23 @@ import { METHOD_TOKENS } from './methods.ts'
 import { balanceSections } from './page-balance.ts'
 import { disputeSection } from './page-disputes.ts'
 import { sessionSection } from './page-identity.ts'
-import { latest, metadataText, SHOWN, time } from './page-parts.ts'
+import { latest, metadataText, PAGE_ROWS, time } from './page-parts.ts'
 import { latestRequests, type LoggedRequest } from '../shared/requests.ts'
 import type { Intent, Refund } from './versions.ts'
 
 const REFRESH_S = 5
-/** Asked all the time, it would leave no room for what is worth seeing. */
+/** Frequent polls, hidden from the list of requests. */
 const POLL = 'GET /v1/events'
 
-/** The page at `/`. With `refresh` in its query it shows itself again and again. */
+/** The page at `/`. The query `refresh` reloads it every few seconds. */
 export function overviewPage(emulator: Emulator, query: string): string {
   const { store, events, faults, requests } = emulator
   const refreshing = query === 'refresh'
   const intents = latest(store.intents)
   const waiting = intents.filter(isAwaitingBuyer)
-  const refused = latestRequests(requests, SHOWN, ({ status, fault }) => status >= 400 || fault !== null)
+  const refused = latestRequests(requests, PAGE_ROWS, ({ status, fault }) => status >= 400 || fault !== null)
   const body = [
-    `<p>Not Stripe, but a stand-in for it on <code>${escape(emulator.url)}</code>: no money moves. ${[pluralize(store.intents.ids.length, 'payment intent'), pluralize(store.refunds.ids.length, 'refund'), pluralize(store.payouts.ids.length, 'payout'), pluralize(events.list.length, 'event'), pluralize(requests.total, 'request')].join(', ')}.</p>`,
+    `<p>An emulator of Stripe at <code>${escape(emulator.url)}</code>. No money moves. ${[pluralize(store.intents.ids.length, 'payment intent'), pluralize(store.refunds.ids.length, 'refund'), pluralize(store.payouts.ids.length, 'payout'), pluralize(events.list.length, 'event'), pluralize(requests.total, 'request')].join(', ')}.</p>`,
     `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
     section(
       'Waiting for the buyer',
@@ -50,14 +50,14 @@ export function overviewPage(emulator: Emulator, query: string): string {
     section(
       'Requests',
       ['at', 'request', 'answer', 'idempotency key', 'request id'],
-      latestRequests(requests, SHOWN, (request) => !isPoll(request)).map(requestRow),
-      `<p>Without ${pluralize(requests.counts.get(POLL) ?? 0, 'look')} at the list of events (${POLL}).</p>`,
+      latestRequests(requests, PAGE_ROWS, (request) => !isPoll(request)).map(requestRow),
+      `<p>Without ${pluralize(requests.counts.get(POLL) ?? 0, 'poll')} of the event list (${POLL}).</p>`,
     ),
     section(
       'Events',
       ['id', 'type', 'object', 'created', 'delivered'],
       events.list
-        .slice(-SHOWN)
+        .slice(-PAGE_ROWS)
         .toReversed()
         .map((event) => eventRow(emulator, event)),
       webhooksForm(emulator),
@@ -67,18 +67,18 @@ export function overviewPage(emulator: Emulator, query: string): string {
   return document('Stripe emulator', body.join('\n'), head)
 }
 
-/** The bank's page, as it were. */
+/** The emulated page of the buyer's bank. */
 export function authenticationPage(intent: Intent): string {
   const amount = formatMoney(intent.amount, intent.currency)
   const form =
     intent.status === 'requires_action'
-      ? `<p>Is it you who pays ${escape(amount)}?</p><form method="post">
+      ? `<p>Do you confirm the payment of ${escape(amount)}?</p><form method="post">
          <button name="outcome" value="succeed">Complete authentication</button> <button name="outcome" value="fail">Fail authentication</button></form>`
-      : `<p>Nothing to do: this payment has a status of ${intent.status}.</p>`
+      : `<p>No authentication is required: this payment has a status of ${intent.status}.</p>`
   return document('Authentication', form)
 }
 
-// A card that was refused ended the payment that it was for.
+// A declined card is final for its payment.
 function isAwaitingBuyer({ status, error }: Intent): boolean {
   return (
     status === 'requires_action' || (status === 'requires_payment_method' && error?.type !== 'card_error')
@@ -118,15 +118,15 @@ function intentRow({ id, status, amount, amount_received, currency, created, met
 }
 
 function refundRow({ id, status, amount, currency, payment_intent, created }: Refund): Cell[] {
-  const over = status === 'failed' || status === 'canceled'
-  const ends = over ? [] : status === 'succeeded' ? ['failed'] : ['succeeded', 'failed']
+  const is_final = status === 'failed' || status === 'canceled'
+  const next_statuses = is_final ? [] : status === 'succeeded' ? ['failed'] : ['succeeded', 'failed']
   const label = (value: string) => (value === 'failed' ? 'Fail' : 'Succeed')
-  const buttons = ends.map((value) => button('settle', label(value), { id, value }))
+  const buttons = next_statuses.map((value) => button('settle', label(value), { id, value }))
   return [id, status, cell(buttons.join(' ')), formatMoney(amount, currency), payment_intent, time(created)]
 }
 
 function webhooksForm({ webhooks }: Emulator): string {
-  if (webhooks === null) return '<p>They are not sent anywhere.</p>'
+  if (webhooks === null) return '<p>No webhook URL is set: events are not sent.</p>'
   const { url, paused, delivered, waiting, failed_attempts } = webhooks.describe()
   const [value, label] = paused ? ['resume', 'Resume'] : ['pause', 'Pause']
   return `<div class="forms"><p>Sent to <code>${escape(url)}</code>${paused ? ', paused' : ''}: ${delivered} delivered, ${waiting} waiting, ${failed_attempts} attempts failed.</p>

@@ -1,14 +1,14 @@
-// Reading one parameter at a time. The rules have read those of the API before; those of the emulator's own routes are
+// Readers of single parameters. Parameters of the API are already checked by the rules; invalid parameters of controls are
 // refused here.
 import { parameterRefused } from './errors.ts'
 import { isParams, type Params, type Value } from './parse.ts'
 
-/** Docs: "Metadata". Keys hold no square brackets. */
+/** Docs: "Metadata". Keys must not contain square brackets. */
 const MAX_METADATA_KEYS = 50
 const MAX_METADATA_KEY_LENGTH = 40
 const MAX_METADATA_VALUE_LENGTH = 500
 
-/** Null when absent or empty. */
+/** Null if missing or empty. */
 export function stringOf(params: Params, name: string): string | null {
   const value = params[name]
   if (value === undefined || value === '') return null
@@ -57,7 +57,7 @@ export function oneOf<T extends string>(params: Params, name: string, allowed: r
   return found
 }
 
-/** A list of strings; one alone counts as a list of one. */
+/** A list of strings; a single string counts as a list. */
 export function stringsOf(params: Params, name: string): string[] {
   const value = params[name]
   if (value === undefined || value === '') return []
@@ -68,14 +68,14 @@ export function stringsOf(params: Params, name: string): string[] {
   })
 }
 
-/** `before` with what the parameter adds; an empty value takes a key away, an empty `metadata` all of them. */
+/** `before` updated by the parameter: an empty value removes a key, an empty `metadata` removes all keys. */
 export function metadataOf(params: Params, before: Record<string, string>): Record<string, string> {
-  const given = params['metadata']
-  if (given === undefined) return before
-  if (given === '') return {}
-  if (!isParams(given)) throw parameterRefused('Invalid hash', 'metadata')
+  const changes = params['metadata']
+  if (changes === undefined) return before
+  if (changes === '') return {}
+  if (!isParams(changes)) throw parameterRefused('Invalid hash', 'metadata')
   const metadata = { ...before }
-  for (const [key, value] of Object.entries(given)) {
+  for (const [key, value] of Object.entries(changes)) {
     if (typeof value !== 'string')
       throw parameterRefused('Metadata values must be strings', `metadata[${key}]`)
     if (/[[\]]/.test(key)) throw parameterRefused('Metadata keys cannot contain square brackets', 'metadata')

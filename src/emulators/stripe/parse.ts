@@ -1,4 +1,4 @@
-// Form-encoded parameters with brackets, as Stripe's SDKs send them: `metadata[k]=v`, `expand[0]=latest_charge`, `types[]=...`.
+// Parses form-encoded parameters with brackets, as Stripe's SDKs send them: `metadata[k]=v`, `expand[0]=...`, `types[]=...`.
 import { parameterRefused } from './errors.ts'
 
 export type Value = string | Value[] | Params
@@ -6,9 +6,9 @@ export type Params = { [name: string]: Value }
 
 const MAX_DEPTH = 8
 
-/** `a[b][c]=1&d[0]=2` -> `{ a: { b: { c: '1' } }, d: ['2'] }`. Without a prototype, so that no name means anything. */
+/** `a[b][c]=1&d[0]=2` -> `{ a: { b: { c: '1' } }, d: ['2'] }`. Without a prototype, so that no name is special. */
 export function parseForm(text: string): Params {
-  const root = bare()
+  const root = emptyParams()
   if (text === '') return root
   for (const pair of text.split('&')) {
     if (pair === '') continue
@@ -19,7 +19,7 @@ export function parseForm(text: string): Params {
     if (bracket <= 0) root[name] = value
     else put(root, [name.slice(0, bracket), ...keysOf(name, bracket)], value)
   }
-  for (const name in root) root[name] = listed(root[name]!)
+  for (const name in root) root[name] = withLists(root[name]!)
   return root
 }
 
@@ -36,18 +36,18 @@ function put(root: Params, path: string[], value: string): void {
     const key = path[i]!
     const next = node[key]
     if (isParams(next)) node = next
-    else node = node[key] = bare()
+    else node = node[key] = emptyParams()
   }
   const last = path.at(-1)!
   // `types[]=a&types[]=b`: the next free number.
   node[last === '' ? String(Object.keys(node).length) : last] = value
 }
 
-/** What has only the names 0, 1, 2, ... is a list. */
-function listed(value: Value): Value {
+/** Converts a hash with the keys 0, 1, 2, ... to a list. */
+function withLists(value: Value): Value {
   if (!isParams(value)) return value
   const keys = Object.keys(value)
-  for (const key of keys) value[key] = listed(value[key]!)
+  for (const key of keys) value[key] = withLists(value[key]!)
   return keys.every((key, i) => key === String(i)) ? keys.map((key) => value[key]!) : value
 }
 
@@ -55,7 +55,7 @@ export function isParams(value: Value | undefined): value is Params {
   return typeof value === 'object' && !Array.isArray(value)
 }
 
-function bare(): Params {
+function emptyParams(): Params {
   return Object.create(null) as Params
 }
 

@@ -1,4 +1,4 @@
-// Payment intents: created, confirmed, captured, canceled, lapsed.
+// Payment intents: create, update, confirm, capture, cancel, expire.
 import { refuseFraction } from './currencies.ts'
 import { authorize, challenge, decline, settleCharge } from './confirmation.ts'
 import { recordEffect } from '../shared/effects.ts'
@@ -32,7 +32,7 @@ const CONFIRMABLE: Intent['status'][] = [
 ]
 const CANCELABLE: Intent['status'][] = [...CONFIRMABLE, 'requires_capture']
 
-/** 404 for an unknown id. */
+/** Throws a 404 for an unknown id. */
 export function findIntent(emulator: Emulator, id: string): Intent {
   return requireObject(emulator.store.intents, 'payment_intent', id, 'intent')
 }
@@ -81,7 +81,7 @@ export function createIntent(emulator: Emulator, call: Call, params: Params): In
   return confirm ? confirmIntent(emulator, call, intent, params) : intent
 }
 
-/** `metadata`, `description`, `receipt_email`, and, while it is unconfirmed, `amount`, `currency` and `payment_method`. */
+/** Updates `metadata`, `description`, `receipt_email`, and, before confirmation, `amount`, `currency` and `payment_method`. */
 export function updateIntent(emulator: Emulator, intent: Intent, params: Params): Intent {
   const unconfirmed = CONFIRMABLE.includes(intent.status)
   for (const name of ['amount', 'currency', 'payment_method', 'capture_method']) {
@@ -103,7 +103,7 @@ export function updateIntent(emulator: Emulator, intent: Intent, params: Params)
   })
 }
 
-/** Ends in `requires_capture`, `succeeded` or `requires_action`; a decline is a 402 and leaves `requires_payment_method`. */
+/** Results in `requires_capture`, `succeeded` or `requires_action`. A decline throws a 402 and sets `requires_payment_method`. */
 export function confirmIntent(emulator: Emulator, call: Call, intent: Intent, params: Params): Intent {
   if (!CONFIRMABLE.includes(intent.status)) {
     const reason =
@@ -128,7 +128,7 @@ export function confirmIntent(emulator: Emulator, call: Call, intent: Intent, pa
     return_url: stringOf(params, 'return_url') ?? intent.return_url,
     error: null,
   }
-  // A buyer's browser brings its own way back.
+  // A buyer's browser has its own return URL.
   if (call.source === 'api') checkReturnUrl(confirmed)
 
   const test = findMethod(method.token)!
@@ -140,7 +140,7 @@ export function confirmIntent(emulator: Emulator, call: Call, intent: Intent, pa
   return challenge(emulator, call, confirmed)
 }
 
-/** What is not captured is released. */
+/** Captures an amount; the rest is released. */
 export function captureIntent(emulator: Emulator, call: Call, intent: Intent, params: Params): Intent {
   const requested = amountOf(params, 'amount_to_capture')
   if (intent.status !== 'requires_capture')
@@ -189,14 +189,14 @@ export function cancelIntent(emulator: Emulator, call: Call, intent: Intent, par
   return release(emulator, call, intent, reason)
 }
 
-/** The hold lapses. Refuses what holds nothing. */
+/** Expires the hold. Refuses a payment intent without a hold. */
 export function expireIntent(emulator: Emulator, intent: Intent): Intent {
   if (intent.status !== 'requires_capture')
     throw stateRefused(emulator, intent, 'expired', ['requires_capture'])
   return release(emulator, { source: 'expiry', request_id: null, idempotency_key: null }, intent, 'automatic')
 }
 
-/** Lets every hold lapse whose time has come. */
+/** Expires all holds that are due. */
 export function expireDue(emulator: Emulator): void {
   const { holds } = emulator
   const now = nowMs(emulator)

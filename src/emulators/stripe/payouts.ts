@@ -1,4 +1,4 @@
-// Payouts: from the balance to a bank account or a debit card, which may take them, refuse them or send them back.
+// Payouts from the balance to a bank account or a debit card, which may accept, refuse or return them.
 import { BANK_CALL, type Call } from '../shared/call.ts'
 import { recordEffect, type Effect } from '../shared/effects.ts'
 import { refuseFraction } from './currencies.ts'
@@ -16,7 +16,7 @@ import { save } from './store.ts'
 import type { Payout } from './versions.ts'
 
 const DAY_S = 86_400
-const DAYS_ON_THE_WAY = 2
+const TRANSIT_DAYS = 2
 const METHODS = ['standard', 'instant'] as const
 export const PAYOUT_FINAL_STATUSES = ['paid', 'failed', 'canceled'] as const
 type Next = { status: Payout['status']; failure?: string; isLate?: true }
@@ -24,13 +24,13 @@ type Behavior = { [status in Payout['status']]?: Next }
 
 const SENT: Behavior = { pending: { status: 'in_transit' }, in_transit: { status: 'paid' } }
 
-/** What a payout does by itself, by the name of its destination; each other destination is a `success`. */
+/** Automatic status changes by the name of the destination. Default: `success`. */
 const BEHAVIORS = {
   success: SENT,
   noAccount: { ...SENT, in_transit: { status: 'failed', failure: 'no_account' } },
   lateReturn: { ...SENT, paid: { status: 'failed', failure: 'account_closed', isLate: true } },
   refused: {},
-  // On its way from the beginning, and then nothing; and never on its way.
+  // `manual` starts in transit, `pending` never is; neither changes automatically.
   manual: {},
   pending: {},
 } satisfies Record<string, Behavior>
@@ -60,7 +60,7 @@ function createPayout(emulator: Emulator, call: Call, params: Params): Payout {
     revision: 0,
     amount,
     currency,
-    arrival_date: (Math.floor(created / DAY_S) + DAYS_ON_THE_WAY) * DAY_S,
+    arrival_date: (Math.floor(created / DAY_S) + TRANSIT_DAYS) * DAY_S,
     destination,
     method,
     source_type: stringOf(params, 'source_type') ?? 'card',
@@ -82,7 +82,7 @@ export function findPayout(emulator: Emulator, id: string): Payout {
   return requireObject(emulator.store.payouts, 'payout', id)
 }
 
-/** Only what is still pending, as Stripe says. */
+/** Only possible in `pending`, as at Stripe. */
 function cancelPayout(emulator: Emulator, call: Call, payout: Payout): Payout {
   if (payout.status !== 'pending')
     throw requestRefused(
@@ -93,7 +93,7 @@ function cancelPayout(emulator: Emulator, call: Call, payout: Payout): Payout {
   return setPayoutStatus(emulator, call, payout, { status: 'canceled' })
 }
 
-/** The bank decides. What is paid may still come back; what came back or was canceled stays so. */
+/** The bank decides. A paid payout may still fail; failed and canceled are final. */
 export function settlePayout(
   emulator: Emulator,
   call: Call,
@@ -107,7 +107,7 @@ export function settlePayout(
   return setPayoutStatus(emulator, call, payout, { status, failure: failure ?? 'could_not_process' })
 }
 
-/** Goes on with what was on its way when the emulator stopped. */
+/** Resumes scheduled changes after a restart. */
 export function resumePayouts(emulator: Emulator): void {
   for (const payout of emulator.store.payouts.byId.values()) scheduleNextStatus(emulator, payout)
 }

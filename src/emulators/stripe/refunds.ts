@@ -1,4 +1,4 @@
-// Refunds: asked for, settled later, failed after all.
+// Refunds: create, settle, cancel.
 import { formatMoney, refuseFraction } from './currencies.ts'
 import { recordEffect } from '../shared/effects.ts'
 import { latestDisputeOf } from './disputes.ts'
@@ -18,30 +18,30 @@ import type { Charge, Refund } from './versions.ts'
 const REASONS = ['duplicate', 'fraudulent', 'requested_by_customer'] as const
 const FAILURE_REASON = 'expired_or_canceled_card'
 
-/** 404 for an unknown id. */
+/** Throws a 404 for an unknown id. */
 export function findRefund(emulator: Emulator, id: string): Refund {
   return requireObject(emulator.store.refunds, 'refund', id)
 }
 
-/** Of a payment intent or a charge; all that is left unless an `amount` says how much. */
+/** Refunds a payment intent or a charge. Default amount: the unrefunded rest. */
 export function createRefund(emulator: Emulator, call: Call, params: Params): Refund {
   const reason = oneOf(params, 'reason', REASONS)
   const metadata = metadataOf(params, {})
   const requested = amountOf(params, 'amount')
   const charge = chargeToRefund(emulator, params)
   const { currency } = charge
-  const left = charge.amount - charge.amount_refunded
-  const amount = requested ?? left
+  const refundable = charge.amount - charge.amount_refunded
+  const amount = requested ?? refundable
   if (requested !== null) refuseFraction(requested, currency, 'amount')
-  if (left === 0) {
+  if (refundable === 0) {
     const message = `Charge ${charge.id} has already been refunded.`
     throw requestRefused('charge_already_refunded', undefined, message)
   }
-  if (amount > left) {
+  if (amount > refundable) {
     const limit =
       charge.amount_refunded === 0
-        ? `charge amount (${formatMoney(left, currency)})`
-        : `unrefunded amount on charge (${formatMoney(left, currency)})`
+        ? `charge amount (${formatMoney(refundable, currency)})`
+        : `unrefunded amount on charge (${formatMoney(refundable, currency)})`
     const message = `Refund amount (${formatMoney(amount, currency)}) is greater than ${limit}`
     throw requestRefused(null, 'amount', message)
   }
@@ -74,7 +74,7 @@ export function updateRefund(emulator: Emulator, call: Call, refund: Refund, par
   return updated
 }
 
-/** Only while the buyer has to act, as Stripe says. */
+/** Only possible in `requires_action`, as at Stripe. */
 export function cancelRefund(emulator: Emulator, call: Call, refund: Refund): Refund {
   if (refund.status !== 'requires_action') {
     const message = `This refund cannot be canceled because it has a status of ${refund.status}. Only a refund with a status of requires_action may be canceled.`
@@ -119,7 +119,7 @@ export function settleRefund(
   return settled
 }
 
-/** Newest first; by `payment_intent`, `charge` and `created`. */
+/** Newest first. Filters: `payment_intent`, `charge` and `created`. */
 export function listRefunds(emulator: Emulator, params: Params): Page {
   const { refunds, childIdsOf } = emulator.store
   const payment_intent = stringOf(params, 'payment_intent')
@@ -127,7 +127,7 @@ export function listRefunds(emulator: Emulator, params: Params): Page {
   return listOf(emulator, params, '/v1/refunds', { ids, byId: refunds.byId }, { equal: ['charge'] })
 }
 
-/** If switched on, shows released money as a refund, although nothing was captured. No money moves by it. */
+/** With `release_refunds`: reports a released hold as a refund. No money moves. */
 export function releaseAsRefund(
   emulator: Emulator,
   call: Call,

@@ -1,4 +1,4 @@
-// Payouts, transfers and top-ups as Stripe's API shows them.
+// Payouts, transfers and top-ups in the format of Stripe's API.
 import type { Payout, Reversal, Topup, Transfer } from './versions.ts'
 import type { Rendered } from './rendered.ts'
 

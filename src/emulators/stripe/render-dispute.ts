@@ -1,4 +1,4 @@
-// A dispute as Stripe's API shows it.
+// Disputes in the format of Stripe's API.
 import { methodOf } from './methods.ts'
 import type { Rendered } from './rendered.ts'
 import type { Dispute } from './versions.ts'
@@ -9,7 +9,7 @@ const EVIDENCE = (
   'service_date service_documentation shipping_address shipping_carrier shipping_date shipping_documentation shipping_tracking_number uncategorized_file uncategorized_text'
 ).split(' ')
 const NO_EVIDENCE = { ...Object.fromEntries(EVIDENCE.map((name) => [name, null])), enhanced_evidence: {} }
-/** Visa's for fraud without the card. */
+/** Visa's code for card-absent fraud. */
 const REASON_CODE = '10.4'
 
 export function renderDispute(dispute: Dispute): Rendered {

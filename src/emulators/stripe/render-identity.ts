@@ -1,4 +1,4 @@
-// A verification session as Stripe's API shows it.
+// Verification sessions in the format of Stripe's API.
 import type { Rendered } from './rendered.ts'
 import type { VerificationSession } from './versions.ts'
 

@@ -1,4 +1,4 @@
-// Objects as Stripe's API shows them, of version 2026-10-28.endive.
+// Objects in the format of Stripe's API, version 2026-10-28.endive.
 import { methodOf } from './methods.ts'
 import { renderPayout, renderReversal, renderTopup, renderTransfer } from './render-balance.ts'
 import { renderDispute } from './render-dispute.ts'
@@ -8,7 +8,7 @@ import type { Charge, Intent, Method, PaymentError, Refund, Version } from './ve
 
 export const API_VERSION = '2026-10-28.endive'
 
-/** `base_url` is the emulator's own, for the page on which a buyer authenticates. */
+/** `base_url`: URL of the emulator, for the authentication page of buyers. */
 export function render(version: Version, base_url: string): Rendered {
   const rendering = RENDERINGS[version.object] as (version: Version, base_url: string) => Rendered
   return rendering(version, base_url)
@@ -89,7 +89,7 @@ function nextAction(intent: Intent, base_url: string): Rendered {
   return { type: 'redirect_to_url', redirect_to_url: { return_url: intent.return_url, url } }
 }
 
-/** `created` is the payment intent's: its methods come into being with it. */
+/** `created`: creation time of the payment intent and thus of its payment method. */
 function renderPaymentError(error: PaymentError, created: number): Rendered {
   const { method, ...rest } = error
   return {

@@ -1,3 +1,3 @@
-// An object as Stripe's API shows it.
+// An object in the format of Stripe's API.
 
 export type Rendered = { [name: string]: unknown }

@@ -1,4 +1,4 @@
-// What a route of the API is: which parameters it knows and which operation it does.
+// The type of routes: accepted parameters and an operation.
 import type { Call } from '../shared/call.ts'
 import type { Emulator } from './emulator.ts'
 import type { Page } from './lists.ts'
@@ -10,7 +10,7 @@ import type { Version } from './versions.ts'
 
 export type Route = {
   accepts: ParameterRules
-  /** What it answers with, or a list of; null: events and the account, where nothing can be expanded. */
+  /** Type of the answer, or of its list. Null: no `expand` (events, account). */
   object: Version['object'] | null
 } & (
   | { one: (emulator: Emulator, call: Call, ids: PathIds, params: Params) => Version }
@@ -21,7 +21,7 @@ export type Route = {
 /** `/v1/transfers/{id}/reversals/{part}`; empty where the path has none. */
 export type PathIds = { id: string; part: string }
 
-/** `POST transfers/:id/reversals` -> what it does. */
+/** Routes by method and path: `POST transfers/:id/reversals`. */
 export type Routes = Record<string, Route>
 
 export const PAGING = 'limit starting_after ending_before expand'

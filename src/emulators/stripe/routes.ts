@@ -1,4 +1,4 @@
-// The endpoints of the API: which parameters they know and which operation they are.
+// The routes of the API.
 import { ACCOUNT_ROUTES } from './account.ts'
 import { DISPUTE_ROUTES } from './disputes.ts'
 import { findEvent, listEvents, renderEvent } from './events.ts'
@@ -35,7 +35,7 @@ const CAPTURE =
 const REFUND =
   'amount charge currency customer expand instructions_email metadata origin payment_intent reason refund_application_fee reverse_transfer'
 
-/** Shorter than elsewhere (OpenAPI). */
+/** Shorter than in other operations (OpenAPI). */
 const DESCRIPTION = { description: text(1000) }
 
 const PAYMENT_ROUTES: Routes = {
@@ -142,7 +142,7 @@ const ROUTES = new Map(
   }),
 )
 
-/** Nouns that have two words in their path. */
+/** First path segments of resources with two segments. */
 const NAMESPACES = new Set(['identity'])
 
 /** `POST`, `/v1/refunds/re_1/cancel` -> the route and the id. */

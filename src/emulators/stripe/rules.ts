@@ -1,16 +1,16 @@
-// What the parameters of Stripe's API may be, by their names. Sources: the `*Params` types of stripe-node 23.1 (kinds,
-// enumerations, exclusions) and Stripe's OpenAPI description of 2026-10 (`maxLength`, which the types leave out).
+// Rules for the parameters of Stripe's API by name. Sources: the `*Params` types of stripe-node 23.1 (kinds, enumerations,
+// exclusions) and Stripe's OpenAPI description of 2026-10 (`maxLength`, which the types omit).
 import { isCurrency, supportedCurrencies } from './currencies.ts'
 import { parameterRefused } from './errors.ts'
 import { isParams, type Params, type Value } from './parse.ts'
 
-/** Refuses a value of the parameter `name`. */
+/** Throws Refusal if the value of the parameter `name` is invalid. */
 export type Rule = (value: Value, name: string) => void
 
-/** OpenAPI: `maxLength` of every text that has no limit of its own. */
+/** OpenAPI: default `maxLength` of texts. */
 const MAX_TEXT_LENGTH = 5000
 
-/** A text, not empty: Stripe takes an empty one for an attempt to unset the parameter. */
+/** A non-empty text: Stripe treats an empty text as an attempt to unset the parameter. */
 export const text =
   (max_length = MAX_TEXT_LENGTH): Rule =>
   (value, name) => {
@@ -38,7 +38,7 @@ const integer: Rule = (value, name) => {
     throw parameterRefused(`Invalid integer: ${JSON.stringify(value)}`, name, 'parameter_invalid_integer')
 }
 
-/** `created=1`, or `created[gte]=1` and the like (`RangeQueryParam`). */
+/** `created=1` or `created[gte]=1` (`RangeQueryParam`). */
 export const range: Rule = (value, name) => {
   if (!isParams(value)) return integer(value, name)
   for (const [bound, number] of Object.entries(value)) {
@@ -58,21 +58,21 @@ const hash: Rule = (value, name) => {
   if (!isParams(value)) throw parameterRefused('Invalid hash', name)
 }
 
-/** The type says `Emptyable`: an empty text unsets it. */
+/** Stripe's `Emptyable`: an empty text unsets the parameter. */
 const emptyable =
   (rule: Rule): Rule =>
   (value, name) => {
     if (value !== '') rule(value, name)
   }
 
-/** A list, each item by the rule; one alone counts as a list of one. */
+/** A list of items by the rule; a single item counts as a list. */
 const listOf =
   (rule: Rule): Rule =>
   (value, name) => {
     for (const each of Array.isArray(value) ? value : [value]) rule(each, name)
   }
 
-/** In lower case, and one of those that Stripe supports. */
+/** A supported currency in lower case. */
 const currency: Rule = (value, name) => {
   if (typeof value === 'string' && isCurrency(value)) return
   throw parameterRefused(
@@ -81,14 +81,14 @@ const currency: Rule = (value, name) => {
   )
 }
 
-/** With any scheme: mobile apps have their own. */
+/** Any scheme: mobile apps have their own. */
 const url: Rule = (value, name) => {
   text()(value, name)
   if (typeof value === 'string' && URL.canParse(value)) return
   throw parameterRefused('Not a valid URL', name, 'url_invalid')
 }
 
-/** 5 to 22 Latin characters, a letter among them, and none of `<>\'"*` (docs: "Statement descriptors"). */
+/** Up to 22 Latin characters, at least one letter, none of `<>\'"*` (docs: "Statement descriptors"). */
 const descriptor =
   (min_length: number): Rule =>
   (value, name) => {
@@ -107,7 +107,7 @@ const descriptor =
 
 const sourceType = enumeration('bank_account', 'card', 'fpx')
 
-/** The rules that hold wherever a parameter of this name is known. */
+/** Default rules by name of the parameter. */
 const RULES: Readonly<Record<string, Rule>> = {
   allowed_payment_method_types: listOf(text()),
   amount: integer,
@@ -193,21 +193,21 @@ const RULES: Readonly<Record<string, Rule>> = {
   verification_flow: text(),
 }
 
-/** What an operation knows: the names, each with its rule. */
+/** The accepted parameters of an operation with their rules. */
 export type ParameterRules = ReadonlyMap<string, Rule>
 
-/** `amount currency` and the rules that are this operation's own. */
+/** `names`: space-separated, such as `amount currency`. `own`: rules that replace the defaults. */
 export function parameters(names: string, own: Readonly<Record<string, Rule>> = {}): ParameterRules {
   return new Map(
     names.split(' ').map((name) => {
       const rule = own[name] ?? RULES[name]
-      if (rule === undefined) throw new Error(`nothing is known of the parameter ${name}`)
+      if (rule === undefined) throw new Error(`the parameter ${name} has no rule`)
       return [name, rule]
     }),
   )
 }
 
-/** Refuses what the operation does not know, and each value that its rule refuses. */
+/** Refuses unknown parameters and invalid values. */
 export function checkParams(params: Params, accepts: ParameterRules): void {
   for (const name in params) {
     const rule = accepts.get(name)
@@ -217,7 +217,7 @@ export function checkParams(params: Params, accepts: ParameterRules): void {
   }
 }
 
-/** Refuses two of these at once. */
+/** Refuses more than one of these parameters. */
 export function exclusive(params: Params, ...names: string[]): void {
   if (names.filter((name) => params[name] !== undefined).length > 1)
     throw parameterRefused(`You may only specify one of these parameters: ${names.join(', ')}.`, names[0])

@@ -1,4 +1,4 @@
-// Searching payment intents: by metadata, status, currency, customer and amount.
+// Searches payment intents by metadata, status, currency, customer and amount.
 import { nowMs, type Emulator } from './emulator.ts'
 import { parameterRefused } from './errors.ts'
 import { limitOf } from './lists.ts'
@@ -16,7 +16,7 @@ export type SearchResult = {
   url: string
 }
 
-/** Newest first; `page` is the number of the first result. What is younger than the search's lag is not found yet. */
+/** Newest first. `page`: index of the first result. Objects that are newer than the search lag are not found. */
 export function searchIntents(emulator: Emulator, params: Params): SearchResult {
   const matches = parseQuery(required(stringOf(params, 'query'), 'query'))
   const limit = limitOf(params)
@@ -47,25 +47,26 @@ const CLAUSE =
 /** Clauses of `metadata['k']:'v'`, `status:'x'`, `currency:"usd"`, `amount:100`, joined by AND or by OR, negated by `-`. */
 function parseQuery(query: string): (intent: Intent) => boolean {
   const clauses: ((intent: Intent) => boolean)[] = []
-  const joints = new Set<string>()
+  const operators = new Set<string>()
   let rest = query
   for (;;) {
     const clause = CLAUSE.exec(rest)
     if (!clause) throw parameterRefused(`We were unable to parse your search query: ${query}`, 'query')
-    const [whole, minus, , key, field, , quoted, bare] = clause
+    const [full, minus, , key, field, , quoted, bare] = clause
     const wanted = bare === 'null' ? undefined : (bare ?? quoted!.replaceAll(/\\(.)/g, '$1'))
     clauses.push((intent) => (valueOf(intent, key, field) === wanted) !== (minus === '-'))
-    rest = rest.slice(whole.length).trimStart()
+    rest = rest.slice(full.length).trimStart()
     if (rest === '') break
-    const joint = /^(AND\s|OR\s)?/i.exec(rest)![0]
-    joints.add(joint.trim().toUpperCase() || 'AND')
+    const operator = /^(AND\s|OR\s)?/i.exec(rest)![0]
+    operators.add(operator.trim().toUpperCase() || 'AND')
     if (clauses.length === MAX_CLAUSES)
       throw parameterRefused(`A search query can have up to ${MAX_CLAUSES} clauses.`, 'query')
-    rest = rest.slice(joint.length)
+    rest = rest.slice(operator.length)
   }
-  if (joints.size > 1) throw parameterRefused('You cannot combine AND and OR in one search query.', 'query')
+  if (operators.size > 1)
+    throw parameterRefused('You cannot combine AND and OR in one search query.', 'query')
   return (intent) =>
-    joints.has('OR') ? clauses.some((each) => each(intent)) : clauses.every((each) => each(intent))
+    operators.has('OR') ? clauses.some((each) => each(intent)) : clauses.every((each) => each(intent))
 }
 
 function valueOf(

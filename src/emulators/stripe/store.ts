@@ -1,4 +1,4 @@
-// Where the current versions are: one collection for each kind of object, and what is listed as part of what.
+// The current versions of all objects: one collection per type, and the children of objects.
 import type { AppendFile } from '../shared/append-file.ts'
 import type {
   Charge,
@@ -52,7 +52,7 @@ export function emptyStore(): Store {
   }
 }
 
-/** Makes `next` the current version of its object and hands it back. */
+/** Stores `next` as the current version of its object and returns it. */
 export function save<T extends Version>(store: Store, next: T): T {
   next.revision = ++store.revision
   putVersion(store, next)
@@ -60,7 +60,7 @@ export function save<T extends Version>(store: Store, next: T): T {
   return next
 }
 
-/** The same for a version read from the journal. */
+/** Stores a version without writing it to the journal. */
 export function putVersion(store: Store, version: Version): void {
   const isNew = put(collectionOf(store, version.object), version)
   const parent_id = parentIdOf(version)
@@ -72,7 +72,7 @@ export function putVersion(store: Store, version: Version): void {
   if (version.revision > store.revision) store.revision = version.revision
 }
 
-/** By the prefix of its id, whatever it is. */
+/** Finds an object of any type by the prefix of its id. */
 export function findObject(store: Store, id: string): Version | undefined {
   const object = PREFIXES[id.slice(0, id.indexOf('_'))]
   return object && collectionOf(store, object).byId.get(id)
@@ -106,7 +106,7 @@ function collectionOf(store: Store, object: Version['object']): Collection<Versi
   return store[NAMES[object]]
 }
 
-/** What it is listed as a part of. */
+/** The id of the parent object; null if it has none. */
 function parentIdOf(version: Version): string | null {
   if (version.object === 'refund') return version.payment_intent
   if (version.object === 'dispute') return version.charge

@@ -1,4 +1,4 @@
-// Top-ups: money from our own bank account to the balance, which the bank may refuse or take back.
+// Top-ups: from the platform's bank account to the balance. The bank may refuse or reverse them.
 import { BANK_CALL, type Call } from '../shared/call.ts'
 import { recordEffect } from '../shared/effects.ts'
 import { refuseFraction } from './currencies.ts'
@@ -15,7 +15,7 @@ import { enumeration, exclusive, range, text, parameters } from './rules.ts'
 import { save } from './store.ts'
 import type { Topup } from './versions.ts'
 
-const EXPECTED_AFTER_S = 5 * 86_400
+const AVAILABILITY_DELAY_S = 5 * 86_400
 const FAILURE = {
   code: 'insufficient_funds',
   message: 'The bank account has insufficient funds to complete this top-up.',
@@ -23,7 +23,7 @@ const FAILURE = {
 export const TOPUP_FINAL_STATUSES = ['succeeded', 'failed', 'canceled', 'reversed'] as const
 type TopupFinalStatus = (typeof TOPUP_FINAL_STATUSES)[number]
 
-/** What a pending top-up does by itself, by the name of its source; each other source is a `success`. */
+/** Automatic result of a pending top-up by the name of its source. Default: `success`. */
 const BEHAVIORS: Record<'success' | 'fails' | 'manual', TopupFinalStatus | null> = {
   success: 'succeeded',
   fails: 'failed',
@@ -50,7 +50,7 @@ function createTopup(emulator: Emulator, call: Call, params: Params): Topup {
     description: stringOf(params, 'description'),
     statement_descriptor: stringOf(params, 'statement_descriptor'),
     transfer_group: stringOf(params, 'transfer_group'),
-    expected_availability_date: created + EXPECTED_AFTER_S,
+    expected_availability_date: created + AVAILABILITY_DELAY_S,
     status: 'pending',
     failure: null,
     balance_transaction: null,
@@ -65,7 +65,7 @@ export function findTopup(emulator: Emulator, id: string): Topup {
   return requireObject(emulator.store.topups, 'topup', id)
 }
 
-/** Only what is still pending, as Stripe says. */
+/** Only possible in `pending`, as at Stripe. */
 function cancelTopup(emulator: Emulator, call: Call, topup: Topup): Topup {
   if (topup.status !== 'pending')
     throw requestRefused(
@@ -76,7 +76,7 @@ function cancelTopup(emulator: Emulator, call: Call, topup: Topup): Topup {
   return settleTopup(emulator, call, topup, 'canceled')
 }
 
-/** The bank decides. What has succeeded may still be reversed; everything else stays as it is. */
+/** The bank decides. A succeeded top-up may still be reversed; other statuses are final. */
 export function settleTopup(emulator: Emulator, call: Call, topup: Topup, status: TopupFinalStatus): Topup {
   if (topup.status !== (status === 'reversed' ? 'succeeded' : 'pending'))
     throw parameterRefused(`This top-up has a status of ${topup.status}.`, 'status')
@@ -98,7 +98,7 @@ export function settleTopup(emulator: Emulator, call: Call, topup: Topup, status
   return settled
 }
 
-/** Goes on with what was on its way when the emulator stopped. */
+/** Resumes scheduled changes after a restart. */
 export function resumeTopups(emulator: Emulator): void {
   for (const topup of emulator.store.topups.byId.values()) scheduleFinalStatus(emulator, topup)
 }
@@ -112,7 +112,7 @@ function scheduleFinalStatus(emulator: Emulator, { id, status, source, payment_m
   })
 }
 
-/** Stripe has no event for it. */
+/** Stripe sends no event for an update. */
 function updateTopup(emulator: Emulator, topup: Topup, params: Params): Topup {
   return save(emulator.store, {
     ...topup,

@@ -1,4 +1,4 @@
-// Transfers to connected accounts, and their reversals, whole or in part.
+// Transfers to connected accounts, and their full or partial reversals.
 import type { Call } from '../shared/call.ts'
 import { recordEffect } from '../shared/effects.ts'
 import { formatMoney, refuseFraction } from './currencies.ts'
@@ -15,10 +15,10 @@ import { parameters } from './rules.ts'
 import { save } from './store.ts'
 import type { Reversal, Transfer } from './versions.ts'
 
-/** Stripe shows so many on the transfer. */
+/** Number of reversals that Stripe includes in a transfer. */
 const MAX_LISTED_REVERSALS = 10
 
-/** It is done when it is accepted. */
+/** A transfer is final when it is created. */
 function createTransfer(emulator: Emulator, call: Call, params: Params): Transfer {
   const amount = required(amountOf(params, 'amount'), 'amount')
   const currency = required(stringOf(params, 'currency'), 'currency')
@@ -56,7 +56,7 @@ export function findTransfer(emulator: Emulator, id: string): Transfer {
   return requireObject(emulator.store.transfers, 'transfer', id)
 }
 
-/** All that is left, unless an `amount` says how much. */
+/** Default amount: the unreversed rest. */
 export function reverseTransfer(
   emulator: Emulator,
   call: Call,
@@ -64,15 +64,15 @@ export function reverseTransfer(
   params: Params,
 ): Reversal {
   const { id, currency } = transfer
-  const left = transfer.amount - transfer.amount_reversed
-  const amount = amountOf(params, 'amount') ?? left
+  const reversible = transfer.amount - transfer.amount_reversed
+  const amount = amountOf(params, 'amount') ?? reversible
   const metadata = metadataOf(params, {})
-  if (left === 0) throw requestRefused(null, undefined, `Transfer ${id} is already fully reversed.`)
-  if (amount > left)
+  if (reversible === 0) throw requestRefused(null, undefined, `Transfer ${id} is already fully reversed.`)
+  if (amount > reversible)
     throw requestRefused(
       null,
       'amount',
-      `Reversal amount (${formatMoney(amount, currency)}) is greater than unreversed amount on transfer (${formatMoney(left, currency)})`,
+      `Reversal amount (${formatMoney(amount, currency)}) is greater than unreversed amount on transfer (${formatMoney(reversible, currency)})`,
     )
   const reversal = save(emulator.store, {
     object: 'transfer_reversal',

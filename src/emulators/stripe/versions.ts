@@ -1,12 +1,12 @@
-// The objects that the emulator knows, each as rows of versions that are never changed.
+// The types of objects. Each change creates a new immutable version.
 import type { Params } from './parse.ts'
 
-/** A change makes a new version, so that events and stored answers keep what they were about without copying it. */
+/** Events and stored answers refer to versions instead of copying objects. */
 type Versioned = {
   id: string
   /** Unix seconds. */
   created: number
-  /** Numbered over all objects. */
+  /** Unique over all objects. */
   revision: number
   metadata: Record<string, string>
 }
@@ -17,11 +17,11 @@ export type PaymentError = {
   message: string
   decline_code?: string
   charge?: string
-  /** The method that was refused; the intent itself has lost it. */
+  /** The declined method; the intent has none any more. */
   method: Method | null
 }
 
-/** A use of a test method: `id` is what Stripe answers with, `token` what was asked for. */
+/** A use of a test method: `id` in answers, `token` as requested. */
 export type Method = { id: string; token: string }
 
 export type Intent = Versioned & {
@@ -62,7 +62,7 @@ export type Charge = Versioned & {
   payment_intent: string
   amount: number
   amount_captured: number
-  /** What was refunded and what was released. */
+  /** Refunded and released amounts. */
   amount_refunded: number
   currency: string
   status: 'succeeded' | 'failed'
@@ -122,7 +122,7 @@ export type Transfer = Versioned & {
   source_type: string
   transfer_group: string | null
   balance_transaction: string
-  /** Newest first: all that Stripe shows on the transfer itself. */
+  /** Newest first, limited as in Stripe's transfer object. */
   latest_reversals: Reversal[]
   reversal_count: number
 }
@@ -160,7 +160,7 @@ export type Dispute = Versioned & {
   currency: string
   method: Method
   reason: string
-  /** An inquiry's begin with `warning_`. */
+  /** Statuses of an inquiry begin with `warning_`. */
   status:
     | 'needs_response'
     | 'under_review'
@@ -173,7 +173,7 @@ export type Dispute = Versioned & {
   due_by: number
   evidence: Params
   submission_count: number
-  /** What was withdrawn (less than nothing) and reinstated, each a balance transaction. */
+  /** Balance transactions: withdrawals (negative) and reinstatements. */
   movements: { id: string; created: number; amount: number; fee: number }[]
 }
 
@@ -189,9 +189,9 @@ export type VerificationSession = Versioned & {
   last_error: { code: string; reason: string } | null
   report: string | null
   redaction: 'processing' | 'redacted' | null
-  /** What this very answer lets a person in with: events and later answers do not have it. */
+  /** The link of this answer. Events and later answers do not have it. */
   link: { token: string; secret: string } | null
-  /** Of links that nobody has followed yet, with the end of their lives in unix seconds. */
+  /** Unused links, with their expiry in unix seconds. */
   unused: { token: string; until: number }[]
 }
 

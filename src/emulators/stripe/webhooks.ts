@@ -1,4 +1,4 @@
-// Sending events to the webhook endpoint: signed, in the background, again until it says 2xx.
+// Sends events to the webhook endpoint: signed, in the background, retried until the answer is 2xx.
 import { createHmac } from 'node:crypto'
 import { createPoster } from '../shared/post.ts'
 import type { StoredEvent } from './event-log.ts'
@@ -8,25 +8,25 @@ const DEADLINE_MS = 10_000
 const INITIAL_RETRY_DELAY_MS = 250
 const MAX_RETRY_DELAY_MS = 10_000
 const ATTEMPTS = 40
-/** How far shuffled events stray. */
+/** Maximum delay of shuffled events. */
 const SHUFFLE_MS = 100
 
 export type Webhooks = {
   isSubscribed(type: string): boolean
   send(event: StoredEvent): void
-  /** Once more and at once, paused or not; resolves to the status, 0 without an answer. */
+  /** Sends at once, also while paused. Resolves to the status, 0 without an answer. */
   sendNow(event: StoredEvent): Promise<number>
   change(settings: Partial<WebhookSettings>): void
   describe(): WebhookSettings & {
     url: string
     delivered: number
-    /** Never sent, and never will be. */
+    /** Never sent. */
     dropped: number
-    /** Sent late, or going to be. */
+    /** Delayed, sent or not. */
     delayed: number
     failed_attempts: number
     given_up: number
-    /** For their turn, or for their next attempt. */
+    /** Waiting for a connection or for the next attempt. */
     waiting: number
     sending: number
   }
@@ -36,9 +36,9 @@ export type Webhooks = {
 type WebhookSettings = {
   paused: boolean
   duplicate_percent: number
-  /** So many of them are lost before they are sent. */
+  /** Percentage of events that are never sent. */
   drop_percent: number
-  /** So many of them are sent late, by up to `late_ms`. */
+  /** Percentage of events that are delayed by up to `late_ms`. */
   late_percent: number
   late_ms: number
   shuffle: boolean
@@ -152,7 +152,7 @@ function createSignedPost({ url, secret, render }: WebhookOptions) {
   return { post, close: () => poster.close() }
 }
 
-/** What waits to be sent, now or later. At most `CONCURRENCY` deliveries are sent at a time, and none while paused. */
+/** Waiting deliveries. At most `CONCURRENCY` are sent at a time, none while paused. */
 function createBacklog(
   settings: Pick<WebhookSettings, 'paused' | 'shuffle'>,
   attempt: (delivery: Delivery) => Promise<void>,
@@ -195,14 +195,14 @@ function createBacklog(
   }
 }
 
-/** Deliveries in the order in which they are sent. */
+/** A queue of deliveries. */
 function createDeliveryQueue() {
   let deliveries: Delivery[] = []
   let head = 0
   return {
     size: () => deliveries.length - head,
     push: (delivery: Delivery) => void deliveries.push(delivery),
-    /** The first, or with `shuffle` any of them. */
+    /** The first delivery, or with `shuffle` a random one. */
     take(shuffle: boolean): Delivery {
       if (shuffle) {
         const other = head + Math.floor(Math.random() * (deliveries.length - head))

@@ -1,4 +1,4 @@
-// Answers the API: the account and its token, scripted faults, and messages: create, list and fetch.
+// The API: authentication, scripted faults, and messages: create, list and fetch.
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { nextFault } from '../shared/faults.ts'
 import { header, send, type Exchange } from '../shared/http.ts'
@@ -9,7 +9,7 @@ import { newSid, type TwilioEmulator } from './emulator.ts'
 import { twilioFailed, twilioBusy, twilioKeyRefused, smsNotFound, SMS_ERRORS, SmsRefusal } from './errors.ts'
 import { listMessages, messagesPath, renderSms } from './render.ts'
 
-/** Those of other actions make no sense of Twilio. */
+/** Error answers by action. Other actions do not apply to Twilio. */
 const REFUSALS = {
   error_500: () => refused(twilioFailed()),
   rate_limited_429: () => refused(twilioBusy()),
@@ -19,7 +19,7 @@ const REFUSALS = {
 
 type SmsRequest = { exchange: Exchange; request_id: string; log: LoggedRequest | null }
 
-/** Answers everything but the page and the controls. */
+/** Handles every request except the page and the controls. */
 export function answerTwilioApi(emulator: TwilioEmulator, exchange: Exchange): void {
   const { response, method, path } = exchange
   const request_id = newSid('RQ')

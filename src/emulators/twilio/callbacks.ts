@@ -1,26 +1,26 @@
-// Posts what Twilio tells: status callbacks and inbound messages, signed, once each.
+// Posts status callbacks and inbound messages, signed, once each.
 import { createHmac } from 'node:crypto'
 import { createGate } from '#core/gate.ts'
 import { createPoster, NO_ANSWER, type Posted } from '../shared/post.ts'
 
 const CONCURRENCY = 32
-/** Callbacks that wait, to be posted, for their time or for the end of a pause; more are dropped. */
+/** Limit of callbacks that wait for a connection, a delay or the end of a pause; further callbacks are dropped. */
 const MAX_WAITING = 10_000
 const MAX_WAIT_MS = 60_000
 const DEADLINE_MS = 15_000
-/** How far shuffled callbacks stray. */
+/** Maximum delay of shuffled callbacks. */
 const SHUFFLE_MS = 100
 
 type CallbackSettings = {
-  /** Whether messages become sent and delivered by themselves. */
+  /** Whether messages become sent and delivered automatically. */
   automatic: boolean
-  /** Callbacks wait until it is over. */
+  /** Callbacks wait until `resume`. */
   paused: boolean
   shuffle: boolean
   duplicate_percent: number
-  /** So many of them are lost before they are posted. */
+  /** Percentage of callbacks that are never posted. */
   drop_percent: number
-  /** So many of them are posted late, by up to `late_ms`. */
+  /** Percentage of callbacks that are delayed by up to `late_ms`. */
   late_percent: number
   late_ms: number
 }
@@ -38,13 +38,13 @@ const SETTINGS: CallbackSettings = {
 export type CallbackSender = {
   settings: CallbackSettings
   counts: { posted: number; refused: number; dropped: number; delayed: number; duplicates: number }
-  /** Posts as the settings have it. Resolves when it is over, or postponed. */
+  /** Posts according to the settings. Resolves when the callback is posted, dropped or postponed. */
   send(url: string, params: Record<string, string>): Promise<void>
   /** Posts at once. */
   post(url: string, params: Record<string, string>): Promise<Posted>
-  /** Posts what waits, unless it is still paused. */
+  /** Posts waiting callbacks unless still paused. */
   resume(): void
-  /** Runs later, unless everything has ended by then. */
+  /** Runs `work` after a delay unless the sender is closed by then. */
   schedule(work: () => Promise<void>, after_ms: number): void
   close(): void
 }

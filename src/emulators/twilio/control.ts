@@ -1,5 +1,4 @@
-// What only an emulator has: faults, its own record, what becomes of messages, and messages from phones, under
-// `/_emulator/`.
+// The controls under `/_emulator/`: faults, the record of messages, statuses of messages, and inbound messages.
 import { answerControls, faultControls, textOf, type Control } from '../shared/controls.ts'
 import { faultButtons, buttonControl } from '../shared/fault-page.ts'
 import type { Exchange } from '../shared/http.ts'
@@ -44,7 +43,7 @@ const CONTROLS = new Map<string, Control<TwilioEmulator>>([
   ],
 ])
 
-/** Answers everything under `/_emulator/`. */
+/** Handles requests under `/_emulator/`. */
 export async function answerTwilioControl(emulator: TwilioEmulator, exchange: Exchange): Promise<void> {
   const parseForm = (text: string) => Object.fromEntries(new URLSearchParams(text))
   await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, errors: SMS_ERRORS })
@@ -77,7 +76,7 @@ function showMessages(
   _body: unknown,
   query: Record<string, unknown>,
 ): unknown {
-  // A plus that was not escaped arrives as a space.
+  // An unescaped plus arrives as a space.
   const to = textOf(query, 'to')?.replace(/^ /, '+')
   return newestMessages(emulator, to).map(
     ({ sid, to, from, messaging_service_sid, body, status, created_ms }) => ({
@@ -91,7 +90,7 @@ function showMessages(
   )
 }
 
-/** `{ status, error_code? }`: in any order, as callbacks come. Answers when the callback is over. */
+/** Body: `{ status, error_code? }`, any status at any time. Answers after the callback. */
 async function settleMessage(
   emulator: TwilioEmulator,
   sid: string,
@@ -116,13 +115,14 @@ async function receive(emulator: TwilioEmulator, body: Record<string, unknown>):
   })
 }
 
-/** Any of the settings. */
+/** Body: any of the settings. */
 function changeCallbacks({ callbacks }: TwilioEmulator, _id: string, body: Record<string, unknown>): unknown {
   for (const [name, value] of Object.entries(body)) {
     const known = Object.hasOwn(callbacks.settings, name)
       ? callbacks.settings[name as keyof typeof callbacks.settings]
       : undefined
-    if (typeof value !== typeof known) throw SMS_ERRORS.parameter('is no setting, or no value of it', name)
+    if (typeof value !== typeof known)
+      throw SMS_ERRORS.parameter('is not a setting, or has an invalid value', name)
   }
   Object.assign(callbacks.settings, body)
   callbacks.resume()

@@ -1,4 +1,4 @@
-// Takes a message, or refuses it as Twilio would.
+// Accepts a message, or refuses it as Twilio does.
 import { scheduleSmsProgress } from './life.ts'
 import {
   storeSms,
@@ -19,7 +19,7 @@ const MAX_URL_LENGTH = 4000
 /** In seconds. */
 const MAX_VALIDITY_S = 36_000
 
-/** Numbers that refuse: Twilio's own, and one of ours that fails. */
+/** Recipients that trigger a refusal: Twilio's test numbers, and one that triggers a 500. */
 const REFUSED_RECIPIENTS: Readonly<Record<string, (from: string) => Error>> = {
   '+15005550001': () => invalidNumber('+15005550001'),
   '+15005550002': (from) =>
@@ -36,10 +36,10 @@ const REFUSED_RECIPIENTS: Readonly<Record<string, (from: string) => Error>> = {
   '+15005550009': () => smsInvalid(21614, "'To' number: +15005550009, is not a mobile number"),
   '+15005550500': twilioFailed,
 }
-/** The answer about a message to it never comes. */
+/** A message to this number is accepted, and the answer is lost. */
 export const LOST_NUMBER = '+15005550599'
 
-/** The same of senders. */
+/** Senders that trigger a refusal. */
 const REFUSED_SENDERS: Readonly<Record<string, () => Error>> = {
   '+15005550001': () => smsInvalid(21212, "Invalid 'From' Phone Number: +15005550001"),
   '+15005550007': () =>
@@ -76,7 +76,7 @@ export function createMessage(emulator: TwilioEmulator, form: URLSearchParams): 
   return acceptSms(emulator, { to, from, messaging_service_sid: service, body, callback_url })
 }
 
-/** The sender, or the messaging service. */
+/** Returns the sender or the messaging service; throws SmsRefusal if it is invalid. */
 function checkSender(from: string | null, service: string | null): string {
   if (service !== null) {
     if (!/^MG[0-9a-fA-F]{32}$/.test(service))
@@ -127,7 +127,7 @@ function acceptSms(
   return sms
 }
 
-/** How an opt-out is remembered. `sender`: a number, or a messaging service. */
+/** The key of an opt-out. `sender`: a number or a messaging service. */
 export function optOutKeyOf(recipient: string, sender: string): string {
   return `${recipient} ${sender}`
 }
@@ -146,8 +146,8 @@ function isWebAddress(text: string): boolean {
   return url !== null && !url.hostname.includes('_')
 }
 
-/** Near enough: the letters that only look like ASCII to a phone are counted as others. */
+/** Approximate: GSM characters outside of ASCII count as Unicode. */
 function segmentsOf(body: string): number {
-  const [whole, part] = /^[\n\r\x20-\x7e]*$/.test(body) ? [160, 153] : [70, 67]
-  return body.length <= whole ? 1 : Math.ceil(body.length / part)
+  const [single, part] = /^[\n\r\x20-\x7e]*$/.test(body) ? [160, 153] : [70, 67]
+  return body.length <= single ? 1 : Math.ceil(body.length / part)
 }

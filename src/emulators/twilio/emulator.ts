@@ -1,4 +1,4 @@
-// What every operation of the Twilio emulator gets first: its state and its record.
+// The state of the Twilio emulator and its record of messages.
 import type { AppendFile } from '../shared/append-file.ts'
 import { scriptFault, type Fault, type Faults } from '../shared/faults.ts'
 import type { RequestLog } from '../shared/requests.ts'
@@ -16,11 +16,11 @@ export type SentSmsStatus =
   | 'canceled'
   | 'read'
 
-/** A message to a phone. Its numbers and text are in memory only. */
+/** An outgoing message. Its numbers and text are in memory only. */
 export type SentSms = {
   sid: string
   to: string
-  /** Null until a messaging service has chosen it. */
+  /** Null until the messaging service has chosen a number. */
   from: string | null
   messaging_service_sid: string | null
   body: string
@@ -34,7 +34,7 @@ export type SentSms = {
   is_priced: boolean
 }
 
-/** A message that was taken; neither its numbers nor its text are in it. */
+/** The record of an accepted message, without its numbers and text. */
 export type SmsEffect = {
   /** From 1, without gaps. */
   seq: number
@@ -51,25 +51,25 @@ export type TwilioEmulator = {
   url: string
   account_sid: string
   auth_token: string
-  /** Where inbound messages are posted; null: nowhere. */
+  /** Receiver of inbound messages; null: none. */
   webhook_url: string | null
-  /** Between the statuses that a message passes through by itself. */
+  /** Time between automatic status changes. */
   pace_ms: number
   faults: Faults
   requests: RequestLog
-  /** The latest, oldest first. */
+  /** The newest messages, oldest first. */
   messages: Map<string, SentSms>
-  /** The latest. */
+  /** The newest effects. */
   effects: SmsEffect[]
-  /** Holds all. */
+  /** Contains all effects. */
   file: AppendFile | null
-  /** Who wants nothing from whom: `<recipient> <sender or messaging service>`. */
+  /** Opt-outs: `<recipient> <sender or messaging service>`. */
   opted_out: Set<string>
   callbacks: CallbackSender
 }
 
 const MAX_MESSAGES = 50_000
-/** Of older ones only the file knows. */
+/** Older effects are only in the file. */
 const MAX_EFFECTS = 100_000
 
 export function storeSms({ messages }: TwilioEmulator, sms: SentSms): void {
@@ -82,17 +82,17 @@ export function storeSmsEffect({ effects }: Pick<TwilioEmulator, 'effects'>, lin
   if (effects.length > MAX_EFFECTS) effects.shift()
 }
 
-/** How many messages were taken. */
+/** The number of all accepted messages. */
 export function acceptedSmsCount({ effects }: Pick<TwilioEmulator, 'effects'>): number {
   return effects.at(-1)?.seq ?? 0
 }
 
-/** Newest first; to one number, or all. */
+/** Messages to one number, or all, newest first. */
 export function newestMessages({ messages }: TwilioEmulator, to?: string): SentSms[] {
   return [...messages.values()].filter((sms) => to === undefined || sms.to === to).toReversed()
 }
 
-/** What a fault of the page meets, in words. */
+/** The choices of the page for the requests that a fault matches. */
 export const SMS_FAULT_TARGETS: Record<string, object> = {
   'any request': {},
   sending: { method: 'POST', path: '/Messages\\.json$' },
@@ -103,7 +103,7 @@ export function addSmsFault(faults: Faults, script: unknown): Fault {
   return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: SMS_ERRORS.parameter })
 }
 
-/** An id as Twilio's: two letters and 32 hexadecimal digits. */
+/** An id in Twilio's format: two letters and 32 hexadecimal digits. */
 export function newSid(prefix: 'SM' | 'RQ'): string {
   return prefix + crypto.randomUUID().replaceAll('-', '')
 }

@@ -1,7 +1,7 @@
-// How the Twilio emulator refuses: a status and one of Twilio's codes.
+// Errors of the Twilio emulator: a status and one of Twilio's codes.
 import type { EmulatorErrors } from '../shared/controls.ts'
 
-/** Thrown by an operation. */
+/** An error answer, thrown by operations. */
 export class SmsRefusal extends Error {
   status: number
   code: number

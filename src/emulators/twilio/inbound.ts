@@ -1,11 +1,11 @@
-// Messages that come from phones: posted to the webhook, and remembered where they say that no more are wanted.
+// Inbound messages: posted to the webhook. Opt-out keywords are applied to later messages.
 import { optOutKeyOf } from './create.ts'
 import { newSid, type TwilioEmulator } from './emulator.ts'
 import { SMS_ERRORS } from './errors.ts'
 
 const NUMBER = /^\+[1-9]\d{6,14}$/
 
-/** The words of opt-out messages, by what they mean. */
+/** Keywords of opt-out messages by type. */
 const KEYWORDS: Readonly<Record<string, readonly string[]>> = {
   STOP: ['STOP', 'STOPALL', 'UNSUBSCRIBE', 'CANCEL', 'END', 'QUIT', 'REVOKE', 'OPTOUT'],
   START: ['START', 'YES', 'UNSTOP'],
@@ -18,7 +18,7 @@ export type InboundSms = {
   /** One of our numbers. */
   to: string
   body: string
-  /** What Twilio's own handling of opt-outs took it for, where an account uses that. */
+  /** Set by Twilio's Advanced Opt-Out, if the account uses it. */
   opt_out_type?: string | undefined
   messaging_service_sid?: string | undefined
 }
@@ -29,14 +29,14 @@ function optOut({ opted_out }: TwilioEmulator, pair: string): void {
   if (opted_out.size > MAX_OPTED_OUT) opted_out.delete(oldest!)
 }
 
-/** Resolves with what the webhook answered; status 0: nothing. */
+/** Resolves with the answer of the webhook; status 0: no answer. */
 export async function receiveSms(
   emulator: TwilioEmulator,
   { from, to, body, opt_out_type, messaging_service_sid }: InboundSms,
 ): Promise<{ sid: string; status: number; body: string }> {
   if (!NUMBER.test(from)) throw SMS_ERRORS.parameter('must be a number', 'from')
   if (to === '') throw SMS_ERRORS.parameter('must be one of our numbers', 'to')
-  if (emulator.webhook_url === null) throw SMS_ERRORS.of(400, 'There is no webhook to post it to.')
+  if (emulator.webhook_url === null) throw SMS_ERRORS.of(400, 'No webhook URL is configured.')
   const keyword = body.trim().toUpperCase()
   const meaning = opt_out_type ?? Object.keys(KEYWORDS).find((each) => KEYWORDS[each]!.includes(keyword))
   const pair = optOutKeyOf(from, messaging_service_sid ?? to)

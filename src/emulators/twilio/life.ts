@@ -1,4 +1,4 @@
-// What becomes of a message that was taken: it is sent and delivered by itself, or as somebody wants it.
+// Status changes of accepted messages: automatic, or by a control.
 import type { SentSms, SentSmsStatus, TwilioEmulator } from './emulator.ts'
 
 /** The number that a messaging service chooses. */
@@ -16,7 +16,7 @@ export function scheduleSmsProgress(emulator: TwilioEmulator, sms: SentSms): voi
   next(['queued', 'accepted'], 'sent', () => next(['sent'], 'delivered', () => {}))
 }
 
-/** Gives it a status, whatever it had, and tells of it. Resolves when the callback is over. */
+/** Sets any status and sends the status callback. Resolves when the callback is posted, dropped or postponed. */
 export async function setSmsStatus(
   { callbacks, account_sid }: TwilioEmulator,
   sms: SentSms,

@@ -1,4 +1,4 @@
-// The Twilio emulator: a server that Twilio's own SDK takes for Twilio, for development, demos and tests.
+// The Twilio emulator: works with Twilio's SDK, for development, demos and tests.
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -21,25 +21,25 @@ const ACCOUNT_SID = `AC${'0'.repeat(32)}`
 const PACE_MS = 200
 
 export type TwilioEmulatorOptions = {
-  /** 127.0.0.1 unless told. */
+  /** Default: 127.0.0.1. */
   host?: string
-  /** 0: a free one. */
+  /** 0: any free port. */
   port: number
-  /** `AC` and zeros unless told. */
+  /** Default: `AC` and zeros. */
   account_sid?: string
-  /** What callers know, and what it signs with. */
+  /** The auth token of callers, also used for signatures. */
   api_key: string
-  /** Where messages from phones are posted; they go nowhere without. */
+  /** Receiver of inbound messages. Without it they are refused. */
   webhook_url?: string | undefined
-  /** Between taken, sent and delivered; 200 unless told. */
+  /** Time between accepted, sent and delivered. Default: 200. */
   pace_ms?: number
-  /** Null or absent: memory only. Messages are never in it. */
+  /** Folder of the record. Null or missing: memory only. Messages are never stored. */
   data_dir?: string | null
-  /** On unless told. */
+  /** Default: true. */
   record_requests?: boolean
 }
 
-/** Resolves when it listens. `close` cuts open connections and writes everything down. */
+/** Resolves when the server listens. `close` closes open connections and flushes the file. */
 export async function startTwilioEmulator(
   options: TwilioEmulatorOptions,
 ): Promise<{ url: string; close(): Promise<void> }> {
@@ -86,7 +86,7 @@ export async function startTwilioEmulator(
   }
 }
 
-/** `--api-key` may also be the variable TWILIO_AUTH_TOKEN: everybody can read a command line. */
+/** TWILIO_AUTH_TOKEN replaces `--api-key`: command lines are public. */
 async function main(): Promise<StartedProcess> {
   const { values } = parseArgs({
     options: {
@@ -110,12 +110,12 @@ async function main(): Promise<StartedProcess> {
     data_dir: values['data-dir'],
     record_requests: !values['no-request-log'],
   }).catch((error: unknown) => {
-    const place = {
+    const address = {
       variable: 'TWILIO_EMULATOR_PORT',
       port: Number(values.port),
       host_variable: 'HOST',
     } as const
-    throw portError(error, { ...place, host: values.host })
+    throw portError(error, { ...address, host: values.host })
   })
   if (!isSupervised()) console.log(JSON.stringify({ twilio_url: emulator.url }))
   return { close: () => emulator.close(), addresses: { url: emulator.url } }

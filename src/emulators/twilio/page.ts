@@ -1,4 +1,4 @@
-// What a person sees of the Twilio emulator: messages, a phone that answers, requests, refusals and faults.
+// The page of the Twilio emulator: messages, a form for inbound messages, requests, refusals and faults.
 import { answered, pluralize, faultSection, refusalRow, REFUSAL_COLUMNS } from '../shared/fault-page.ts'
 import { document, escape, section } from '../shared/html.ts'
 import { latestRequests } from '../shared/requests.ts'
@@ -11,12 +11,12 @@ const NUMBERS = [
   ['+15005550002', 'not reachable (21612)'],
   ['+15005550003', 'not permitted (21408)'],
   ['+15005550004', 'opted out (21610)'],
-  ['+15005550009', 'no mobile phone (21614)'],
+  ['+15005550009', 'not a mobile phone (21614)'],
   ['+15005550500', 'fails with 500'],
-  ['+15005550599', 'is sent, and the answer is lost'],
+  ['+15005550599', 'is accepted, and the answer is lost'],
 ] as const
 
-/** The page at `/`. With `refresh` in its query it shows itself again and again. */
+/** The page at `/`. The query `refresh` reloads it every few seconds. */
 export function twilioPage(emulator: TwilioEmulator, query: string): string {
   const { url, requests, faults, account_sid } = emulator
   const refreshing = query === 'refresh'
@@ -25,8 +25,8 @@ export function twilioPage(emulator: TwilioEmulator, query: string): string {
   const field = (name: string) =>
     `<label>${name} <input name="${name}" size="${name === 'body' ? 24 : 14}"></label>`
   const body = [
-    `<p>No phones, but a stand-in for Twilio at <code>${escape(url)}</code>, account <code>${escape(account_sid)}</code>: what is sent stays here. ${pluralize(acceptedSmsCount(emulator), 'message')}, ${pluralize(requests.total, 'request')}.</p>`,
-    `<p>Numbers that do otherwise: ${numbers}.</p>`,
+    `<p>An emulator of Twilio at <code>${escape(url)}</code>, account <code>${escape(account_sid)}</code>. Messages stay here and reach no phone. ${pluralize(acceptedSmsCount(emulator), 'message')}, ${pluralize(requests.total, 'request')}.</p>`,
+    `<p>Test numbers: ${numbers}.</p>`,
     `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
     section(
       'Messages',

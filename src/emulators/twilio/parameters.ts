@@ -1,15 +1,15 @@
-// The parameters that Twilio knows of a message and of a list of messages. Sources: `MessageListInstanceCreateOptions` and
+// The parameters of messages and of lists of messages. Sources: `MessageListInstanceCreateOptions` and
 // `MessageListInstancePageOptions` of twilio 6.2, and Twilio's OpenAPI description (patterns, numbers, enumerations).
 import { smsInvalid } from './errors.ts'
 
 const BOOLEAN = /^(true|false)$/
 const ANY = /^/s
-/** `1` and its like; a time may have any form of ISO 8601. */
+
 const NUMBER = /^\d{1,9}$/
 const DATE = /^\d{4}-\d{2}-\d{2}/
 const sid = (prefix: string) => new RegExp(`^${prefix}[0-9a-fA-F]{32}$`)
 
-/** What each may be; where Twilio has a code of its own for a value, it is refused elsewhere. */
+/** Patterns of the values. Values with a specific error code of Twilio are checked in create.ts. */
 const OF_MESSAGES: Readonly<Record<string, RegExp>> = {
   AddressRetention: /^(retain|obfuscate)$/,
   ApplicationSid: sid('AP'),
@@ -48,18 +48,18 @@ const LIST_ARGUMENT_FILTERS: Readonly<Record<string, RegExp>> = {
   PageToken: ANY,
   To: ANY,
 }
-/** These may be given several times. */
+/** Parameters that may be repeated. */
 const LISTS = new Set(['MediaUrl', 'PersistentAction'])
 
 export const checkMessage = (form: URLSearchParams) => check(form, OF_MESSAGES)
 export const checkList = (query: URLSearchParams) => check(query, LIST_ARGUMENT_FILTERS)
 
-function check(given: URLSearchParams, known: Readonly<Record<string, RegExp>>): void {
-  for (const name of new Set(given.keys())) {
-    const values = given.getAll(name)
-    if (!Object.hasOwn(known, name)) throw smsInvalid(20001, `Unknown parameter: ${name}.`)
+function check(params: URLSearchParams, rules: Readonly<Record<string, RegExp>>): void {
+  for (const name of new Set(params.keys())) {
+    const values = params.getAll(name)
+    if (!Object.hasOwn(rules, name)) throw smsInvalid(20001, `Unknown parameter: ${name}.`)
     if (values.length > 1 && !LISTS.has(name)) throw smsInvalid(20001, `Several values of ${name}.`)
-    if (!values.every((value) => known[name]!.test(value)))
+    if (!values.every((value) => rules[name]!.test(value)))
       throw smsInvalid(20001, `The value of ${name} is not valid.`)
   }
 }

@@ -1,4 +1,4 @@
-// Messages as Twilio shows them.
+// Messages in the format of Twilio's API.
 import { newestMessages, type SentSms, type TwilioEmulator } from './emulator.ts'
 import { smsInvalid } from './errors.ts'
 import { checkList } from './parameters.ts'
@@ -7,7 +7,7 @@ const PRICE_OF_SEGMENT = 0.0079
 const DEFAULT_PAGE_SIZE = 50
 const MAX_PAGE_SIZE = 1000
 
-/** The path of the messages of an account, without an ending. */
+/** The path of the messages of an account, without `.json`. */
 export function messagesPath(account_sid: string): string {
   return `/2010-04-01/Accounts/${account_sid}/Messages`
 }
@@ -28,7 +28,7 @@ export function renderSms(account_sid: string, sms: SentSms): object {
     from,
     messaging_service_sid,
     num_media: '0',
-    // A messaging service counts only once it has chosen the number.
+    // With a messaging service the segments are known once the number is chosen.
     num_segments: from === null ? '0' : String(segments),
     price: sms.is_priced ? `-${(PRICE_OF_SEGMENT * segments).toFixed(5)}` : null,
     price_unit: 'USD',
@@ -40,7 +40,7 @@ export function renderSms(account_sid: string, sms: SentSms): object {
   }
 }
 
-/** Newest first, a page of those that the query asks for. */
+/** A page of the messages that match the query, newest first. */
 export function listMessages(emulator: TwilioEmulator, query: URLSearchParams): object {
   const { account_sid } = emulator
   checkList(query)
@@ -70,7 +70,7 @@ export function listMessages(emulator: TwilioEmulator, query: URLSearchParams): 
   }
 }
 
-/** `DateSent` is the day; with `<` or `>` in the name of the parameter the days up to it, or from it on. */
+/** `DateSent` is the day; `DateSent<` and `DateSent>` are the days up to it and from it on. */
 function isWanted({ from, sent_ms }: SentSms, query: URLSearchParams): boolean {
   const day = sent_ms === null ? null : new Date(sent_ms).toISOString().slice(0, 10)
   const fits = (name: string, compare: (day: string, wanted: string) => boolean) => {
