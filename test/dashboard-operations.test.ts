@@ -470,7 +470,7 @@ test('the overview of a tenant names what needs a person, each kind by itself', 
     from generate_series(1, 1001) n`
   await sql`
     insert into disputes (tenant_id, id, payment_id, processor, processor_reference, status, amount_minor, currency,
-      opened_at, told, created_at)
+      opened_at, announced, created_at)
     select ${tenant_id}, gen_random_uuid(), ${disputed.id}, 'stripe', 'du_waits_' || n, 'under_review', 1, 'USD',
       now() - interval '3 days', array['disputed'], now() - interval '3 days' - n * interval '1 ms'
     from generate_series(1, 1001) n`
