@@ -958,7 +958,7 @@ describe('what is told of an email', () => {
     ] as const)
       expect(await postEmail(world, wrong, { secret: SECRET })).toMatchObject({
         status: 400,
-        body: { error: { code: 'invalid_request', message: `This is not an event: ${what}.` } },
+        body: { error: { code: 'invalid_request', message: `The body is not an event: ${what}.` } },
       })
   })
 })

@@ -1,5 +1,5 @@
-// The webhooks host: verifies notifications, stores each once, with a job if it may be news, rings for that job and
-// answers 200.
+// The webhooks host. It verifies each notification, stores it once, with a job if it may change a resource, wakes a worker
+// and answers 200.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { createBatcher } from '#core/batch.ts'
 import { createBodyReader } from '#core/bodies.ts'
@@ -23,13 +23,13 @@ import { NOTIFICATION_ROUTES } from './routes.ts'
 
 const BODY_LIMIT_BYTES = 1024 * 1024
 /**
- * Notifications are gathered for this long: nobody waits for their answers, and those of one payment come close
- * together.
+ * Notifications are batched over this time: no person waits for their answers, and the notifications of one payment arrive
+ * close together.
  */
 const GATHER_MS = 15
-/** Of the bodies of notifications that wait to be stored. */
+/** The bodies of notifications that wait to be stored. */
 const MAX_BUFFERED_BYTES = 64 * 1024 * 1024
-/** A silent database connection raises no error, so storing is limited to this time; the provider waits longer. */
+/** A stalled database connection raises no error: storing has this time limit. Providers wait longer. */
 const STORE_TIMEOUT_MS = 5_000
 
 /** Builds the host; the caller listens and closes. */
@@ -43,11 +43,11 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     about: ({ facts }) => facts ?? {},
     bodyLimit: BODY_LIMIT_BYTES,
     errorBody: (code, message) => ({ error: { code, message } }),
-    // A path that cannot be decoded.
+    // The path cannot be decoded.
     frameworkErrors: (_error, request, reply) => void noSuchRoute(reply.header('x-request-id', request.id)),
   })
   const readBody = createBodyReader()
-  // The signature covers the bytes as they came.
+  // The signature covers the raw bytes.
   app.addContentTypeParser('*', async (request: FastifyRequest) =>
     request.is404 ? null : await readBody(request),
   )
@@ -62,7 +62,7 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
   return app
 }
 
-/** Stores each notification once; one statement stores all that wait. */
+/** Stores each notification once. One statement stores all waiting notifications. */
 function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotification {
   const store = createBatcher<Arrival, StoredOutcome | undefined>(
     'store_notification',
@@ -70,7 +70,7 @@ function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotifi
       const stored = new Map((await storeNotifications(sql, notifications)).map((one) => [one.id, one]))
       return notifications.map(({ id }) => {
         const one = stored.get(id)
-        // Of equal notifications in one batch only the first is new.
+        // Only the first of equal notifications in one batch is new.
         stored.delete(id)
         return one
       })
@@ -82,7 +82,7 @@ function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotifi
     const ids = { notification_id: id, event_id }
     request.facts = ids
     const will_wake = wakeups.admits(applyNotification.queue, SYSTEM_TENANT_ID)
-    // It may still be stored when a silent database comes back; then what the provider sends again is a duplicate.
+    // After a timeout it may still be stored. Then the provider's retry is a duplicate.
     const stored = await withTimeout(
       store({ ...notification, will_wake, request_id: request.id }),
       STORE_TIMEOUT_MS,
@@ -114,7 +114,7 @@ type HttpError = Error & { statusCode?: number; code?: string }
 function refuse(error: HttpError, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
   const late = error instanceof QueueTimeoutError || isStatementTimeout(error)
   if (isUnavailable(error) || late) {
-    // The provider sends it again.
+    // The provider retries.
     return reply
       .code(503)
       .header('retry-after', 1)

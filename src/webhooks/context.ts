@@ -9,7 +9,7 @@ import type { WakeUps } from '#queue/wakeup.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What its log line says of the notification that it brought, once that is known. */
+    /** The fields of its notification for the log line, once they are known. */
     facts?: Record<string, unknown>
   }
 }
@@ -23,15 +23,15 @@ export type WebhooksContext = {
 }
 
 /**
- * Stores a notification, with a job if it may be news; false when it was stored before. `request` is the one
- * that brought it.
+ * Stores a notification, with a job if it may change a resource. False if the notification was stored before. `request`: the
+ * request that delivered it.
  */
 export type StoreNotification = (
   notification: Omit<Arrival, 'will_wake' | 'request_id'>,
   request: FastifyRequest,
 ) => Promise<boolean>
 
-/** The route that receives the notifications of a provider. */
+/** The route for the notifications of a provider. */
 export type NotificationRoute = {
   path: string
   route: (app: FastifyInstance, context: WebhooksContext, storeNotification: StoreNotification) => void

@@ -1,4 +1,4 @@
-// Notifications of email: `POST /email`, where relays tell of bounces, complaints and deliveries, as Standard Webhooks.
+// Notifications of email: `POST /email`. Relays report bounces, complaints and deliveries as Standard Webhooks.
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { EMAIL } from '#core/config/providers.ts'
@@ -32,7 +32,7 @@ const RECOGNIZED_TYPES: ReadonlySet<string> = new Set(
 )
 const anyEvent = z.object({ type: z.string() })
 
-/** Where a diagnostic says more than its codes, it names people. */
+/** Only the codes of a diagnostic are stored: the rest can name people. */
 const STATUS_CODES = /^\s*(?:smtp;\s*)?([245]\d\d)?[ -]*([245]\.\d{1,3}\.\d{1,3})?/i
 
 function emailRoute(
@@ -62,13 +62,13 @@ function emailRoute(
   })
 }
 
-/** Of the first field at fault, and nothing of what stands in it. */
+/** The problem of the first invalid field, without its value. */
 function contentProblem(error: z.ZodError | undefined): string | undefined {
   const [issue] = error?.issues ?? []
   return issue && `${issue.path.join('.') || 'the body'} ${issue.message}`
 }
 
-/** What is stored of an event; undefined: one of a type that changes nothing here. */
+/** The notification to store. `event` is undefined for a type that is not recognized. */
 function toArrival(
   { hashOf }: WebhooksContext,
   event_id: string,

@@ -1,4 +1,4 @@
-// The `webhooks` process: {webhooks_url}.
+// The `webhooks` process. Serves {webhooks_url}.
 import { createAddressHash } from '#core/addresses.ts'
 import { requireVariable, type Config } from '#core/config.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
@@ -12,12 +12,12 @@ import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildWebhooks } from './app.ts'
 import { NOTIFICATION_ROUTES } from './routes.ts'
 
-/** Notifications belong to no tenant until they are applied, so all of them share one larger window. */
+/** Notifications belong to no tenant until they are applied: they share one larger window. */
 const WINDOW_FACTOR = 8
 
 /**
- * Stores nothing, to hear now what the database would refuse each time: what every noun compares is in one statement, and a
- * right that is missing on one table stops the notifications of all.
+ * Stores an empty batch, so that a missing database permission fails the start of the process. One statement serves all
+ * resources: a missing permission on one table would stop all notifications.
  */
 async function checkPermissions(sql: Sql): Promise<void> {
   try {
@@ -27,7 +27,7 @@ async function checkPermissions(sql: Sql): Promise<void> {
   }
 }
 
-/** Starts the webhooks host against the servers that `config` names. */
+/** Starts the webhooks host with the servers of `config`. */
 export async function startWebhooks(config: Config, log: Log): Promise<Service & { url: string }> {
   await using ends = new AsyncDisposableStack()
   const sql = connectConfiguredDatabase(config, 'sluice-webhooks', log)
@@ -48,5 +48,5 @@ export async function startWebhooks(config: Config, log: Log): Promise<Service &
 
 if (import.meta.main) {
   const routes = NOTIFICATION_ROUTES.map(({ path }) => `POST ${path}`).join(', ')
-  await runService('webhooks', `takes notifications at ${routes}.`, startWebhooks)
+  await runService('webhooks', `receives notifications at ${routes}.`, startWebhooks)
 }

@@ -1,4 +1,4 @@
-// How the notifications of a provider are refused: counted each time, and told at most once a second.
+// Refuses notifications. Each refusal is counted; the log has at most one a second.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { metrics } from '#core/metrics.ts'
 import type { Log } from '#core/log.ts'
@@ -6,13 +6,13 @@ import { throttle } from '#core/seldom.ts'
 import type { SignatureVerdict } from '#providers/signatures.ts'
 
 export type NotificationRefusals = {
-  /** Whoever sent it cannot show to be the provider. `verdict`: why, or that there is no secret to tell by. */
+  /** Refuses an unverified sender. `verdict`: the problem of the signature, or that no secret is configured. */
   signature(
     verdict: SignatureVerdict | 'not configured',
     request: FastifyRequest,
     reply: FastifyReply,
   ): FastifyReply
-  /** It is the provider's, and not what it sends. `why`: what is wrong, for a sender that is somebody's own program. */
+  /** Refuses verified content that is no event. `problem`: the reason, for senders that integrators write themselves. */
   content(request: FastifyRequest, reply: FastifyReply, problem?: string): FastifyReply
 }
 
@@ -39,23 +39,24 @@ export function createNotificationRefusals(provider: string, log: Log): Notifica
         ...exchange,
       ),
     content: (request, reply, problem) => {
-      const message = problem === undefined ? 'This is not an event.' : `This is not an event: ${problem}.`
+      const message =
+        problem === undefined ? 'The body is not an event.' : `The body is not an event: ${problem}.`
       return refuse('no event', { code: 'invalid_request', message }, request, reply)
     },
   }
 }
 
-/** Unix time, by which the age of a signature is told. */
+/** The current Unix time in seconds, for the age of a signature. */
 export function nowSeconds(): number {
   return Math.floor(Date.now() / 1000)
 }
 
-/** The bytes of a body as they came; none for a request without. */
+/** The raw bytes of a body; empty for a request without a body. */
 export function rawBody({ body }: FastifyRequest): Buffer {
   return Buffer.isBuffer(body) ? body : Buffer.alloc(0)
 }
 
-/** What the bytes say as JSON; undefined when they are none. */
+/** The parsed JSON; undefined if the bytes are no JSON. */
 export function parseJson(raw: Buffer): unknown {
   try {
     return JSON.parse(raw.toString('utf8'))

@@ -1,4 +1,4 @@
-// The registry of providers whose notifications are received.
+// The registry of notification routes, one per provider.
 import { emailNotifications } from './email.ts'
 import { stripeNotifications } from './stripe.ts'
 import { twilioNotifications } from './twilio.ts'

@@ -25,7 +25,7 @@ function stripeRoute(
   const secrets = list(requireVariable(config, 'STRIPE_WEBHOOK_SECRET'))
   const refuse = createNotificationRefusals('stripe', log)
 
-  // What anybody can see to be no signature of ours is refused without reading the body.
+  // A header that cannot be valid is refused without reading the body.
   async function onRequest(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
     const verdict = checkStripeHeader(headerOf(request, SIGNATURE), nowSeconds())
     return verdict && (await refuse.signature(verdict, request, reply))
@@ -36,12 +36,13 @@ function stripeRoute(
     if (verdict !== 'valid') return await refuse.signature(verdict, request, reply)
     const body = parseJson(raw)
     const event = readEvent(body)
-    // Nothing that is followed has such a form. Stripe would send it again for three days, and disable the endpoint.
+    // Accept events of any other form: they concern no resource here, and Stripe would retry for three days and then
+    // disable the endpoint.
     if (event === undefined && isEventOfAnyForm(body)) {
       metrics.notificationsStored.inc({ provider: 'stripe', state: 'unknown_form' })
       return { received: true }
     }
-    // A look is only ever written by us: it would be believed to carry our ids.
+    // Only Sluice writes lookups: a lookup is trusted to have our ids.
     if (event === undefined || event.kind === LOOKUP_KIND) return await refuse.content(request, reply)
     const is_new = await storeNotification(notificationOf('stripe', event), request)
     return { received: true, ...(!is_new && { duplicate: true }) }

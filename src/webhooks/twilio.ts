@@ -1,4 +1,4 @@
-// Notifications from Twilio: `POST /twilio`, status callbacks of SMS and what people answer to them.
+// Notifications from Twilio: `POST /twilio`, status callbacks of SMS and replies to them.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { ConfigError, requireVariable } from '#core/config.ts'
@@ -23,13 +23,13 @@ export const twilioNotifications: NotificationRoute = {
   route: twilioRoute,
 }
 
-/** The API is content with any word, `set` for example; here whoever guesses it could tell us anything. */
+/** The API process accepts any token, for example `set`. Here a guessed token would let anyone forge notifications. */
 const MIN_TOKEN_LENGTH = 12
-/** Of a form: an SMS has 1,600 characters at most, and the signature is of what the whole form says, so it is read for anybody. */
+/** An SMS has at most 1,600 characters. The form is read before its sender is verified: the signature covers the full form. */
 const MAX_FORM_BYTES = 64 * 1024
-/** Of a form, for the same reason. An SMS comes with some 30, one with ten pictures with 20 more. */
+/** The parameters of a form. An SMS has about 30, and 20 more with ten pictures. */
 const MAX_PARAMETERS = 300
-/** Nothing is to be answered to the person. */
+/** Sends no reply to the person. */
 const EMPTY_TWIML = '<Response/>'
 const query = z.object({ m: z.uuid().optional().catch(undefined) })
 
@@ -42,14 +42,14 @@ function twilioRoute(
   const tokens = list(config.TWILIO_AUTH_TOKEN ?? '')
   if (tokens.some(({ length }) => length < MIN_TOKEN_LENGTH))
     throw new ConfigError(
-      `TWILIO_AUTH_TOKEN: is shorter than ${MIN_TOKEN_LENGTH} characters. What it signs is believed here: give the webhooks host the token itself.`,
+      `TWILIO_AUTH_TOKEN: is shorter than ${MIN_TOKEN_LENGTH} characters. The webhooks host verifies signatures with it: set the real token.`,
     )
-  // Twilio signs where it was told to call. What a request says of its host is anybody's to say.
+  // Twilio signs the configured URL. The Host header of a request cannot be trusted.
   const origin = webhooksUrl(config)
   const refuse = createNotificationRefusals(SMS.provider, log)
   const vault = createInboundVault(requireVariable(config, 'ADDRESS_KEY'))
 
-  // What anybody can see to be no signature is refused without reading the body.
+  // A header that cannot be valid is refused without reading the body.
   async function onRequest(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
     if (tokens.length === 0) return await refuse.signature('not configured', request, reply)
     if (isTwilioSignature(headerOf(request, SIGNATURE))) return undefined
@@ -70,7 +70,7 @@ function twilioRoute(
   })
 }
 
-/** Throws `payload_too_large`, before anything is taken apart. */
+/** Throws `payload_too_large` before parsing a form with too many parameters. */
 function parseForm(raw: Buffer): URLSearchParams {
   const text = raw.toString('utf8')
   if (text.split('&', MAX_PARAMETERS + 1).length > MAX_PARAMETERS)
@@ -80,12 +80,12 @@ function parseForm(raw: Buffer): URLSearchParams {
   return new URLSearchParams(text)
 }
 
-/** A text as every reader can take it. */
+/** A text without characters that PostgreSQL or JSON cannot store. */
 function storableText(text: string): string {
   return text.toWellFormed().replaceAll('\u0000', '\uFFFD')
 }
 
-/** What is stored of a post. `message_id`: of our message, as the address called says. */
+/** The notification to store. `message_id`: the id of our message, from the callback URL. */
 function toArrival(
   { hashOf, vault }: WebhooksContext & { vault: Vault },
   post: TwilioPost,
