@@ -1,4 +1,4 @@
-// The guides of `docs/guides`: read once, as pages and as sections that can be searched.
+// Loads the guides of `docs/guides` as pages and searchable sections.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,16 +6,16 @@ import { Marked, type Token, type Tokens } from 'marked'
 
 const FOLDER = fileURLToPath(new URL('../../../docs/guides/', import.meta.url))
 
-/** Is a guide too. */
+/** The README of the SDK is also a guide. */
 const SDK = '../../sdk/README.md'
 
-/** As the first line of a guide, or under the heading of a section; it is not shown. */
+/** A hidden line at the top of a guide or under the heading of a section. */
 const KEYWORDS = /^<!-- keywords: (.*) -->/
 
-/** More words cost more to look for, and hardly find more. */
+/** More words cost more time and hardly find more. */
 const MAX_SEARCH_WORDS = 8
 
-/** A heading and what stands under it, up to the next. `anchor` empty: the top of the page. */
+/** A heading and the text up to the next heading. An empty `anchor` is the top of the page. */
 export type Section = {
   anchor: string
   title: string
@@ -26,11 +26,11 @@ export type Section = {
 
 type SectionContent = Omit<Section, 'search_text'>
 
-/** What is searched, in lower case. `all`: with the keywords of the section, and title and keywords of the guide. */
+/** The searched text, in lower case. `all` also has the keywords of the section, and the title and keywords of the guide. */
 type SearchText = { title: string; text: string; all: string }
 
 export type Guide = {
-  /** As in the address; empty for the index. */
+  /** The last segment of the path; empty for the index. */
   name: string
   title: string
   html: string
@@ -40,12 +40,12 @@ export type Guide = {
 /** The index, and the guides in its order. */
 export type Library = { index: Guide; guides: Guide[] }
 
-/** A guide as the index has it. `about`: what it is for, in Markdown. */
+/** A guide in the index. `about`: its description, in Markdown. */
 export type ListedGuide = { name: string; title: string; about: string }
 
 const INDEX_ENTRY = /^- \[(.+)\]\((?:\.\.\/\.\.\/(?=sdk))?([a-z0-9-]+)(?:\/README)?\.md\): (.+)$/gm
 
-/** The guides that there are; the index, README.md, says so. */
+/** The guides that the index, README.md, lists. */
 export async function listGuides(): Promise<ListedGuide[]> {
   const index = await readFile(join(FOLDER, 'README.md'), 'utf8')
   return Array.from(index.matchAll(INDEX_ENTRY), ([, title, name, about]) => ({
@@ -65,7 +65,7 @@ export async function loadLibrary(): Promise<Library> {
   return { index, guides }
 }
 
-/** What is looked for: the first eight different words. */
+/** The first eight different words of a query. */
 export function searchWords(query: string): string[] {
   return [...new Set(wordsOf(query))].slice(0, MAX_SEARCH_WORDS)
 }
@@ -74,7 +74,7 @@ function wordsOf(text: string): string[] {
   return text.toLowerCase().match(/[\p{L}\p{N}_-]+/gu) ?? []
 }
 
-/** `beneficiaries` -> `beneficiary`; what does not look like a plural stays as it is. */
+/** `beneficiaries` -> `beneficiary`. A word that does not look like a plural stays unchanged. */
 function singularOf(word: string): string {
   return word
     .replace(/(?<=..)ies$/, 'y')
@@ -82,7 +82,7 @@ function singularOf(word: string): string {
     .replace(/(?<=..[^su])s$/, '')
 }
 
-/** What finds a word: what begins with it, or (`anywhere`) has it in it, and its singular as a whole word. */
+/** The pattern that finds a word: at the beginning of words or `anywhere`; its singular only as a complete word. */
 function patternOf(word: string, anywhere: boolean): string {
   const singular = singularOf(word)
   const word_pattern = anywhere ? RegExp.escape(word) : `(?<![\\p{L}\\p{N}])${RegExp.escape(word)}`
@@ -93,7 +93,7 @@ function patternOf(word: string, anywhere: boolean): string {
 
 type SearchResult = { found: { guide: Guide; section: Section }[]; patterns: string[] }
 
-/** As `sectionsWith`: where words begin so, or else, if that finds nothing, anywhere in them. */
+/** The sections with words that begin like the given ones. If there are none, the sections that contain them anywhere. */
 export function search(guides: Guide[], words: string[]): SearchResult {
   for (const anywhere of [false, true]) {
     const patterns = words.map((word) => patternOf(word, anywhere))
@@ -104,8 +104,7 @@ export function search(guides: Guide[], words: string[]): SearchResult {
 }
 
 /**
- * The sections that contain all words: first those with a matching keyword, then those with a word in the title. The
- * singular does where a plural is looked for.
+ * The sections that contain all words or their singulars. Matching keywords rank first, then matching titles.
  */
 function sectionsWith(guides: Guide[], words: string[], sources: string[]): SearchResult['found'] {
   if (words.length === 0) return []
@@ -144,7 +143,7 @@ export function escapeHtml(text: string): string {
 
 async function readGuide(name: string, file: string): Promise<Guide> {
   const markdown = await readFile(join(FOLDER, file), 'utf8')
-  // In the folder a link names a file.
+  // Links between guides name files.
   const linked = markdown
     .replaceAll(`](${SDK}`, '](/docs/guides/sdk')
     .replaceAll('](../README.md', '](/docs/guides')
@@ -153,18 +152,18 @@ async function readGuide(name: string, file: string): Promise<Guide> {
   const tokens = marked.lexer(linked)
   const sections = sectionsOf(tokens)
   const { title, keywords } = sections[0]!
-  const before = `${keywords.join(' ')} ${title.toLowerCase()}`
+  const guide_text = `${keywords.join(' ')} ${title.toLowerCase()}`
   return {
     name,
     title,
     html: marked.parser(tokens.filter((token) => keywordsIn(token) === undefined)),
-    sections: sections.map((section) => ({ ...section, search_text: searchTextOf(section, before) })),
+    sections: sections.map((section) => ({ ...section, search_text: searchTextOf(section, guide_text) })),
   }
 }
 
-function searchTextOf(section: SectionContent, before: string): SearchText {
+function searchTextOf(section: SectionContent, guide_text: string): SearchText {
   const [title, text] = [section.title.toLowerCase(), section.text.toLowerCase()]
-  return { title, text, all: `${before} ${section.keywords.join(' ')} ${title} ${text}` }
+  return { title, text, all: `${guide_text} ${section.keywords.join(' ')} ${title} ${text}` }
 }
 
 const marked = new Marked({
@@ -176,25 +175,25 @@ const marked = new Marked({
       return `<h${depth} id="${anchor}"><a href="#${anchor}">${inner}</a></h${depth}>\n`
     },
     table({ header, rows }) {
-      // On a narrow screen the cells of a row stand below each other, and all but the first name their column.
-      const heads = header.map(({ text }, at) =>
-        at === 0 || text === '' ? '' : ` data-head="${escapeHtml(text.replaceAll('`', ''))}"`,
+      // On a narrow screen the cells of a row are stacked, and all except the first name their column.
+      const heads = header.map(({ text }, index) =>
+        index === 0 || text === '' ? '' : ` data-head="${escapeHtml(text.replaceAll('`', ''))}"`,
       )
-      const row = (cells: Tokens.TableCell[], opening: (at: number) => string) =>
-        `<tr>${cells.map(({ tokens }, at) => `<${opening(at)}>${this.parser.parseInline(tokens)}`).join('')}</tr>\n`
-      const body = rows.map((cells) => row(cells, (at) => `td${heads[at]}`)).join('')
+      const row = (cells: Tokens.TableCell[], opening: (index: number) => string) =>
+        `<tr>${cells.map(({ tokens }, index) => `<${opening(index)}>${this.parser.parseInline(tokens)}`).join('')}</tr>\n`
+      const body = rows.map((cells) => row(cells, (index) => `td${heads[index]}`)).join('')
       return scrollable(`<table><thead>${row(header, () => 'th')}</thead><tbody>${body}</tbody></table>`)
     },
     code: ({ text }) => scrollable(`<pre><code>${escapeHtml(text)}</code></pre>`, 'code'),
   },
 })
 
-// What is wider than the page scrolls by itself, also by keyboard.
+// Content that is wider than the page scrolls on its own, also by keyboard.
 function scrollable(html: string, kind = 'table'): string {
   return `<div class="scrolled ${kind}" tabindex="0">${html}</div>\n`
 }
 
-/** `Prefer: wait=N` -> `prefer-waitn`; the name of a code stays as it is. */
+/** `Prefer: wait=N` -> `prefer-waitn`. The name of an error code stays unchanged. */
 function anchorOf(text: string): string {
   return text
     .toLowerCase()
@@ -203,7 +202,7 @@ function anchorOf(text: string): string {
     .replaceAll(' ', '-')
 }
 
-/** Words that people may search for and that the text may not contain; undefined: the token has none. */
+/** The search keywords of a token; undefined if it is no keyword line. */
 function keywordsIn({ type, raw }: Token): string[] | undefined {
   const listed = type === 'html' ? KEYWORDS.exec(raw)?.[1] : undefined
   return listed === undefined ? undefined : wordsOf(listed)
@@ -211,19 +210,19 @@ function keywordsIn({ type, raw }: Token): string[] | undefined {
 
 function sectionsOf(tokens: Token[]): SectionContent[] {
   const sections: SectionContent[] = []
-  // Those of a guide stand before its title.
-  let before: string[] = []
+  // The keywords of a guide come before its title.
+  let guide_text: string[] = []
   for (const token of tokens) {
     const keywords = keywordsIn(token)
     if (keywords !== undefined) {
       const section = sections.at(-1)
-      if (section === undefined) before = keywords
+      if (section === undefined) guide_text = keywords
       else section.keywords.push(...keywords)
     } else if (token.type === 'heading') {
       const { depth, text } = token as Tokens.Heading
       const title = text.replaceAll('`', '')
-      sections.push({ anchor: depth === 1 ? '' : anchorOf(text), title, text: '', keywords: before })
-      before = []
+      sections.push({ anchor: depth === 1 ? '' : anchorOf(text), title, text: '', keywords: guide_text })
+      guide_text = []
     } else if (token.type !== 'space') {
       const section = sections.at(-1)
       if (section === undefined) throw new Error('A guide begins with its title.')

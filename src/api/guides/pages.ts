@@ -1,10 +1,10 @@
-// The guides as pages: no script, nothing from another host.
+// Renders the guides as pages without scripts and without content from other hosts.
 import { escapeHtml, search, searchWords, type Guide, type Library, type Section } from './library.ts'
 
 const EXCERPT_LENGTH = 220
 const MAX_RESULTS = 30
 
-/** A guide, or the index. */
+/** The page of a guide or of the index. */
 export function guidePage(library: Library, guide: Guide): string {
   const contents = guide.sections.filter(({ anchor }) => anchor !== '')
   const list = contents
@@ -18,7 +18,7 @@ export function guidePage(library: Library, guide: Guide): string {
   })
 }
 
-/** What a search finds. */
+/** The page of search results. */
 export function searchPage(library: Library, query: string): string {
   const words = searchWords(query)
   const { found, patterns } = search(library.guides, words)
@@ -27,8 +27,8 @@ export function searchPage(library: Library, query: string): string {
     .map(({ guide, section }) => resultItem(guide, section, patterns))
   const count = found.length === 1 ? '1 section' : `${found.length} sections`
   const status_text =
-    words.length === 0 ? 'Type the words to look for.' : `${count} with “${escapeHtml(words.join(' '))}”.`
-  const help = `<p>Try another word, or fewer, or look through <a href="/docs/guides">all guides</a>.</p>`
+    words.length === 0 ? 'Type the words to search for.' : `${count} with “${escapeHtml(words.join(' '))}”.`
+  const help = `<p>Try other or fewer words, or browse <a href="/docs/guides">all guides</a>.</p>`
   return page(library, {
     title: 'Search',
     current: null,
@@ -37,9 +37,9 @@ export function searchPage(library: Library, query: string): string {
   })
 }
 
-/** For an address that is none of a guide. */
+/** The page for an unknown guide. */
 export function missingPage(library: Library): string {
-  const main = `<article><h1>There is no such guide</h1><p>All of them are <a href="/docs/guides">here</a>.</p></article>`
+  const main = `<article><h1>There is no such guide</h1><p>Browse <a href="/docs/guides">all guides</a>.</p></article>`
   return page(library, { title: 'Not found', current: null, main })
 }
 

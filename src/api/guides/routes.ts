@@ -1,4 +1,4 @@
-// The guides at `/docs/guides`, read when somebody first looks.
+// Serves the guides at `/docs/guides`. They are loaded on the first request.
 import { readFile } from 'node:fs/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
@@ -6,7 +6,7 @@ import { loadLibrary, type Library } from './library.ts'
 import { guidePage, missingPage, searchPage } from './pages.ts'
 
 const STYLE = new URL('./style.css', import.meta.url)
-/** The pictures of the guides. */
+/** The images of the guides. */
 const IMAGES = new URL('../../../docs/images/', import.meta.url)
 const MAX_QUERY_LENGTH = 200
 const HEADERS = {

@@ -1,4 +1,4 @@
-// What operations of the OpenAPI document share: headers that are sent and answered, and authentication.
+// Shared components of the OpenAPI document: request headers, response headers and authentication.
 import { AREAS } from '#domain/areas.ts'
 
 export const SECURITY_SCHEMES = {
@@ -17,7 +17,7 @@ export const SECURITY_SCHEMES = {
 
 const REQUEST_ID = { type: 'string', pattern: '^[A-Za-z0-9._-]{1,64}$' }
 
-/** Headers that a request may bring, by name. None has an example: the reference would send it with every request. */
+/** Request headers, by name. They have no examples: the reference would send them with every request. */
 export const PARAMETERS = {
   'x-request-id': {
     name: 'x-request-id',
@@ -45,7 +45,7 @@ export const PARAMETERS = {
   },
 } as const
 
-/** Headers that an answer may bring, by name. */
+/** Response headers, by name. */
 export const HEADERS = {
   'x-request-id': {
     description: 'The id of this request: yours, or one that we generated. Quote it when you ask for help.',
@@ -53,7 +53,7 @@ export const HEADERS = {
   },
   RateLimit: {
     description:
-      'How many requests are left (`r`) to the key (`default`) and to all keys of its tenant together (`tenant`), and in how many seconds the limit is full again (`t`).',
+      'How many requests are left (`r`) for the key (`default`) and for all keys of its tenant together (`tenant`), and in how many seconds the limit is full again (`t`).',
     schema: { type: 'string', examples: ['"default";r=1999;t=1, "tenant";r=7999;t=1'] },
   },
   'RateLimit-Policy': {
@@ -62,7 +62,7 @@ export const HEADERS = {
     schema: { type: 'string', examples: ['"default";q=2000;w=4, "tenant";q=8000;w=4'] },
   },
   'Retry-After': {
-    description: 'Seconds to wait before the next try.',
+    description: 'Seconds to wait before the next attempt.',
     schema: { type: 'integer', format: 'int32', minimum: 1, examples: [1] },
   },
   'WWW-Authenticate': {
@@ -70,15 +70,14 @@ export const HEADERS = {
     schema: { type: 'string', examples: ['Bearer'] },
   },
   Link: {
-    description:
-      'The address of the next page. Sent if this page is full; the feed of events always sends it.',
+    description: 'The URL of the next page. Sent if this page is full; the feed of events always sends it.',
     schema: {
       type: 'string',
       examples: ['</v1/payments?limit=25&before=2026-11-20T10%3A15%3A30.123456Z>; rel="next"'],
     },
   },
   Location: {
-    description: 'Where to look for the result.',
+    description: 'The URL of the result.',
     schema: { type: 'string', examples: ['/v1/payments/0198f6f0-1234-7000-8000-123456789abc'] },
   },
   'Preference-Applied': {
@@ -91,7 +90,7 @@ export const HEADERS = {
   },
 } as const
 
-/** The name of a header's component: `x-request-id` is `XRequestId`. */
+/** The component name of a header: `XRequestId` for `x-request-id`. */
 export function componentName(header: string): string {
   return header.replaceAll(/(?:^|-)(\w)/g, (_, letter: string) => letter.toUpperCase())
 }

@@ -12,18 +12,18 @@ import { createSchemas, type JsonSchema } from './schemas.ts'
 
 const TAGS = [
   ...AREA_NAMES.flatMap((area) => Object.entries(AREAS[area].tags ?? {})),
-  ['idempotency', 'What became of a request whose answer was lost.'],
+  ['idempotency', 'The outcome of a request whose answer was lost.'],
 ].map(([name, description]) => ({ name, description }))
 
-/** What all documents of ours say of themselves. */
+/** The shared `info` of all documents. */
 export const DOCUMENT_INFO = {
   version: '1.0.0',
   license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
 }
 
 /**
- * The document of `/v1`. `server`: where requests are sent; `/` is wherever the document came from. `origin`: where its
- * links lead. `guides`: all that there are.
+ * The document of `/v1`. `server`: the URL for requests; `/` means the host that served the document. `origin`: the origin of
+ * links. `guides`: all guides.
  */
 export function apiDocument(
   routes: DocumentedRoute[],

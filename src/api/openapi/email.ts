@@ -1,4 +1,4 @@
-// What the document of the webhooks host says of the notifications of email.
+// The notifications of email in the document of the webhooks host.
 import type { JsonSchema } from './schemas.ts'
 
 const EVENT = {
@@ -14,7 +14,7 @@ const EVENT = {
 const schemas: Record<string, JsonSchema> = {
   EmailEvent: {
     type: 'object',
-    description: 'What became of an email for one of its recipients.',
+    description: 'The outcome of an email for one of its recipients.',
     required: ['type', 'data'],
     additionalProperties: true,
     properties: {
@@ -29,20 +29,20 @@ const schemas: Record<string, JsonSchema> = {
   },
   EmailEventData: {
     type: 'object',
-    description: 'Of which message and recipient.',
+    description: 'The message, the recipient and the details.',
     required: ['message_id', 'address'],
     properties: {
       message_id: {
         type: 'string',
         format: 'uuid',
         description:
-          'Our id of the message. It is in the header `X-Sluice-Message-ID` of the email, and begins its Message-ID.',
+          'The id of the message. It is in the header `X-Sluice-Message-ID` of the email, and at the start of its Message-ID.',
         examples: [EVENT.data.message_id],
       },
       address: { type: 'string', description: 'The recipient.', examples: [EVENT.data.address] },
       bounce: {
         type: 'string',
-        description: 'Of a bounce, and required there: `hard`, for good, or `soft`, for now.',
+        description: 'Required for a bounce: `hard` is permanent, `soft` is temporary.',
         enum: ['hard', 'soft'],
         examples: [EVENT.data.bounce],
       },
@@ -57,9 +57,9 @@ const schemas: Record<string, JsonSchema> = {
 
 const operation: JsonSchema = {
   operationId: 'receiveEmailEvent',
-  summary: 'Take a bounce, complaint or delivery of an email',
+  summary: 'Receive a bounce, complaint or delivery of an email',
   description:
-    'Called by whatever tells of the email that your relay sends, in the form of Standard Webhooks. A hard bounce or complaint suppresses the address.',
+    'Called by the software that reports on the email of your relay, in the format of Standard Webhooks. A hard bounce or complaint suppresses the address.',
   tags: ['notifications'],
   security: [{ standard_webhooks_signature: [] }],
   parameters: [
@@ -67,14 +67,14 @@ const operation: JsonSchema = {
       name: 'webhook-id',
       in: 'header',
       required: true,
-      description: 'The same each time that the event is sent.',
+      description: 'The id of the event. It stays the same when the event is sent again.',
       schema: { type: 'string', examples: ['msg_p5jXN8AQM9LWM0D4loKWxJek'] },
     },
     {
       name: 'webhook-timestamp',
       in: 'header',
       required: true,
-      description: 'Unix time; 300 seconds off, past or future, still pass.',
+      description: 'Unix time in seconds; at most 300 seconds in the past or future.',
       schema: { type: 'string', examples: ['1795000000'] },
     },
   ],
@@ -93,7 +93,7 @@ const securitySchemes = {
     in: 'header',
     name: 'webhook-signature',
     description:
-      '`v1,` and the base64 of the HMAC-SHA256 of `<id>.<timestamp>.<body>`, with the base64-decoded part of the secret; several are separated by blanks. Not a fixed key: it is made for each request.',
+      '`v1,` and the base64 of the HMAC-SHA256 of `<id>.<timestamp>.<body>`, with the base64-decoded part of the secret; several are separated by blanks. Not a fixed key: it is computed for each request.',
   },
 }
 

@@ -1,37 +1,34 @@
-// The shape of an error, and where its code is explained.
+// The schema of an error, and the path that explains its code.
 import { z } from 'zod'
 import { ERRORS, type ErrorCode } from '#core/errors.ts'
 
-/** What is said of a refusal. */
+/** The body of an error. */
 export const errorBody = z
   .object({
     code: z.enum(Object.keys(ERRORS) as [ErrorCode, ...ErrorCode[]]).meta({
       id: 'ErrorCode',
-      description:
-        'What went wrong. New codes may be added: handle a code that you do not know by its status.',
+      description: 'The error code. New codes may be added: handle an unknown code by its status.',
       example: 'invalid_request',
     }),
     message: z.string().meta({
-      description: 'A description for people. The wording may change.',
+      description: 'A description for people. Its wording may change.',
       example: 'amount_minor: must be more than 0',
     }),
     param: z
       .string()
       .optional()
-      .meta({ description: 'The field, parameter or header at fault.', example: 'amount_minor' }),
+      .meta({ description: 'The invalid field, parameter or header.', example: 'amount_minor' }),
     details: z
       .array(
         z
           .object({
             param: z.string().meta({ description: 'The field or parameter.', example: 'amount_minor' }),
-            message: z
-              .string()
-              .meta({ description: 'What is wrong with it.', example: 'must be more than 0' }),
+            message: z.string().meta({ description: 'The problem.', example: 'must be more than 0' }),
           })
-          .meta({ id: 'ErrorDetail', description: 'One field at fault.' }),
+          .meta({ id: 'ErrorDetail', description: 'One invalid field.' }),
       )
       .optional()
-      .meta({ description: 'Every field at fault, if there may be several.' }),
+      .meta({ description: 'All invalid fields, if there may be several.' }),
     context: z
       .record(z.string(), z.unknown())
       .optional()
@@ -48,23 +45,23 @@ export const errorBody = z
       example: '0198f6f0-5a1c-7c3e-9d50-3f6f1c9d7a10',
     }),
     doc_url: z.string().meta({
-      description: 'A link to what to do about this error.',
+      description: 'A link to the explanation of this error.',
       example: 'https://api.example.com/docs/guides/errors#invalid_request',
     }),
   })
-  .meta({ id: 'ErrorBody', description: 'What went wrong, and where to read on.' })
+  .meta({ id: 'ErrorBody', description: 'The error and a link to its explanation.' })
 
-/** What every refusal is answered with. */
+/** The answer of every error. */
 export const errorSchema = z
   .object({ error: errorBody })
   .meta({ id: 'ErrorAnswer', description: 'A refusal or failure.' })
 
-/** The path on this host of what to do about a code. */
+/** The path on this host that explains a code. */
 export function docPath(code: ErrorCode): string {
   return `/docs/guides/errors#${code}`
 }
 
-/** An error of each of these codes, as components. */
+/** An example error for each code, as components. */
 export function errorExamples(codes: ErrorCode[], origin: string): Record<string, { value: unknown }> {
   const request_id = '0198f6f0-5a1c-7c3e-9d50-3f6f1c9d7a10'
   return Object.fromEntries(

@@ -1,8 +1,8 @@
-// The schemas of events by type: as the feed lists them, and as webhooks bring them.
+// The schemas of events by type, in the feed and in webhooks.
 import { EVENTS } from '#domain/events.ts'
 import type { JsonSchema, Schemas } from './schemas.ts'
 
-/** `payment.capture_failed` is `PaymentCaptureFailed`. */
+/** The component name of a type: `PaymentCaptureFailed` for `payment.capture_failed`. */
 export function nameOfType(type: string): string {
   return type.replaceAll(/(?:^|[._])(\w)/g, (_match, letter: string) => letter.toUpperCase())
 }
@@ -21,7 +21,7 @@ export function webhookBody(type: string, data: JsonSchema[], schemas: Schemas):
         description: 'The id of the event; `webhook-id` is the same.',
         examples: [EXAMPLE_EVENT_ID],
       },
-      type: { type: 'string', const: type, description: 'What happened.', examples: [type] },
+      type: { type: 'string', const: type, description: 'The event type.', examples: [type] },
       timestamp: {
         type: 'string',
         format: 'date-time',
@@ -32,7 +32,8 @@ export function webhookBody(type: string, data: JsonSchema[], schemas: Schemas):
         type: ['integer', 'null'],
         format: 'int64',
         minimum: 1,
-        description: 'Its number among the events of the tenant, without gaps. `null` in a test event.',
+        description:
+          'The number of the event in the feed of the tenant, without gaps. `null` in a test event.',
         examples: [42],
       },
       tenant_id: {
@@ -41,13 +42,13 @@ export function webhookBody(type: string, data: JsonSchema[], schemas: Schemas):
         description: 'The tenant that the event belongs to.',
         examples: [EXAMPLE_TENANT_ID],
       },
-      data: { description: 'The resource as it was then.', anyOf: data },
+      data: { description: 'The resource at that time.', anyOf: data },
     },
   }
   return { $ref: `#/components/schemas/${name}` }
 }
 
-/** Makes the component `FeedEvent` a choice among a component for each `type`. Called when all other schemas are made. */
+/** Splits the component `FeedEvent` into one component per `type`. Call it after all other schemas are created. */
 export function splitByType(schemas: Schemas): void {
   const { components } = schemas
   const feed_event = components['FeedEvent']
@@ -69,7 +70,7 @@ export function splitByType(schemas: Schemas): void {
     }
   }
   components['FeedEvent'] = {
-    description: `${String(feed_event['description'])} Its \`type\` says which. There can be new types at any time.`,
+    description: `${String(feed_event['description'])} Its \`type\` selects the schema. New types may be added at any time.`,
     oneOf: Object.values(mapping).map(($ref) => ({ $ref })),
     discriminator: { propertyName: 'type', mapping },
   }

@@ -1,4 +1,4 @@
-// Events as the `webhooks` of the OpenAPI document: each type with what it says and the schema of its data.
+// Events as the `webhooks` of the OpenAPI document: the description and data schema of each type.
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { EVENTS, type EventType } from '#domain/events.ts'
@@ -33,14 +33,14 @@ import {
 } from './event-schemas.ts'
 import { createSchemas, type JsonSchema, type Schemas } from './schemas.ts'
 
-/** Headers that are sent with every event, by name. */
+/** The headers of every webhook, by name. */
 export const EVENT_HEADERS = {
   'webhook-id': {
     name: 'webhook-id',
     in: 'header',
     required: true,
     description:
-      'The id of the event, the same every time it is sent. Events are sent at least once: ignore those whose id you already have.',
+      'The id of the event. It stays the same when the event is sent again. Events are delivered at least once: ignore an event whose id you already have.',
     schema: { type: 'string', format: 'uuid', examples: [EXAMPLE_EVENT_ID] },
   },
   'webhook-timestamp': {
@@ -48,7 +48,7 @@ export const EVENT_HEADERS = {
     in: 'header',
     required: true,
     description:
-      'When this attempt was made, in Unix seconds. Refuse a webhook whose time is more than 300 s off.',
+      'The time of this attempt, in Unix seconds. Refuse a webhook whose time is more than 300 s off.',
     schema: { type: 'string', pattern: '^[0-9]+$', examples: ['1795169731'] },
   },
   'webhook-signature': {
@@ -61,7 +61,7 @@ export const EVENT_HEADERS = {
   },
 } as const
 
-/** In the place of data with which the body would be above 20 kB. */
+/** Replaces data that would make the body exceed 20 kB. */
 const truncatedData = z
   .object({
     id: z.uuid().meta({ description: 'The id of the resource.', examples: [EXAMPLE_EVENT_ID] }),
@@ -82,7 +82,7 @@ const UNDELIVERED = { ...REFUSED, message: 'The email bounced.' }
 const BOUNCED = { code: REFUSED.provider_code, message: UNDELIVERED.message }
 const COMPLAINED = { code: 'complaint', message: 'The recipient complained.' }
 
-/** What the type of an event implies for its data, where that differs from the examples of the fields. */
+/** The example data of a type, where it differs from the examples of the fields. */
 const EXAMPLES_BY_TYPE: Record<string, object> = {
   'customer.deleted': { name: null, email: null, phone: null, metadata: {}, deleted_at: EXAMPLE_TIME },
   'recipient.archived': { archived_at: EXAMPLE_TIME },
@@ -164,20 +164,20 @@ function disputed(status: string, closed_at: string | null = null): object {
   return { ...CAPTURED, dispute }
 }
 
-/** Events carry no link. */
+/** Events have no link. */
 function withoutUrl({ url: _url, ...rest }: { url: null }): object {
   return rest
 }
 
 /**
- * By type. They are listed under their noun's tag, which is the plural that its table is called by too. `timelines`:
- * the path of the timeline of what has one, by tag.
+ * The webhooks of the document, by type. The tag of a webhook is the table of its resource. `timelines`: the paths of
+ * timelines, by tag.
  */
 export function eventsOf(schemas: Schemas, timelines: Map<string, string>): Record<string, JsonSchema> {
   return Object.fromEntries(
     EVENTS.map(({ type, resource, about, data }) => {
       const timeline = timelines.get(resourceOf(rootOf(resource)).table)
-      const timeline_text = timeline === undefined ? '' : `, and \`GET ${timeline}\` tells of it`
+      const timeline_text = timeline === undefined ? '' : `, and \`GET ${timeline}\` shows it`
       const description = `${about} \`GET /v1/events\` lists it${timeline_text}.`
       const tag = resourceOf(resource).table
       return [type, { post: eventOperation(type, tag, description, schemas.of(data, 'output'), schemas) }]
@@ -188,7 +188,7 @@ export function eventsOf(schemas: Schemas, timelines: Map<string, string>): Reco
 const example_schemas = createSchemas()
 const examples = new Map<EventType, JsonSchema>()
 
-/** Data that an event of this type may have; of each type they are made once. */
+/** Example data of an event of this type, created once. */
 export function exampleOfEvent(type: EventType): object {
   const { data } = EVENTS.find((event) => event.type === type)!
   const example = examples.get(type) ?? dataOf(type, example_schemas.of(data, 'output'), example_schemas)

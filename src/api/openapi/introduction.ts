@@ -1,9 +1,9 @@
-// What the OpenAPI document says before its operations.
+// The introduction of the OpenAPI document.
 import { ERRORS } from '#core/errors.ts'
 import type { ListedGuide } from '../guides/library.ts'
 import { PROCESSOR_WEBHOOK_DOC } from './stripe.ts'
 
-/** The reference searches headings only: what people look for in these guides, beside their titles. */
+/** Further search terms of guides: the reference searches headings only. */
 const SEARCH_TERMS: Record<string, string> = {
   quickstart: 'reset',
   sdk: 'client library, TypeScript, npm',
@@ -15,12 +15,12 @@ const SEARCH_TERMS: Record<string, string> = {
   messages: 'email, SMS, mail, text message, bounce, unsubscribe, DKIM',
   'ai-tasks': 'generate, classify, extract',
   'receiving-events': 'webhooks, signatures, replay, listen',
-  [PROCESSOR_WEBHOOK_DOC.guide.name]: 'news and no news',
+  [PROCESSOR_WEBHOOK_DOC.guide.name]: 'provider events',
   dashboard: 'CSV export, keyboard shortcuts, forgotten password, team, SSO',
   operations: 'Docker, backup, retention, TTL, stuck jobs (retry, discard)',
 }
 
-/** The introduction, in Markdown. It ends with all guides, each under a heading of its own. */
+/** The introduction, in Markdown. It ends with one heading per guide. */
 export function introduction(guides: ListedGuide[]): string {
   const sections = guides.map(({ name, title, about }) => {
     const terms = SEARCH_TERMS[name]
@@ -31,8 +31,8 @@ export function introduction(guides: ListedGuide[]): string {
 
 const OVERVIEW = `
 Customers, recipients, merchants, payments, captures, refunds, payouts, top-ups, verifications, messages and AI tasks over a thin
-HTTP API. All work becomes durable jobs. Start with
-the [quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain each part in full. For TypeScript and
+HTTP API. All work runs as durable jobs. Start with
+the [quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain each topic in full. For TypeScript and
 JavaScript there is [an SDK](/docs/guides/sdk); for other languages generate one from this document.
 
 **Money** is an integer in the currency's smallest unit. **Timestamps** are ISO 8601 in UTC with microseconds. **Ids**
@@ -53,8 +53,8 @@ to it: [pagination](/docs/guides/pagination).
 
 Every create except those of templates and suppressions needs an \`idempotency_key\` in its body, or the header \`Idempotency-Key\` instead. A
 repeated request with the same content gets the outcome of the first request, and \`Idempotent-Replayed: true\`;
-with different content it is refused. A refusal before anything was written is not stored; a refusal by the processor
-is: [idempotency](/docs/guides/idempotency).
+with different content it is refused. A refusal before anything was written is not stored. A refusal by the processor
+is stored: [idempotency](/docs/guides/idempotency).
 
 ## Waiting, timeout, retry
 

@@ -1,4 +1,4 @@
-// A route's literal as an operation of the OpenAPI document.
+// The definition of a route as an operation of the OpenAPI document.
 import type { z } from 'zod'
 import type { Channel } from '#core/addresses.ts'
 import { ERRORS, type ErrorCode } from '#core/errors.ts'
@@ -8,50 +8,50 @@ import { componentName, HEADERS, type PARAMETERS } from './components.ts'
 import { errorSchema } from './error.ts'
 import type { JsonSchema, Schemas } from './schemas.ts'
 
-/** What a route says of itself. */
+/** The definition of a route. */
 export type RouteDefinition = {
-  /** Its name in generated clients, e.g. `createPayment`. */
+  /** The name in generated clients, e.g. `createPayment`. */
   operation_id: string
   summary: string
   description?: string
   area: Area | null
-  /** What it is listed under; the area unless said otherwise. */
+  /** The group in the document. Default: the area. */
   tag?: string
   scope: Scope | null
   params?: z.ZodType
   querystring?: z.ZodType
   body?: z.ZodType
-  /** What its body may hold, where that is more than usual. */
+  /** The limits of a larger body. */
   body_limits?: BodyLimits
-  /** It sends messages of this channel: refused where there is nobody to send them. */
+  /** The channel of messages that the route sends. Refused if the channel has no credentials. */
   sends?: Channel
   response: Record<number, z.ZodType>
   /**
-   * A single answer may be as long as a list. `expected`: there must be room for it before it is read. `counted`: it is about
-   * as long as the request, and takes room once it is known.
+   * A single answer may be as large as a list. `expected`: memory is reserved before the answer is read. `counted`: the answer
+   * is about as large as the request, and memory is reserved when its size is known.
    */
   large?: 'expected' | 'counted'
-  /** What it shows: requests that work as they stand, and how an answer differs from the examples of its fields. */
+  /** Valid requests, and the differences of an answer from the examples of its fields. */
   examples?: {
     requests?: Record<string, { summary: string; value: Record<string, unknown> }>
     answer?: Record<string, unknown>
-    /** The same for 202. */
+    /** The differences of a 202 answer. */
     unfinished?: Record<string, unknown>
   }
-  /** It takes an idempotency key, which a create must have. */
+  /** Whether the idempotency key is required. Undefined: the route accepts none. */
   key?: 'required' | 'optional'
   /**
-   * It waits for a job, by default or only if it is asked to, or, if it is asked to, for something to list: its answer may
-   * take as long as the caller grants.
+   * Whether the route waits: for a job by default, for a job if requested, or for events if requested. Undefined: the route
+   * does not wait.
    */
   waits?: 'by_default' | 'if_requested' | 'for_events'
   errors: ErrorCode[]
 }
 
-/** A route as the router has it. */
+/** A registered route. */
 export type DocumentedRoute = { method: string; path: string; definition: RouteDefinition }
 
-/** What every `/v1` route can end in, besides its own. */
+/** The errors that every `/v1` route can answer. */
 const COMMON_ERRORS: ErrorCode[] = [
   'invalid_request',
   'unauthorized',
@@ -64,7 +64,7 @@ const COMMON_ERRORS: ErrorCode[] = [
   'timeout',
   'database_unavailable',
 ]
-/** What a job of ours can end in: only then was the request taken, or taken before. */
+/** The errors of jobs. They are answered to accepted requests only. */
 const JOB_ERRORS: ErrorCode[] = [
   'payment_declined',
   'payment_invalid',
@@ -81,12 +81,12 @@ const WAIT_TEXTS = {
   if_requested:
     'Answers with the accepted resource and does not wait, unless you send `Prefer: wait=N` (at most 30). If the work is not finished by then, the answer is 202.',
   for_events:
-    'If there is nothing to list, `Prefer: wait=N` (at most 30 seconds) waits: the answer comes with the first event, or is empty when the time is up. At most 20 requests of a key may wait at once.',
+    'If there are no events, `Prefer: wait=N` (at most 30 seconds) waits: the answer comes with the first event, or is empty after N seconds. At most 20 requests of a key may wait at once.',
 }
 const SUCCESS_TEXTS: Record<number, string> = {
   200: 'Done.',
   201: 'Created.',
-  202: 'The request was accepted and is not finished yet. The answer is the resource as it is now. The work continues; `Location` says where to look.',
+  202: 'The request was accepted and is not finished yet. The answer is the resource as it is now. The work continues; `Location` is the URL of the result.',
 }
 
 /** The operation of a route. */
@@ -133,7 +133,7 @@ function parametersOf(object: JsonSchema, location: 'path' | 'query'): JsonSchem
 function bodyOf({ key, examples }: RouteDefinition, body: z.ZodType, schemas: Schemas): JsonSchema {
   const optional = body.safeParse(undefined).success
   const input_schema = schemas.of(body, 'input')
-  // What may be left out may also be null, which nobody needs to know.
+  // An optional body may also be null, which the document omits.
   const schema = Array.isArray(input_schema['anyOf'])
     ? (input_schema['anyOf'][0] as JsonSchema)
     : input_schema
@@ -178,7 +178,7 @@ function successesOf(definition: RouteDefinition, schemas: Schemas): JsonSchema 
   )
 }
 
-/** What differs, where that is an object with all that it does not change. */
+/** The differences. An object is merged with the object of the answer. */
 function mergedDifferences(answer: unknown, differences: Record<string, unknown> = {}): object {
   const base = Object(answer) as Record<string, unknown>
   const isObject = (value: unknown) =>
@@ -191,7 +191,7 @@ function mergedDifferences(answer: unknown, differences: Record<string, unknown>
   )
 }
 
-/** What of an answer to a create is as its first example sends it. */
+/** The fields of the first example request that a create answers unchanged. */
 function fieldsAsSent({ key, body, examples }: RouteDefinition, answer: unknown): object {
   const [first] = Object.values(examples?.requests ?? {})
   if (key !== 'required' || first === undefined) return {}
@@ -199,7 +199,7 @@ function fieldsAsSent({ key, body, examples }: RouteDefinition, answer: unknown)
   return Object.fromEntries(sent.filter(([name]) => Object.hasOwn(Object(answer), name)))
 }
 
-/** Every code that a route can answer. */
+/** All error codes that a route can answer. */
 export function codesOf({ body, scope, errors }: RouteDefinition): ErrorCode[] {
   return [
     ...COMMON_ERRORS,
@@ -234,7 +234,7 @@ function refusalsOf(definition: RouteDefinition, schemas: Schemas): JsonSchema {
   )
 }
 
-/** What the answer to a request that was taken, now or before, may bring. */
+/** The headers of the answer to an accepted request. */
 function acceptedHeaders({ key, waits }: RouteDefinition): (keyof typeof HEADERS)[] {
   return [
     ...(waits === undefined ? [] : ['Preference-Applied' as const]),

@@ -1,4 +1,4 @@
-// The OpenAPI documents as they are served: `/openapi.json`, and that of the webhooks host.
+// Serves the OpenAPI documents: `/openapi.json`, and `/openapi-webhooks.json` for the webhooks host.
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '#core/config.ts'
 import { listGuides } from '../guides/library.ts'
@@ -7,8 +7,8 @@ import type { DocumentedRoute } from './operation.ts'
 import { webhooksDocument } from './webhooks-host.ts'
 
 /**
- * Collects every route that is registered from now on and has a literal, and serves what they come to. `origin`: where
- * links lead.
+ * Collects all routes with a definition that are registered after this call, and serves their document. `origin`: the origin
+ * of links.
  */
 export function openapiRoutes(app: FastifyInstance, config: Config, origin: () => string): void {
   const routes: DocumentedRoute[] = []
@@ -17,7 +17,7 @@ export function openapiRoutes(app: FastifyInstance, config: Config, origin: () =
       routes.push({ method, path: url, definition: of.definition })
   })
 
-  // Anybody may ask for them, so they are written once, and all answers share the bytes.
+  // No key is needed: the documents are created once, and all answers share the bytes.
   const served = (path: string, document: () => unknown) => {
     let bytes: Buffer | undefined
     app.get(path, async (_request, reply) => {
@@ -26,7 +26,7 @@ export function openapiRoutes(app: FastifyInstance, config: Config, origin: () =
     })
   }
   served('/openapi.json', async () => {
-    // Whoever reads the reference under another name of this host may send requests only there.
+    // A reader who opened the reference under another name of this host may send requests only to that name.
     const server = config.API_URL ?? '/'
     return apiDocument(routes, { server, origin: origin(), guides: await listGuides() })
   })

@@ -1,15 +1,15 @@
-// Schemas of zod as those of an OpenAPI document: what has an id becomes a component and is referred to.
+// Converts zod schemas to schemas of an OpenAPI document. A schema with an id becomes a component.
 import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
 
 export type JsonSchema = Record<string, unknown>
 
 export type Schemas = {
-  /** A schema, or a reference to it where it has an id. `input`: as a caller sends it; `output`: as it is answered. */
+  /** The schema, or a reference to its component. `input`: in requests; `output`: in answers. */
   of(schema: z.ZodType, io: 'input' | 'output'): JsonSchema
-  /** A value that the schema takes, made of the examples of its parts. */
+  /** A valid value, from the examples of the schema's parts. */
   exampleOf(schema: JsonSchema): unknown
-  /** What was referred to, by name. */
+  /** The referenced components, by name. */
   readonly components: Record<string, JsonSchema>
 }
 
@@ -17,7 +17,7 @@ export function createSchemas(): Schemas {
   const components: Record<string, JsonSchema> = {}
 
   function of(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
-    // As the item of an array also the schema itself is referred to by its id.
+    // Wrapped in an array, so that the schema itself is also referenced by its id.
     const { $defs = {}, items } = withComponentRefs(
       z.toJSONSchema(z.array(schema), {
         io,
@@ -27,7 +27,7 @@ export function createSchemas(): Schemas {
     for (const [name, component] of Object.entries($defs)) {
       const existing = components[name]
       if (existing !== undefined && !isDeepStrictEqual(existing, component))
-        throw new Error(`Two schemas are called ${name}: what is sent and answered alike must be the same.`)
+        throw new Error(`Two different schemas have the id ${name}: use one schema, or another id.`)
       components[name] = component
     }
     return items
@@ -54,13 +54,13 @@ export function createSchemas(): Schemas {
   return { of, exampleOf, components }
 }
 
-// Through text: what is undefined is gone, and a definition of the schema is one of the document.
+// Serializing drops undefined values. References to definitions become references to components.
 function withComponentRefs(schema: object): { $defs?: Record<string, JsonSchema>; items: JsonSchema } {
   const text = JSON.stringify(schema).replaceAll('"#/$defs/', '"#/components/schemas/')
   return JSON.parse(text) as { $defs?: Record<string, JsonSchema>; items: JsonSchema }
 }
 
-/** Removes what zod adds and generators cannot use, and adds what they need. */
+/** Adapts a schema of zod for generators of clients. */
 function tidy(schema: JsonSchema, io: 'input' | 'output'): void {
   // An answer may get new fields at any time.
   if (io === 'output' && schema['additionalProperties'] === false) delete schema['additionalProperties']
@@ -69,8 +69,8 @@ function tidy(schema: JsonSchema, io: 'input' | 'output'): void {
     if (schema['minimum'] === Number.MIN_SAFE_INTEGER) delete schema['minimum']
     schema['format'] ??= 'int64'
   }
-  // Generators treat a field with a default as always present. zod drops the default of a converted value, so it is
-  // given as `standard`.
+  // Generators treat a field with a default as always present. zod drops the default of a transformed value: schemas
+  // provide it as `standard`.
   if ('$ref' in schema) delete schema['default']
   if ('standard' in schema) {
     schema['default'] = schema['standard']
@@ -83,7 +83,7 @@ function tidy(schema: JsonSchema, io: 'input' | 'output'): void {
   allowNull(schema)
 }
 
-// `type: [string, null]` where one type can be null; generators make an alternative of `anyOf`.
+// Writes `type: [string, null]` for a nullable type: generators turn `anyOf` into a union.
 function allowNull(schema: JsonSchema): void {
   const [value, null_schema, ...more] = (schema['anyOf'] ?? []) as JsonSchema[]
   if (value === undefined || null_schema?.['type'] !== 'null' || more.length > 0) return

@@ -1,4 +1,4 @@
-// What the document of the webhooks host says of the notifications of Stripe.
+// The notifications of Stripe in the document of the webhooks host.
 import type { JsonSchema } from './schemas.ts'
 
 const EVENT = {
@@ -13,15 +13,15 @@ const EVENT = {
 const schemas: Record<string, JsonSchema> = {
   StripeEvent: {
     type: 'object',
-    description: 'An event of Stripe; only what is read here is described.',
+    description: 'An event of Stripe. Only the fields that Sluice reads are described.',
     required: ['id', 'type', 'data'],
     additionalProperties: true,
     properties: {
       id: { type: 'string', description: "Stripe's id of the event.", examples: [EVENT.id] },
-      type: { type: 'string', description: 'What happened.', examples: [EVENT.type] },
+      type: { type: 'string', description: 'The event type.', examples: [EVENT.type] },
       account: {
         type: 'string',
-        description: 'The connected account that it is about, if any.',
+        description: 'The connected account of the event, if any.',
         examples: ['acct_1SV0Zw2eZvKYlo2C'],
       },
       data: { $ref: '#/components/schemas/StripeEventData' },
@@ -29,12 +29,12 @@ const schemas: Record<string, JsonSchema> = {
   },
   StripeEventData: {
     type: 'object',
-    description: 'The type of the resource that it is about.',
+    description: 'The resource of the event.',
     required: ['object'],
     properties: {
       object: {
         type: 'object',
-        description: 'The payment intent, charge or refund as it stood then.',
+        description: 'The payment intent, charge or refund at that time.',
         additionalProperties: true,
         examples: [EVENT.data.object],
       },
@@ -44,9 +44,9 @@ const schemas: Record<string, JsonSchema> = {
 
 const operation: JsonSchema = {
   operationId: 'receiveStripeEvent',
-  summary: 'Take an event from Stripe',
+  summary: 'Receive an event from Stripe',
   description:
-    'Called by Stripe. Every event is accepted and stored; events about none of our payments change nothing.',
+    'Called by Stripe. Every event is accepted and stored. An event that concerns no payment of this installation changes nothing.',
   tags: ['notifications'],
   security: [{ stripe_signature: [] }],
   requestBody: {
@@ -67,7 +67,7 @@ const securitySchemes = {
     in: 'header',
     name: 'Stripe-Signature',
     description:
-      "`t=<unix seconds>,v1=<hex>`: HMAC-SHA256 of `<t>.<body>` with the endpoint's signing secret. Not a fixed key: it is made for each request.",
+      "`t=<unix seconds>,v1=<hex>`: HMAC-SHA256 of `<t>.<body>` with the endpoint's signing secret. Not a fixed key: it is computed for each request.",
   },
 }
 

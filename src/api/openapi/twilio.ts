@@ -1,4 +1,4 @@
-// What the document of the webhooks host says of the notifications of Twilio.
+// The notifications of Twilio in the document of the webhooks host.
 import { SMS } from '#core/config/providers.ts'
 import type { JsonSchema } from './schemas.ts'
 
@@ -13,38 +13,41 @@ const text = (description: string, example: string) => ({ type: 'string', descri
 const schemas: Record<string, JsonSchema> = {
   TwilioPost: {
     type: 'object',
-    description: 'The parameters that Twilio posts; only what is read here is described.',
+    description: 'The parameters that Twilio posts. Only the parameters that Sluice reads are described.',
     required: ['MessageSid'],
     additionalProperties: true,
     properties: {
       MessageSid: text("Twilio's id of the message.", CALLBACK.MessageSid),
-      AccountSid: text('The account that it belongs to.', CALLBACK.AccountSid),
+      AccountSid: text('The account of the message.', CALLBACK.AccountSid),
       MessageStatus: text('For a status callback: the status of the message.', CALLBACK.MessageStatus),
-      ErrorCode: text('Of a status callback: why it failed.', '30003'),
-      From: text('Of an answer: the number of the person.', '+15005550006'),
-      To: text('Of an answer: the number that received it.', '+15551234567'),
+      ErrorCode: text('For a status callback: the reason of the failure.', '30003'),
+      From: text('For a reply: the number of the person.', '+15005550006'),
+      To: text('For a reply: the number that received it.', '+15551234567'),
       MessagingServiceSid: text(
-        'Of an answer: the messaging service of that number.',
+        'For a reply: the messaging service of that number.',
         'MG0123456789abcdef0123456789abcdef',
       ),
-      Body: text('For an answer: its text.', 'STOP'),
-      OptOutType: text('Of an answer: what Twilio takes it for, which wins over its text.', 'STOP'),
+      Body: text('For a reply: its text.', 'STOP'),
+      OptOutType: text(
+        'For a reply: the keyword that Twilio recognized. It takes precedence over the text.',
+        'STOP',
+      ),
     },
   },
 }
 
 const operation: JsonSchema = {
   operationId: 'receiveTwilioPost',
-  summary: 'Take a status callback or an answer from Twilio',
+  summary: 'Receive a status callback or a reply from Twilio',
   description:
-    'Called by Twilio. A status callback moves the SMS on. An answer becomes a message of the tenant whose message to the number left last from the number that received it. One that is a word such as STOP suppresses the number for them; START lifts that. Numbers and texts are stored encrypted.',
+    'Called by Twilio. A status callback updates the SMS. A reply becomes a message of the tenant that last sent an SMS between the two numbers. A keyword such as STOP suppresses the number for this tenant; START lifts the suppression. Numbers and texts are stored encrypted.',
   tags: ['notifications'],
   security: [{ twilio_signature: [] }],
   parameters: [
     {
       name: 'm',
       in: 'query',
-      description: 'The message that a status callback is about.',
+      description: 'The message of a status callback.',
       schema: { type: 'string', format: 'uuid', examples: ['0198f6f6-2b1d-7000-8000-123456789abc'] },
     },
   ],
@@ -65,7 +68,7 @@ const answer: JsonSchema = {
     'text/xml': {
       schema: {
         type: 'string',
-        description: 'TwiML that answers nothing to the person.',
+        description: 'TwiML that sends no reply to the person.',
         examples: ['<Response/>'],
       },
       example: '<Response/>',
@@ -79,7 +82,7 @@ const securitySchemes = {
     in: 'header',
     name: 'X-Twilio-Signature',
     description:
-      'Base64 of the HMAC-SHA1 of the address called and of all parameters, in the order of their names, with the auth token. Not a fixed key: it is made for each request.',
+      'Base64 of the HMAC-SHA1 of the called URL and all parameters, in the order of their names, with the auth token. Not a fixed key: it is computed for each request.',
   },
 }
 

@@ -1,4 +1,4 @@
-// The OpenAPI document of the webhooks host, which serves none itself: nothing but notifications is there.
+// The OpenAPI document of the webhooks host. The API serves it: the webhooks host serves notifications only.
 import type { Config } from '#core/config.ts'
 import { webhooksUrl } from '#core/startup.ts'
 import { byComponentName, componentName, HEADERS } from './components.ts'
@@ -11,9 +11,9 @@ import { SMS_WEBHOOK_DOC } from './twilio.ts'
 const WEBHOOK_DOCS = [PROCESSOR_WEBHOOK_DOC, SMS_WEBHOOK_DOC, EMAIL_WEBHOOK_DOC]
 
 const DESCRIPTION = `
-Where processors and other providers send their notifications; a host of its own, on which nothing else is served. A notification is verified over the
-bytes as they came, stored once, and answered 200; what follows from it is done later. One that was stored before is answered 200
-and does nothing. ${PROCESSOR_WEBHOOK_DOC.guide.link} says how to set up the processor's.
+Processors and other providers send their notifications to this separate host. The signature of a notification is verified over its
+raw bytes. The notification is stored once, answered 200, and applied later. A duplicate is answered 200 and changes
+nothing. ${PROCESSOR_WEBHOOK_DOC.guide.link} explains how to set up the processor's webhooks.
 `
 
 /** Status, code and meaning of each refusal. */
@@ -21,16 +21,16 @@ const REFUSALS: [status: number, code: string, when: string][] = [
   [
     400,
     'invalid_signature',
-    'The signature is missing, malformed, not of any of our secrets, or more than five minutes old; or no secret is configured to tell by.',
+    'The signature is missing, malformed, more than five minutes old or not made with a configured secret; or no secret is configured.',
   ],
   [400, 'invalid_request', 'The request cannot be read, or its body is not an event.'],
   [404, 'route_not_found', 'There is no such route.'],
   [408, 'request_timeout', 'The request did not arrive in time.'],
-  [413, 'payload_too_large', 'The body is above 1 MiB, or above 64 KiB at `/twilio`.'],
+  [413, 'payload_too_large', 'The body exceeds 1 MiB, or 64 KiB at `/twilio`.'],
   [431, 'headers_too_large', 'The request headers are too large.'],
   [500, 'internal_error', 'Something went wrong on our side.'],
   [503, 'database_unavailable', 'Nothing was stored: send it again.'],
-  [503, 'timeout', 'It was not stored in time: send it again.'],
+  [503, 'timeout', 'The notification was not stored in time: send it again.'],
   [
     503,
     'overloaded',
@@ -44,7 +44,7 @@ export function webhooksDocument(config: Config): JsonSchema {
     openapi: '3.1.1',
     info: {
       title: 'Sluice webhooks host',
-      summary: 'Takes the notifications of processors and of those who send messages.',
+      summary: 'Receives the notifications of payment processors, email relays and SMS providers.',
       description: DESCRIPTION,
       ...DOCUMENT_INFO,
     },
@@ -73,7 +73,7 @@ export function webhooksDocument(config: Config): JsonSchema {
 }
 
 const STORED_RESPONSE: JsonSchema = {
-  description: 'Stored, now or before.',
+  description: 'The notification is stored, by this request or an earlier one.',
   headers: headersOf('x-request-id'),
   content: {
     'application/json': {
@@ -92,12 +92,12 @@ const SCHEMAS: Record<string, JsonSchema> = {
   },
   ErrorBody: {
     type: 'object',
-    description: 'What went wrong.',
+    description: 'The error.',
     required: ['code', 'message'],
     properties: {
       code: {
         type: 'string',
-        description: 'What went wrong, for programs.',
+        description: 'The error code.',
         enum: [...new Set(REFUSALS.map(([, code]) => code))],
         examples: ['invalid_signature'],
       },
@@ -110,13 +110,13 @@ const SCHEMAS: Record<string, JsonSchema> = {
   },
   Received: {
     type: 'object',
-    description: 'It is stored.',
+    description: 'The notification is stored.',
     required: ['received'],
     properties: {
       received: { type: 'boolean', description: 'Always true.', examples: [true] },
       duplicate: {
         type: 'boolean',
-        description: 'Present and true when it had been stored before.',
+        description: 'Present and true if the notification was stored before.',
         examples: [true],
       },
     },
