@@ -106,7 +106,7 @@ test('all keys of a tenant together have a limit, and its people another; other 
   expect(refused.body.error).toMatchObject({
     code: 'rate_limited',
     message:
-      'Too many requests of all keys of the tenant: 4 a second, 12 at once; what is large counts as several.',
+      'Too many requests of all keys of the tenant: 4 a second, 12 at once. Large requests and answers count as several.',
   })
   expect(refused.headers.get('retry-after')).toBe('1')
   expect(refused.headers.get('ratelimit-policy')).toBe('"default";q=3;w=3, "tenant";q=12;w=3')

@@ -175,7 +175,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       return await decide(client, id, 'rejected')
     },
     {
-      message: 'The verification was decided by hand before: it is approved.',
+      message: 'The verification was already decided manually: it is approved.',
       context: { status: 'approved' },
     },
   ],

@@ -240,7 +240,7 @@ describe.each(RESOURCE_NAMES)(
       }
       const fixedBecause = (name: string): string =>
         name === 'idempotency_key'
-          ? 'cannot be changed, and a change needs none.'
+          ? 'cannot be changed; an update needs no key.'
           : name in fields && !(name in changes)
             ? `cannot be changed: archive the ${resource} and create another.`
             : ''

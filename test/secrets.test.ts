@@ -294,7 +294,7 @@ test('keys rotate while work goes on: texts sealed with an older key still open,
   const forgetful = await deployment.startApi({ ENCRYPTION_KEY: old_key })
   const path = `/v1/payments/${waiting.body.id}`
   expect((await client.get(path)).body).toMatchObject({ status: 'requires_action', client_secret: null })
-  await forgetful.waitForLine('a client secret cannot be shown')
+  await forgetful.waitForLine('the client secret of a payment cannot be decrypted: it is answered as null')
   await deployment.killAll()
   await deployment.startApi({ ENCRYPTION_KEY: `${new_key},${old_key}` })
   expect((await client.get(path)).body).toEqual(waiting.body)

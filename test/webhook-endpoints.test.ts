@@ -579,7 +579,7 @@ test('deliveries are listed by status, type, event and time, newest first, in pa
   expect(await found(`created_from=${newest.created_at}`)).toEqual([0])
   expect(await found(`created_to=${newest.created_at}`)).toEqual([1, 2, 3, 4])
   expect((await client.get(`${path}?type=payout.payd`)).body.error.message).toBe(
-    'type `payout.payd` is no type of event; did you mean `payout.paid`? The reference at /docs lists them.',
+    'type `payout.payd` is no type of event; did you mean `payout.paid`? The reference at /docs lists all types.',
   )
   for (const query of [
     'status=sent',
@@ -658,8 +658,8 @@ test('a test is a delivery of its own with a job, also to an endpoint that is di
   ])
   const several = await Promise.all(['customer.*', '*'].map(async (type) => await ask({ type })))
   expect(several.map(({ body }) => body.error.message)).toEqual([
-    'type `customer.*` means several types; a test takes a single one. The reference at /docs lists them.',
-    'type `*` means several types; a test takes a single one. The reference at /docs lists them.',
+    'type `customer.*` means several types; a test needs a single type. The reference at /docs lists all types.',
+    'type `*` means several types; a test needs a single type. The reference at /docs lists all types.',
   ])
   const { payload, attempts_log } = (await client.get(path)).body
   expect(attempts_log).toEqual([])

@@ -1,28 +1,26 @@
-// Until when an answer takes memory.
+// An answer occupies memory until it is sent or its client is disconnected.
 import type { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
 
 /**
- * A client that does not receive its answer in this time is disconnected. (In a pipeline, the answer may have to wait for
- * an earlier one.)
+ * A client that does not read its answer within this time is disconnected. Pipelined answers wait for earlier ones.
  */
 const SEND_TIMEOUT_MS = 60_000
 
-/** Resolves when the answer has been sent, or cannot be sent any more. */
+/** Resolves when the answer is sent, or when its connection is closed. */
 export async function answerSent({ raw }: FastifyReply, socket: Socket): Promise<void> {
   if (raw.writableFinished || socket.destroyed) return
   await new Promise<void>((resolve) => {
-    // The response of a pipelined request gets its socket only when those before it are sent, and is not told when
-    // the socket closes.
-    const late = setTimeout(() => socket.destroy(), SEND_TIMEOUT_MS)
-    const over = () => {
-      clearTimeout(late)
-      raw.off('finish', over)
-      socket.off('close', over)
+    // A pipelined response gets its socket only after the responses before it are sent: it does not see the socket close.
+    const timeout = setTimeout(() => socket.destroy(), SEND_TIMEOUT_MS)
+    const finish = () => {
+      clearTimeout(timeout)
+      raw.off('finish', finish)
+      socket.off('close', finish)
       resolve()
     }
     socket.setMaxListeners(0)
-    raw.once('finish', over)
-    socket.once('close', over)
+    raw.once('finish', finish)
+    socket.once('close', finish)
   })
 }

@@ -1,4 +1,4 @@
-// Accepts requests: every route that asks for work writes, rings, waits and answers in this one order.
+// Accepts requests for work. Each of these routes writes, wakes a worker, waits and answers, in this order.
 import assert from 'node:assert/strict'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { createBatcher } from '#core/batch.ts'
@@ -13,24 +13,24 @@ import { preferredWait } from './prefer.ts'
 import { found, refusalOfJob } from './refusals.ts'
 import { endsWait, listenWhileConnected, type Hints } from './wait.ts'
 
-/** How long a request waits if neither the caller nor the route says otherwise. */
+/** How long a request waits by default. */
 const DEFAULT_WAIT_MS = 10_000
-/** How long a request still waits for news of a call whose effect is unknown. */
+/** How long a request keeps waiting for provider events after its job has become `unknown`. */
 const PROVIDER_EVENT_WAIT_MS = 3_000
 
-/** How the answer for a noun is made. */
+/** Reads a resource for answers. */
 export type ResourceReader<T> = {
-  /** The resource and its job, as they stand in the database. Throws the `..._not_found` of the noun. */
+  /** The current rows of the resource and its job. Throws the `..._not_found` error of the resource. */
   find: (requested: RequestedRow) => Promise<ResourceWithJob<T>>
-  /** The path at which it is retrieved. */
+  /** The path that retrieves the resource. */
   pathOf: (resource: T) => string
-  /** The ids, by name, that go into the `context` of an error when its job failed. */
+  /** The ids, by name, for the `context` of the error of a failed job. */
   idsOf: (resource: T) => Record<string, string>
 }
 
 /**
- * How a noun is found for its answers: what is asked for at once is read in one statement, which is `step` in the metrics.
- * Throws `missing` where the tenant has no such row.
+ * A `find` that reads concurrent requests in one statement; `step` is its name in the metrics. Throws `missing` if the
+ * tenant has no such row.
  */
 export function batchedFind<T>(
   step: string,
@@ -48,47 +48,49 @@ type ExplainRefusal = () => AppError | Promise<AppError>
 export type WorkRequest<T> = {
   job: Pick<JobDefinition, 'queue'>
   reader: ResourceReader<T>
-  /** The id of the resource: for a create a new id, which `step` writes. */
+  /** The id of the resource. A create passes a new id, which `step` writes. */
   id: string
-  /** What makes two requests with one key the same. */
+  /** The content that a repeated request with the same key must have. */
   content: object
   /**
-   * Writes what is asked for, in one statement with the key and the job. Returns `accepted`, or `{ created }` with the
-   * resource as it was written; `{ joined }` when the request joins a job that exists already (null: there is no job to
-   * wait for); `key_used` when the key was used before; undefined when its guard refused and nothing was written. Throws
-   * refusals. `waits`: somebody waits for the job.
+   * Writes the change, the idempotency key and the job in one statement. Throws refusals. Returns:
+   * - `accepted`, or `{ created }` with the written resource;
+   * - `{ joined }` if the request joins an existing job (null: there is no job to wait for);
+   * - `key_used` if the key was used before;
+   * - undefined if its guard refused and nothing was written.
+   * `waits`: whether the request waits for the job.
    */
   step: (
     requested: JobRequest,
     waits: boolean,
   ) => Promise<AcceptedStep<T> | { joined: string | null } | 'key_used' | undefined>
-  /** Whether the resource has become what was asked for: a notification can settle it before the job does. */
+  /** Whether the resource has the requested state. A notification can settle the resource before its job does. */
   isFulfilled: (resource: T) => boolean
-  /** Whether what was only recorded, without a job, is no longer asked for and has come to nothing. */
+  /** Whether a request that was only recorded, without a job, is void. */
   isDropped?: (resource: T) => Promise<boolean>
   /**
-   * The answer is what the resource has become, not how a job ended, and a wait goes on until this holds: then the
-   * resource has `reached` what was asked for, or `explainRefusal` is the answer. 202 until then, also without a wait.
+   * Lets the resource decide the answer instead of the job. The wait continues, and the answer is 202, until this holds.
+   * Then the answer is the resource if it `isFulfilled`, else the error of `explainRefusal`.
    */
   waitUntil?: (resource: T) => boolean
-  /** Its job also succeeds where the resource became something else meanwhile: then `explainRefusal` is the answer. */
+  /** The job also succeeds if the resource has reached another state: then the answer is the error of `explainRefusal`. */
   can_succeed_unfulfilled?: boolean
-  /** Why the guard refused, or why it was dropped or ended otherwise, where it can be; judged by the rows as they are now. */
+  /** The error for a request that was refused, dropped or not fulfilled, by the current rows. */
   explainRefusal?: ExplainRefusal
-  /** The resource shows what became of it: it is answered with success whatever became of its job. */
+  /** Whether the resource itself shows the failure of its job: then the answer is a success. */
   showsFailure?: (resource: T) => boolean
-  /** What the caller is told of a job that did not come to an end of its own; `processor_error` unless told. */
+  /** The error code of a discarded job. Default: `processor_error`. */
   failure_code?: ErrorCode
-  /** While it is unknown whether its call took effect, news may come at any moment. */
+  /** Whether provider events may still arrive while the job is `unknown`. */
   expects_provider_event?: boolean
 }
 
 /**
- * Asks for work, once for each idempotency key, and answers the resource. Waits for the job as the caller prefers. The
- * status is 200 or 201, as the route declares, when the job has succeeded or the resource has `reached` what was asked
- * for, and 202 with a `Location` while the job is unfinished or unknown. A route that waits only on request answers 200
- * or 201 at once to a caller who does not ask it to wait. Throws `explainRefusal`, `idempotency_key_reused`, what `step` throws,
- * and the refusal in which the job ended.
+ * Accepts work once for each idempotency key, and answers with the resource. Waits for the job as the caller prefers. The
+ * status is 200 or 201, as the route declares, if the job has succeeded or the resource `isFulfilled`, and 202 with a
+ * `Location` while the job is unfinished or unknown. A route that waits only on request answers 200 or 201 at once unless
+ * the caller requests a wait. Throws the error of `explainRefusal`, `idempotency_key_reused`, the errors of `step`, and the
+ * error of a failed job.
  */
 export async function accept<T extends { status: string }>(
   context: ApiContext,
@@ -99,7 +101,7 @@ export async function accept<T extends { status: string }>(
     ...input
   }: Omit<WorkRequest<T>, 'content'> & {
     body: { idempotency_key?: string | undefined }
-    /** Where it is not the body without its key. */
+    /** Default: the body without its key. */
     content?: object
   },
 ): Promise<T> {
@@ -107,7 +109,7 @@ export async function accept<T extends { status: string }>(
   const { reader, isFulfilled, isDropped, waitUntil, can_succeed_unfulfilled = false, explainRefusal } = work
   const preferred = preferredWait(request)
   const waits = request.routeOptions.config.definition?.waits
-  assert(waits !== undefined, 'a route that asks for work says when it waits for it')
+  assert(waits !== undefined, 'a route that accepts work declares `waits`')
   const by_default = waits === 'by_default'
   const wait_ms = preferred?.wait_ms ?? (by_default ? DEFAULT_WAIT_MS : 0)
   const { replayed, fresh, created, resource_id, job_id, wake } = await acceptStep(
@@ -120,7 +122,7 @@ export async function accept<T extends { status: string }>(
   if (replayed) reply.header('idempotent-replayed', 'true')
   if (preferred !== undefined) reply.header('preference-applied', preferred.applied)
 
-  // Listen before ringing and before reading the job, so that no hint is missed in between.
+  // Listen before waking a worker and before reading the job, so that no hint is missed.
   using hints = listenWhileConnected(context.waiters, request, job_id, wait_ms)
   wake()
   const { tenant_id } = request.credentials
@@ -150,8 +152,8 @@ export async function accept<T extends { status: string }>(
 }
 
 /**
- * The same for one of several requests that are answered together, without a wait: the status that it would be answered
- * with by itself, and the resource.
+ * Accepts one item of a batch, without a wait. Returns the resource, and the status that a request for this item alone would
+ * get.
  */
 export async function acceptBatchItem<T extends { status: string }>(
   context: ApiContext,
@@ -168,7 +170,7 @@ export async function acceptBatchItem<T extends { status: string }>(
   return { status: finished || work.isFulfilled(resource) ? 201 : 202, resource }
 }
 
-/** Makes the accepting step, or finds what it made before. `ring` is to be called once somebody listens. */
+/** Runs the accepting step, or finds its earlier outcome. Call the returned function that wakes a worker after `listen`. */
 async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkRequest<T>, waits: boolean) {
   const {
     job: { queue },
@@ -192,7 +194,7 @@ async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkReq
   const replayed = outcome.kind === 'replayed'
   const value = outcome.kind === 'accepted' ? outcome.value : undefined
   const joined = typeof value === 'object' && 'joined' in value ? value : undefined
-  // The job was created just now, so it cannot end before we listen.
+  // A job that was created just now cannot end before `listen`.
   const fresh = value !== undefined && joined === undefined
   const { resource_id, job_id } = replayed
     ? outcome.remembered
@@ -209,7 +211,7 @@ async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkReq
   }
 }
 
-/** Whether the job has ended in what the resource shows. Throws the refusal in which it ended otherwise. */
+/** Whether the job has ended and the resource shows its outcome. Throws the error of a failed job otherwise. */
 function hasFinished<T extends { status: string }>(
   { reader, showsFailure, failure_code = 'processor_error' }: WorkRequest<T>,
   resource: T,
@@ -221,8 +223,9 @@ function hasFinished<T extends { status: string }>(
 }
 
 /**
- * The same for requests that need no job: returns what `step` created or changed, or what was with the same key before,
- * which `find` reads. Throws `explainRefusal`, `idempotency_key_reused`, and what `step` and `find` throw.
+ * Accepts a request that needs no job. Returns the resource that `step` created or changed, or the resource of an earlier
+ * request with the same key, read by `find`. Throws the error of `explainRefusal`, `idempotency_key_reused`, and the errors
+ * of `step` and `find`.
  */
 export async function acceptWithoutJob<T extends object>(
   context: ApiContext,
@@ -232,7 +235,7 @@ export async function acceptWithoutJob<T extends object>(
     body: { idempotency_key?: string | undefined }
     step: (requested: IdempotentRequest & { tenant_id: string }) => Promise<T | 'key_used' | undefined>
     find: (sent: KeyOnRoute) => Promise<KeyedResource<T> | undefined>
-    /** Why the guard of `step` refused, where it has one. */
+    /** The error for a refusal by the guard of `step`. */
     explainRefusal?: ExplainRefusal
   },
 ): Promise<T> {
@@ -245,17 +248,17 @@ export async function acceptWithoutJob<T extends object>(
   return outcome.remembered.resource
 }
 
-/** A body without its key. */
+/** The body without its idempotency key. */
 function contentOf({ idempotency_key: _key, ...content }: { idempotency_key?: string | undefined }): object {
   return content
 }
 
-/** The refusal; one that a route did not reckon with is our own mistake. */
+/** The error of a refusal. A route without `explainRefusal` must not refuse: `internal_error`. */
 async function refusalError(explainRefusal: ExplainRefusal | undefined): Promise<AppError> {
   return (await explainRefusal?.()) ?? new AppError('internal_error')
 }
 
-/** Reads the resource and its job until the job has ended or the wait is over. Hints only say when to read again. */
+/** Reads the resource and its job until the job has ended or the wait ends. A hint only triggers a read. */
 async function readUntilFinal<T>(
   find: () => Promise<ResourceWithJob<T>>,
   hints: Hints,
@@ -270,7 +273,7 @@ async function readUntilFinal<T>(
     if (waitUntil !== undefined) {
       if (waitUntil(found.resource)) return found
     } else if (expects_provider_event && state === 'unknown') {
-      // A job that is unknown is polled like one that has ended: the next hint comes within about a second.
+      // An unknown job is polled like one that has ended: the next hint arrives within about a second.
       unknown_at ??= performance.now()
       if (isFulfilled(found.resource) || performance.now() - unknown_at >= PROVIDER_EVENT_WAIT_MS)
         return found
@@ -278,7 +281,7 @@ async function readUntilFinal<T>(
   }
 }
 
-/** The status of success that the route declares. */
+/** The success status that the route declares. */
 function successStatus({ routeOptions }: FastifyRequest): 200 | 201 {
   return routeOptions.config.definition?.response[201] === undefined ? 200 : 201
 }

@@ -1,10 +1,10 @@
 // Bare email addresses and phone numbers, as callers send them.
 import { z } from 'zod'
 
-/** What no address has in it outside of quotes, which nobody uses. */
+/** A character of an unquoted address. Quoted local parts are not supported. */
 const ADDRESS_CHARACTER = '[^\\s\\p{C}@<>()\\[\\]:;,"\\\\]'
 
-/** An email address without a name. */
+/** An email address without a display name. */
 export const bareEmail = z
   .string()
   .max(320, { abort: true })
@@ -12,7 +12,7 @@ export const bareEmail = z
     error: 'must be an email address, without a name',
   })
 
-/** A number in E.164, as far as its form shows. */
+/** A phone number in E.164 format; only the format is checked. */
 export const e164 = z
   .string()
   .regex(/^\+[1-9]\d{6,14}$/, { error: 'must be a number in E.164, for example +14155552671' })

@@ -1,4 +1,4 @@
-// Admits requests: everything that is checked of a request before its body is read, in this order.
+// Admits requests: all checks before the body is read, in this order.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { HEALTH_PATH } from '#core/listener.ts'
@@ -12,7 +12,7 @@ import { watchEventLoop } from './pressure.ts'
 import { checkPath, checkPlus, checkQuery } from './query.ts'
 
 export type Admission = {
-  /** Sets the credentials of a request that needs a key. Throws the refusal. */
+  /** Sets the credentials of a request to a route that needs a key. Throws refusals. */
   admit: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
   close: () => void
 }
@@ -36,7 +36,7 @@ export function createAdmission(
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
-    // A caller who is gone has no address any more, and gets no answer.
+    // A disconnected caller has no address and gets no answer.
     if (request.socket.remoteAddress === undefined) throw new AppError('request_timeout')
     if (!needsKey(request)) {
       keyless.countUnread(request, reply)
@@ -54,7 +54,7 @@ export function createAdmission(
       throw error
     }
     limit(request.credentials, reply)
-    // `/v1/customers/` is not the customer without an id.
+    // `/v1/customers/` has no id: the route does not exist.
     if (Object.values(request.params ?? {}).includes('')) throw noSuchRoute(request)
     checkScope(request)
     checkArea(request, areas)
@@ -68,8 +68,8 @@ export function createAdmission(
 }
 
 /**
- * Whether a request needs a key. The router decodes paths and accepts absolute URLs, so the route that it found counts
- * as well as the text of the URL.
+ * Whether a request needs a key. The router decodes paths and accepts absolute URLs, so both the URL and the matched
+ * route count.
  */
 export function needsKey({ url, routeOptions }: FastifyRequest): boolean {
   return isV1(url) || isV1(routeOptions.url ?? '')
@@ -90,7 +90,7 @@ function checkScope({ credentials, routeOptions }: FastifyRequest): void {
   throw new AppError('missing_scope', { message: `Missing scope: ${scope}`, context: { scope } })
 }
 
-/** Throws where the area of the route is not deployed, or its channel has no credentials. */
+/** Throws if the area of the route is not deployed, or if its channel has no credentials. */
 function checkArea({ routeOptions }: FastifyRequest, areas: AreaStates): void {
   const { area, definition } = routeOptions.config
   if (area != null && !areas.deployed.includes(area))
@@ -101,7 +101,7 @@ function checkArea({ routeOptions }: FastifyRequest, areas: AreaStates): void {
   const channel = definition?.sends
   if (channel !== undefined && areas.channels_without_credentials.includes(channel))
     throw new AppError('misconfigured_gateway', {
-      message: `No messages of the channel "${channel}" are sent here: whoever sends them is not configured.`,
+      message: `This installation sends no messages of the channel "${channel}": its provider is not configured.`,
       context: { area, channel },
     })
 }
@@ -110,6 +110,6 @@ function checkEncoding({ headers, method }: FastifyRequest): void {
   const encoding = headers['content-encoding'] ?? 'identity'
   if (encoding === 'identity' || method === 'GET') return
   throw new AppError('unsupported_media_type', {
-    message: `Bodies are taken uncompressed, not with Content-Encoding: ${encoding}.`,
+    message: `Bodies must be uncompressed: Content-Encoding ${encoding} is not supported.`,
   })
 }

@@ -22,19 +22,19 @@ import { ROUTES } from './routes/index.ts'
 import { createRefusals } from './refusals.ts'
 import { validatorCompiler } from './validate.ts'
 
-/** For the rate limit, this many bytes of a body or an answer count as one request. */
+/** In the rate limit, each of these units of a body or an answer counts as one more request. */
 const BYTES_PER_REQUEST = 16 * 1024
 
-/** Who calls, and who is told of it. */
+/** How callers are authenticated, and hooks for their requests. */
 export type CallerHooks = {
   authenticate: Authenticate
-  /** Sees each request of `/v1` that was admitted and is valid, before it is handled; a refusal ends it. */
+  /** Runs before the handler of each admitted and valid request to `/v1`. A thrown error ends the request. */
   before?: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
-  /** Hears of each operation. */
+  /** Called for each operation when its route is added. */
   onOperation?: (operation: { method: string; name: string }) => void
-  /** The names of who calls, for the log line of a request; unset: the key. */
+  /** The caller's fields in the log line of a request. Default: the id of the key. */
   callerOf?: (request: FastifyRequest) => Record<string, unknown>
-  /** Sees it again when its answer is ready. */
+  /** Runs when the answer of such a request is ready. */
   after?: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
 }
 
@@ -43,13 +43,13 @@ export async function buildApi(context: ApiContext, callers: CallerHooks): Promi
   const { authenticate, callerOf = keyOf } = callers
   const { config, limit, log } = context
   const keyless = createKeylessLimits()
-  // A body that is refused or breaks off has cost what came of it.
+  // A refused or incomplete body is charged for the bytes that arrived.
   const readBody = createBodyReader((request, bytes) => {
     request.body_bytes = bytes
     charge(request, bytes)
   })
   const { admit, close } = createAdmission(context, authenticate, keyless)
-  // Where links lead.
+  // The origin of links.
   let origin = config.API_URL ?? ''
   const refusals = createRefusals(() => origin, log)
   const routes = { ...context, itemError: refusals.itemError }
@@ -63,7 +63,7 @@ export async function buildApi(context: ApiContext, callers: CallerHooks): Promi
     bodyLimit: BODY_LIMIT_BYTES,
     response_timeout_ms: 15_000,
     routerOptions: { querystringParser: parseQuery, ignoreTrailingSlash: false, maxParamLength: 500 },
-    // A path that cannot be decoded needs a key too, so authenticate before refusing it.
+    // A path that cannot be decoded also needs a key: authenticate before refusing it.
     frameworkErrors: (error, request, reply) => {
       void admit(request, reply)
         .then(() => refusals.refuse(error, request, reply))
@@ -90,7 +90,6 @@ export async function buildApi(context: ApiContext, callers: CallerHooks): Promi
   app.decorateRequest('answer_reservation')
   app.decorateRequest('subject_id')
 
-  // A large body or answer costs as much as many small ones.
   function charge({ credentials }: FastifyRequest, bytes: number): void {
     const extra = Math.floor(bytes / BYTES_PER_REQUEST)
     if (extra > 0) limit.charge(credentials, extra)
@@ -105,7 +104,7 @@ export async function buildApi(context: ApiContext, callers: CallerHooks): Promi
   )
   app.setNotFoundHandler((request, reply) => refusals.refuse(noSuchRoute(request), request, reply))
 
-  // Registered before the routes, because it collects them.
+  // Registered before the routes: it collects them.
   openapiRoutes(app, config, () => origin)
   for (const add of ROUTES) add(app.withTypeProvider<ZodTypeProvider>(), routes)
   areaRoutes(app)
@@ -117,7 +116,7 @@ export async function buildApi(context: ApiContext, callers: CallerHooks): Promi
   return app
 }
 
-/** Charges each answer by its size, and makes room for those that may be large. */
+/** Charges each answer by its size, and reserves memory for answers that may be large. */
 function chargeAnswers(
   app: FastifyInstance,
   limit: CallerLimit,
@@ -137,7 +136,7 @@ function chargeAnswers(
     if (added.config?.definition?.large === undefined) return
     added.preHandler = async (request, reply) => {
       await large.reserve(request)
-      // Earlier answers may have used up the rate limit.
+      // Earlier answers may have exhausted the rate limit.
       limit(request.credentials, reply, 0)
     }
   })

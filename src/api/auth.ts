@@ -1,4 +1,4 @@
-// Authenticates requests by their API key. A key is looked up at most about once a second.
+// Authenticates requests by their API key. A key is looked up about once a second at most.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import type { Sql } from '#core/db.ts'
@@ -15,11 +15,11 @@ import {
 import { createFailureLimit, type FailureLimit } from './failures.ts'
 import { createSlowLane } from './slow-lane.ts'
 
-/** A revoked key must stop working within a second, so the result of a look-up is cached a little shorter. */
+/** A revoked key must stop working within a second: results are cached for less. */
 const CACHE_TTL_MS = 800
 const LAST_USE_INTERVAL_MS = 60_000
 const MAX_CACHED_KEYS = 10_000
-/** Limits the look-ups of keys that this process has not seen as valid. */
+/** Limits lookups of keys that are not cached as valid. */
 const UNKNOWN_KEY_LIMITS = {
   running: 16,
   queue: {
@@ -30,16 +30,16 @@ const UNKNOWN_KEY_LIMITS = {
 }
 
 /**
- * Finds the credentials of a request by its `Authorization` header. Throws `unauthorized`, or `rate_limited` when too
- * many invalid keys came from the same address, or `overloaded`. A valid key is accepted whatever else its address
- * has sent: if it is not cached, it is then looked up in a slow lane.
+ * Finds the credentials of a request by its `Authorization` header. Throws `unauthorized`, `overloaded`, or `rate_limited`
+ * if too many invalid keys came from the same address. A valid key from such an address is still accepted: if it is not
+ * cached, it is looked up in the slow lane.
  */
 export type Authenticate = (request: FastifyRequest, reply: FastifyReply) => Promise<Credentials>
 
 export function createAuthenticate(sql: Sql, log: Log): Authenticate {
   /**
-   * Keys that were valid when last looked up. Guesses cannot displace them, and their next look-up does not pass the
-   * gate.
+   * Keys that were valid at their last lookup. Guessed keys cannot displace them, and their next lookup does not pass
+   * the gate.
    */
   const valid = new Map<string, { until: number; credentials: Credentials }>()
   const rejected = new Map<string, number>()
@@ -49,7 +49,7 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
   const recordLastUse = createLastUseRecorder(sql, log)
 
   function lookUp(secret: string, ip: string): Promise<Credentials | undefined> {
-    // The cache time counts from before the look-up, because the result may be that old.
+    // The cache time starts before the lookup: the result may be that old.
     const until = performance.now() + CACHE_TTL_MS
     const in_progress = pending.get(secret)
     if (in_progress !== undefined && in_progress.until > until - CACHE_TTL_MS) return in_progress.found
@@ -103,7 +103,7 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
   }
 }
 
-/** Looks up keys that this process has not seen as valid: few at once, and slowly after many invalid ones. */
+/** Looks up keys that are not cached as valid: few at a time, and in the slow lane after many invalid keys. */
 function createUnknownLookup(
   sql: Sql,
   failures: FailureLimit,
@@ -119,7 +119,7 @@ function createUnknownLookup(
   )
   return async (secret, ip) => {
     if (failures.refusal(ip) === undefined) {
-      // Other requests may have used up the budget while this one waited.
+      // Other requests may have exhausted the budget meanwhile.
       const found = await unknownKeyGate(async () =>
         failures.refusal(ip) === undefined ? { row: await findCredentials(sql, secret) } : undefined,
       )
@@ -129,7 +129,7 @@ function createUnknownLookup(
   }
 }
 
-/** Records the last use of a key, at most about once a minute. */
+/** Records the last use of a key, about once a minute at most. */
 function createLastUseRecorder(sql: Sql, log: Log): (credentials: Credentials) => void {
   const recorded_at = new Map<string, number>()
   return ({ tenant_id, key_id }) => {
@@ -137,7 +137,7 @@ function createLastUseRecorder(sql: Sql, log: Log): (credentials: Credentials) =
     if (now - (recorded_at.get(key_id) ?? -Infinity) < LAST_USE_INTERVAL_MS) return
     recorded_at.set(key_id, now)
     recordKeyUse(sql, tenant_id, key_id).catch((error: unknown) =>
-      log.debug({ err: error }, 'the last use of a key was not recorded'),
+      log.debug({ err: error }, 'the last use of an API key was not recorded'),
     )
   }
 }
@@ -145,12 +145,12 @@ function createLastUseRecorder(sql: Sql, log: Log): (credentials: Credentials) =
 const AUTHENTICATION_HELP =
   'Send `Authorization: Bearer <API_KEY>`; an API key is `sk_live_<tenant>_<32 letters and digits>`.'
 
-/** The key of an `Authorization` header; undefined where its scheme is not `Bearer`. */
+/** The key in an `Authorization` header; undefined if its scheme is not `Bearer`. */
 function bearerToken(header: string): string | undefined {
   return /^bearer(?: |$)/i.test(header) ? header.slice(7).trim() : undefined
 }
 
-/** By the form of the header only: whether a key that nobody has is unknown, revoked or expired is not said. */
+/** Explains a refusal by the form of the header only. It does not reveal whether a key is unknown, revoked or expired. */
 function unauthorizedReason(header: string | undefined, secret: string | undefined): string {
   if (header === undefined) return 'No API key was sent: the header `Authorization` is missing.'
   if (secret === undefined) {
@@ -170,7 +170,7 @@ function unauthorizedReason(header: string | undefined, secret: string | undefin
     : 'This is not an API key of this service: it does not begin with `sk_live_`.'
 }
 
-/** Stores a value; a full cache drops its oldest entry. */
+/** Stores a value. A full cache evicts its oldest entry. */
 function store<Value>(cache: Map<string, Value>, secret: string, value: Value): void {
   cache.delete(secret)
   cache.set(secret, value)

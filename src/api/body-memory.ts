@@ -1,4 +1,4 @@
-// Bounds the memory of bodies that have arrived: what is asked for is there until its answer has been sent, and its handler has returned.
+// Bounds the memory of received bodies. A body occupies memory until its answer is sent and its handler has returned.
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { onDisconnect } from '#core/leaving.ts'
@@ -6,22 +6,22 @@ import { createMemoryBudget } from './room.ts'
 
 const MAX_BUFFERED_BYTES = 64 * 1024 * 1024
 const MEMORY_LIMITS = { bytes: MAX_BUFFERED_BYTES, per_tenant: MAX_BUFFERED_BYTES / 2 }
-/** What takes no more always finds room: its number is bounded by that of connections. */
+/** Bodies up to this size are not counted: the number of connections bounds them. */
 const UNCOUNTED_BYTES = 16 * 1024
 
-/** The room of a body. It is over for its caller, who has the answer or has left; its handler may still use it. */
+/** The memory of a body. `is_caller_done`: the caller has the answer or has left, but the handler may still use the body. */
 type BodyReservation = { is_caller_done: boolean; is_in_use: boolean; release: () => void }
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The room of its body, if that is large. */
+    /** The memory reserved for its body, if the body is large. */
     body_reservation?: BodyReservation
   }
 }
 
 /**
- * Holds room for a body of so many bytes until its request is answered, or its caller has left, and its handler has
- * returned. Throws `overloaded` when there is none, for the tenant or for the process.
+ * Reserves memory for a body until its request is answered or its caller has left, and its handler has returned. Throws
+ * `overloaded` if the tenant or the process has no memory left.
  */
 export function limitBodyMemory(app: FastifyInstance): (request: FastifyRequest, bytes: number) => void {
   const budget = createMemoryBudget(MEMORY_LIMITS)
@@ -43,7 +43,7 @@ export function limitBodyMemory(app: FastifyInstance): (request: FastifyRequest,
     const { tenant_id } = request.credentials
     if (!budget.reserve(tenant_id, bytes))
       throw new AppError('overloaded', {
-        message: 'Too many large bodies are under way; this one was not taken: send it again.',
+        message: 'Too many large bodies are in progress. This request was not accepted: send it again.',
       })
     const body_reservation = {
       is_caller_done: false,
@@ -55,21 +55,21 @@ export function limitBodyMemory(app: FastifyInstance): (request: FastifyRequest,
   }
 }
 
-/** The caller needs the body no longer: leaves its room, unless the handler uses it. */
-function finishForCaller(budget: BodyReservation): void {
-  if (budget.is_caller_done) return
-  budget.is_caller_done = true
-  if (!budget.is_in_use) budget.release()
+/** The caller no longer needs the body: releases its memory unless the handler uses it. */
+function finishForCaller(reservation: BodyReservation): void {
+  if (reservation.is_caller_done) return
+  reservation.is_caller_done = true
+  if (!reservation.is_in_use) reservation.release()
 }
 
-/** Handles a request while its body has room. Throws `request_timeout` when its caller left before. */
-async function handleWithBody(budget: BodyReservation, handle: () => unknown): Promise<unknown> {
-  if (budget.is_caller_done) throw new AppError('request_timeout')
-  budget.is_in_use = true
+/** Runs the handler while its body is in memory. Throws `request_timeout` if the caller has left. */
+async function handleWithBody(reservation: BodyReservation, handle: () => unknown): Promise<unknown> {
+  if (reservation.is_caller_done) throw new AppError('request_timeout')
+  reservation.is_in_use = true
   try {
     return await handle()
   } finally {
-    budget.is_in_use = false
-    if (budget.is_caller_done) budget.release()
+    reservation.is_in_use = false
+    if (reservation.is_caller_done) reservation.release()
   }
 }

@@ -1,4 +1,4 @@
-// Parses and limits request bodies: JSON in valid UTF-8, of limited depth and number of values, that Postgres can
+// Parses and limits request bodies: JSON in valid UTF-8, with limited depth and number of values, that PostgreSQL can
 // store.
 import { isUtf8 } from 'node:buffer'
 import { z } from 'zod'
@@ -9,9 +9,9 @@ import { problemOfUrl } from '#core/tenant-urls.ts'
 import { moneyText, settlesExactly, settlementStep, type AmountUse } from '#core/money.ts'
 
 export const BODY_LIMIT_BYTES = 256 * 1024
-/** Limits the number of values, because parsing time grows with values rather than bytes. */
+/** Parsing time grows with the number of values rather than bytes. */
 const MAX_VALUES = 4_000
-/** What a body may hold on a route where that is more than usual. */
+/** The limits of a route that accepts larger bodies. */
 export type BodyLimits = { bytes: number; values: number }
 const METADATA_LIMIT_BYTES = 16 * 1024
 const MAX_INNER_VALUES = 1_000
@@ -33,9 +33,8 @@ export function parseBody(bytes: Buffer, max_values = MAX_VALUES): unknown {
     throw new AppError('invalid_request', { message: 'The body is not valid JSON.', cause: error })
   }
   checkStorable(body, '', 0)
-  // JSON.parse keeps only the last of two equal keys. We cannot know which one was meant.
-  if (names !== keysOf(body))
-    throw new AppError('invalid_request', { message: 'The body names a key twice.' })
+  // JSON.parse keeps only the last of two equal keys.
+  if (names !== keysOf(body)) throw new AppError('invalid_request', { message: 'The body has a key twice.' })
   return body
 }
 
@@ -43,14 +42,14 @@ const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a]
 const [LIST, LIST_END, OBJECT, OBJECT_END] = [0x5b, 0x5d, 0x7b, 0x7d]
 
 /**
- * How many values this JSON has, lists and objects included, and how many names; not counted on beyond `most` values.
+ * Counts the values of this JSON, including lists and objects, and its names. Stops after `limit` values.
  */
 function countTokens(bytes: Uint8Array, limit: number): { values: number; names: number } {
   let values = 1
   let names = 0
   let in_text = false
   let previous = 0
-  // One more, because the last list or object may turn out to be empty.
+  // One more: the last list or object may be empty.
   for (let at = 0; at < bytes.length && values <= limit + 1; at++) {
     const byte = bytes[at]!
     if (in_text) {
@@ -69,7 +68,7 @@ function countTokens(bytes: Uint8Array, limit: number): { values: number; names:
   return { values, names }
 }
 
-/** Of a part of a body that costs more than the rest of it. */
+/** The error of a field with more than 1,000 values. */
 export const FEW_VALUES_ERROR = {
   error: 'must have at most 1,000 values; lists and objects count too',
   abort: true,
@@ -86,7 +85,7 @@ function keysOf(value: unknown): number {
   return Object.values(value).reduce((sum: number, inner) => sum + keysOf(inner), own)
 }
 
-/** Throws `invalid_request` when a part of `value` cannot be stored unchanged, or is nested too deep. */
+/** Throws `invalid_request` if a part of `value` cannot be stored unchanged or is nested too deeply. */
 export function checkStorable(value: unknown, path: string, depth: number): void {
   if (typeof value === 'string') {
     if (!value.isWellFormed() || value.includes('\u0000')) {
@@ -115,8 +114,7 @@ export function checkStorable(value: unknown, path: string, depth: number): void
 }
 
 /**
- * Free-form JSON of the caller, up to 16 KiB and 1,000 values. Postgres stores it in about that size, because no
- * number grows much.
+ * The caller's free-form JSON, up to 16 KiB and 1,000 values. The limits of numbers keep its stored size about the same.
  */
 export const metadataValue = metadataJson
   .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES, {
@@ -130,7 +128,7 @@ export const metadataValue = metadataJson
     example: { order: 'A-17' },
   })
 
-/** The same, with `{}` as its default. */
+/** `metadataValue` with the default `{}`. */
 export const metadata = metadataValue.default({})
 
 /** Optional text of at most `max` characters; null when left out. */
@@ -141,16 +139,16 @@ export const text = (max: number) =>
     .nullish()
     .transform((value) => value ?? null)
 
-/** What a name must have at least, and may have at most. */
+/** A required name. */
 export const name = z.string().min(1).max(256)
 
-/** An email address, as far as its form shows. */
+/** An email address; only the format is checked. */
 export const emailAddress = z
   .string()
   .max(320, { abort: true })
   .regex(/^[^\s@\p{C}]+@[^\s@\p{C}]+$/u, { error: 'must be an email address' })
 
-/** A URL of the web, without blanks, control characters, a user or a password. */
+/** An http or https URL without blanks, control characters or credentials. */
 export const httpUrl = z
   .string()
   .superRefine((text, check) => {
@@ -159,31 +157,31 @@ export const httpUrl = z
   })
   .meta({ format: 'uri', maxLength: 2048 })
 
-/** Of a schema, fields that it does not take, each with what is said instead of that it is not known. */
+/** Fields that a schema does not support, each with its error message. */
 export const unsupportedFields = z.registry<Record<string, string>>()
 
-/** The body of a change, which may be left out. What only the `create` takes is refused with what to do `instead`. */
+/** The optional body of an update. Fields that only `create` accepts are refused with the advice `instead`. */
 export function updateBodyOf<Change extends z.ZodObject>(
   change: Change,
   create: z.ZodObject,
   instead: string,
 ) {
   const fixed = Object.keys(create.shape).filter((name) => !Object.hasOwn(change.shape, name))
-  const why = fixed.map((name) => [name, `cannot be changed: ${instead} and create another`])
-  const key = 'cannot be changed, and a change needs none'
+  const messages = fixed.map((name) => [name, `cannot be changed: ${instead} and create another`])
+  const key = 'cannot be changed; an update needs no key'
   const body = change.nullish()
-  unsupportedFields.add(body, { ...Object.fromEntries(why), idempotency_key: key })
+  unsupportedFields.add(body, { ...Object.fromEntries(messages), idempotency_key: key })
   return body
 }
 
-/** An idempotency key: 1 to 255 visible characters. `.` and `..` cannot be in a path, where it is looked up. */
+/** An idempotency key: 1 to 255 visible characters. `.` and `..` cannot be a path parameter. */
 export const idempotencyKey = z
   .string()
   .regex(/^[^\s\p{C}]{1,255}$/u, { error: 'must be 1 to 255 visible characters' })
   .refine((key) => key !== '.' && key !== '..', { error: 'must not be "." or ".."' })
   .meta({
     description:
-      'Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key` may stand in for it.',
+      'A repeated request with the same key and content takes effect once. You may send the header `Idempotency-Key` instead.',
     minLength: 1,
     maxLength: 255,
     pattern: undefined,
@@ -191,8 +189,8 @@ export const idempotencyKey = z
   })
 
 /**
- * Throws what is wrong with an amount in its currency: more than `most`, which the processor takes, or finer than it
- * settles.
+ * Throws `amount_too_large` above `limit`, the processor's limit, and `payment_invalid` if the processor cannot settle the
+ * amount exactly.
  */
 export function checkAmount(
   { amount_minor, currency }: { amount_minor: number; currency: string },
@@ -206,7 +204,7 @@ export function checkAmount(
   if (!settlesExactly(amount_minor, currency)) throw settlementStepError('payment_invalid', currency)
 }
 
-/** The refusal of an amount that `settlesExactly` forbids. */
+/** The error for an amount that is no multiple of the currency's settlement step. */
 export function settlementStepError(code: 'payment_invalid' | 'payout_invalid', currency: string): AppError {
   const use: AmountUse = code === 'payout_invalid' ? 'payout' : 'payment'
   const step = settlementStep(currency, use)

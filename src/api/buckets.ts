@@ -1,20 +1,20 @@
 // Rate limits as buckets that refill at a steady rate (GCRA), and the headers that report them.
 import type { FastifyReply } from 'fastify'
 
-/** The level of a bucket. `left`: whole requests, negative when there are not enough. */
+/** The level of a bucket. `remaining`: whole requests; negative if there are not enough. */
 type Level = { remaining: number; enough_in_ms: number; full_in_ms: number }
 
 export type Buckets = {
-  /** The level that the bucket of `id` would have after this many more requests. */
+  /** The level of the bucket of `id` after this many more requests. */
   levelAfter: (id: string, requests: number) => Level
-  /** Takes requests out of a bucket; never below empty. */
+  /** Takes requests out of a bucket, down to empty. */
   consume: (id: string, requests: number) => void
-  /** Takes requests out even if there are not enough left: the debt must be refilled before the next request. */
+  /** Takes requests out of a bucket even below empty. The next request must wait until the debt is refilled. */
   consumeOnCredit: (id: string, requests: number) => void
-  /** For the next milliseconds, this payer takes `repaid_rps` requests a second out of the bucket. */
+  /** Lets this payer take `repaid_rps` requests a second out of the bucket for `for_ms`. */
   repay: (id: string, payer: string, for_ms: number) => void
   /**
-   * What the headers `RateLimit-Policy` and `RateLimit` say of it: `left` requests now, more in `more_in_ms`
+   * The values of the headers `RateLimit-Policy` and `RateLimit`: `remaining` requests now, more in `more_in_ms`
    * milliseconds.
    */
   headersFor: (remaining: number, more_in_ms: number) => RateLimitHeaders
@@ -23,15 +23,15 @@ export type Buckets = {
 type RateLimitHeaders = { policy: string; state: string }
 
 /** Sets the headers `RateLimit-Policy` and `RateLimit`. */
-export function writeRateLimitHeaders(reply: FastifyReply, ...headersFor: RateLimitHeaders[]): void {
-  reply.header('ratelimit-policy', headersFor.map(({ policy }) => policy).join(', '))
-  reply.header('ratelimit', headersFor.map(({ state }) => state).join(', '))
+export function writeRateLimitHeaders(reply: FastifyReply, ...limits: RateLimitHeaders[]): void {
+  reply.header('ratelimit-policy', limits.map(({ policy }) => policy).join(', '))
+  reply.header('ratelimit', limits.map(({ state }) => state).join(', '))
 }
 
 /**
- * A bucket for each id: `burst` requests at once, refilled with `rps` a second, in this process. With more than
- * `most` buckets, the least recently used are forgotten. Written by ourselves because the maintained plug-ins count
- * in fixed windows and cannot express "500 a second with bursts of 2,000".
+ * A bucket for each id, in this process: `burst` requests at once, refilled at `rps` a second. Beyond `max_buckets`, the
+ * least recently used buckets are evicted. The maintained plug-ins count in fixed windows and cannot express "500 a second
+ * with bursts of 2,000".
  */
 export function createBuckets({
   rps,
@@ -45,13 +45,13 @@ export function createBuckets({
   max_buckets?: number
   /** In the header `RateLimit-Policy`. */
   name?: string
-  /** How fast each payer pays. */
+  /** Requests a second that each payer takes out of the bucket. */
   repaid_rps?: number
 }): Buckets {
   const ms_per_request = 1000 / rps
   const capacity_ms = burst * ms_per_request
   const policy = `"${name}";q=${burst};w=${Math.ceil(burst / rps)}`
-  /** How much longer a bucket needs to refill for each millisecond that one payer pays. */
+  /** The milliseconds of refilling that one payer takes per millisecond. */
   const share = repaid_rps / rps
   const { catchUp, refilledIn, fullIn, set, addPayer } = createLevels({ ms_per_request, share, max_buckets })
 
@@ -90,7 +90,7 @@ export function createBuckets({
   }
 }
 
-/** The time at which each bucket is full again, and the payers of each bucket. `now`: the current time. */
+/** Tracks when each bucket is full again, and the payers of each bucket. `now`: the current time. */
 function createLevels({
   ms_per_request,
   share,
@@ -102,10 +102,10 @@ function createLevels({
 }) {
   /** When each bucket is full again, the least recently used first. */
   const full = new Map<string, number>()
-  /** Until when each payer of a bucket pays, the first to end first. Counted up to `at`. */
+  /** The end of each payer's payments, the earliest first. Payments are counted up to `at`. */
   const payers = new Map<string, { at: number; ends: Map<string, number> }>()
 
-  /** Counts what was paid out of a bucket until now. */
+  /** Takes the payments up to now out of a bucket. */
   function catchUp(id: string, now: number): void {
     const paid = payers.get(id)
     if (paid === undefined) return
@@ -120,7 +120,7 @@ function createLevels({
     payers.delete(id)
   }
 
-  /** When a bucket that needs `full_in_ms` to refill will need only `least_ms`, while its payers pay. */
+  /** Milliseconds until a bucket that is full in `full_in_ms` will be full in `target_ms`, with its payers. */
   function refilledIn(id: string, now: number, full_in_ms: number, target_ms: number): number {
     let [rest_ms, at, paying] = [full_in_ms - target_ms, now, payers.get(id)?.ends.size ?? 0]
     if (rest_ms <= 0) return rest_ms

@@ -1,4 +1,4 @@
-// What routes share: resources made once by `main.ts`, and what the application makes of them.
+// What all routes share. `open.ts` creates it once per process.
 import type {
   FastifyBaseLogger,
   FastifyInstance,
@@ -26,11 +26,11 @@ export type ApiContext = {
   config: Config
   areas: AreaStates
   sql: Sql
-  /** What is stored of an idempotency key on its route, or undefined. */
+  /** The stored request of an idempotency key on its route; undefined if there is none. */
   remembered: (sent: KeyOnRoute) => Promise<StoredKey | undefined>
-  /** The idempotency keys that this process saw last. */
+  /** The idempotency keys that this process used recently. */
   recent_keys: RecentNames
-  /** Of each key and each tenant. */
+  /** The rate limit of each key and of each tenant. */
   limit: CallerLimit
   runList: RunList
   log: Log
@@ -38,15 +38,15 @@ export type ApiContext = {
   hashOf: AddressHash
   queue: Queue
   wakeups: WakeUps
-  /** By the id of the job. */
+  /** Waits for jobs, by job id. */
   waiters: Waiters
-  /** Who waits for events, by the id of the tenant. */
+  /** Waits for events, by tenant id. */
   feed_waiters: Waiters
 }
 
 export type RouteContext = ApiContext & { itemError: Refusals['itemError'] }
 
-/** The application as routes see it: the types of a handler come from the schemas of its route. */
+/** The application with typed handlers: their types come from the schemas of the route. */
 export type RouteApp = FastifyInstance<
   RawServerDefault,
   RawRequestDefaultExpression,

@@ -1,19 +1,19 @@
-// The reference at `/docs`, loaded when somebody first looks: its package alone takes 40 MB of memory.
+// The API reference at `/docs`. It is loaded on the first request: its package alone takes 40 MB of memory.
 import { createHash } from 'node:crypto'
 import type { OutgoingHttpHeaders } from 'node:http'
 import helmet from '@fastify/helmet'
 import fastify, { type FastifyInstance } from 'fastify'
 
-/** The page, and its script of 4 MB. */
+/** The page and its script of 4 MB. */
 const REFERENCE_PATHS = ['/docs/', '/docs/js/scalar.js']
 
-/** What is sent, the same bytes to everybody: answers that wait for slow readers share them. */
+/** A file of the reference. All answers share its bytes. */
 type ReferenceFile = { headers: OutgoingHttpHeaders; etag: string; bytes: Buffer }
 
 export function docsRoutes(app: FastifyInstance): void {
   const reference = onDemand(loadReference)
 
-  // Browsers ask for it by themselves.
+  // Browsers request it on their own.
   app.get('/favicon.ico', (_request, reply) => reply.code(204).send())
   app.get('/docs', (_request, reply) => reply.redirect('/docs/', 301))
   for (const path of REFERENCE_PATHS) {
@@ -27,7 +27,7 @@ export function docsRoutes(app: FastifyInstance): void {
   }
 }
 
-/** Loads when it is first asked, and keeps what came; after a failure, e.g. for want of files, it loads again. */
+/** Loads on the first call and caches the result. After a failure, the next call loads again. */
 function onDemand<T>(load: () => Promise<T>): () => Promise<T> {
   let loaded: Promise<T> | undefined
   return () =>
@@ -39,7 +39,7 @@ function onDemand<T>(load: () => Promise<T>): () => Promise<T> {
 
 async function loadFile(reference: FastifyInstance, path: string): Promise<ReferenceFile> {
   const { statusCode, headers, rawPayload: bytes, payload } = await reference.inject(path)
-  if (statusCode !== 200) throw new Error(`the reference answered ${statusCode} to ${path}`)
+  if (statusCode !== 200) throw new Error(`The API reference answered ${statusCode} to ${path}`)
   const { date: _date, connection: _connection, ...stable_headers } = headers
   const isPage = String(headers['content-type']).startsWith('text/html')
   return {
@@ -51,7 +51,7 @@ async function loadFile(reference: FastifyInstance, path: string): Promise<Refer
   }
 }
 
-/** Allows the page to load from this host only, and to run no script but its own inline ones, by their hashes. */
+/** Allows the page to load from this host only, and to run only its own inline scripts, by their hashes. */
 function contentPolicy(page: string): string {
   const inline_scripts = Array.from(
     page.matchAll(/<script(?![^>]* src=)[^>]*>([\s\S]*?)<\/script>/g),
@@ -62,7 +62,7 @@ function contentPolicy(page: string): string {
   return [
     "default-src 'none'",
     `script-src 'self' ${inline_scripts.join(' ')}`,
-    // The reference styles its elements as it goes.
+    // The reference sets inline styles.
     "style-src 'self' 'unsafe-inline'",
     "img-src 'self' data:",
     "font-src 'self' data:",
@@ -73,11 +73,11 @@ function contentPolicy(page: string): string {
   ].join('; ')
 }
 
-/** An application of its own, which listens nowhere: plug-ins cannot join one that is already answering. */
+/** A separate application that does not listen: plug-ins cannot be added to a running one. */
 async function loadReference(): Promise<FastifyInstance> {
   const { default: scalar } = await import('@scalar/fastify-api-reference')
   const reference = fastify({ routerOptions: { ignoreTrailingSlash: false } })
-  // Only pages need all of helmet's headers.
+  // Only pages need helmet's headers.
   await reference.register(helmet, { contentSecurityPolicy: false })
   await reference.register(scalar, {
     routePrefix: '/docs',
@@ -87,7 +87,7 @@ async function loadReference(): Promise<FastifyInstance> {
         { url: '/openapi.json', title: 'Sluice API', slug: 'api', default: true },
         { url: '/openapi-webhooks.json', title: 'Webhooks host', slug: 'webhooks-host' },
       ],
-      // Nothing is fetched from or sent to anywhere else.
+      // The page connects to no other host.
       telemetry: false,
       withDefaultFonts: false,
       showDeveloperTools: 'never',

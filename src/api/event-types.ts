@@ -1,12 +1,12 @@
-// Types of events as requests name them.
+// Event types in requests.
 import { z } from 'zod'
 import { EVENTS, unknownTypeMessage, EVENT_TYPE_PATTERNS, type EventType } from '#domain/events.ts'
 
-/** Of a list only so many are compared with the catalogue: that takes time, and no more faults are reported. */
+/** The items of a list that are compared with the catalogue for an error message. No more errors are reported. */
 const MAX_COMPARED_TYPES = 20
-const SEE_REFERENCE = 'The reference at /docs lists them'
+const SEE_REFERENCE = 'The reference at /docs lists all types'
 
-/** A type of the catalogue. */
+/** A single event type. */
 export const eventType = z.enum(
   EVENTS.map(({ type }) => type as EventType),
   { error: (issue) => patternProblem(issue) ?? unknownTypeProblem(issue) },
@@ -17,13 +17,13 @@ export const eventTypes = z
   .enum(EVENT_TYPE_PATTERNS, { error: unknownTypeProblem })
   .meta({ id: 'EventTypes', description: '`*` for all, `<resource>.*`, or a type.', example: 'payment.*' })
 
-/** Of a pattern where a single type is wanted. */
+/** The error for a pattern in place of a single type; undefined for any other input. */
 function patternProblem({ input }: z.core.$ZodRawIssue): string | undefined {
   if (!EVENT_TYPE_PATTERNS.some((pattern) => pattern === input)) return undefined
-  return `\`${String(input)}\` means several types; a test takes a single one. ${SEE_REFERENCE}`
+  return `\`${String(input)}\` means several types; a test needs a single type. ${SEE_REFERENCE}`
 }
 
-/** Undefined for what is no text: that is told as everywhere. */
+/** The error for an unknown type; undefined if the input is no string. */
 function unknownTypeProblem({ input, path }: z.core.$ZodRawIssue): string | undefined {
   if (typeof input !== 'string') return undefined
   const nth = path?.at(-1)

@@ -1,4 +1,4 @@
-// Limits how many invalid keys, or sessions that have ended, may come from one address.
+// Limits the invalid keys, or ended sessions, that one address may send.
 import type { FastifyReply } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { networkOf } from '#core/network.ts'
@@ -8,14 +8,14 @@ import { createBuckets, writeRateLimitHeaders } from './buckets.ts'
 const INVALID_KEY_BUDGET = { rps: 5, burst: 20, max_buckets: 20_000 }
 
 export type FailureLimit = {
-  /** The error for an address that has used up its budget, else undefined. */
+  /** The error for an address that has exhausted its budget, else undefined. */
   refusal(ip: string): AppError | undefined
   count(ip: string): void
-  /** Sets the rate limit headers of a refusal by the budget of the address. */
+  /** Sets the rate limit headers of a refusal from the budget of the address. */
   setHeaders(ip: string, reply: FastifyReply): void
 }
 
-/** `of`: what was not valid, in the words of the refusal. */
+/** `failures_text`: the counted failures, for the error message. */
 export function createFailureLimit(failures_text = 'keys that are not valid'): FailureLimit {
   const buckets = createBuckets(INVALID_KEY_BUDGET)
   return {

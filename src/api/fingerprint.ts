@@ -1,16 +1,16 @@
-// The fingerprint of a request: two requests with one idempotency key are the same when their fingerprints are equal.
+// The fingerprint of a request: two requests with the same idempotency key are equal if their fingerprints are.
 import { hash } from 'node:crypto'
 
 /**
- * A hash of a validated body without its key. Neither the order of keys nor null for a field that may be absent
- * matters.
+ * A hash of a validated body without its idempotency key. The order of fields does not matter, and a null field equals an
+ * absent one.
  */
 export function fingerprint(body: object): string {
   const content = canonical(body, (value) => value != null)
   return hash('sha256', JSON.stringify(content), 'base64')
 }
 
-// With sorted keys, and at the top only the fields for which `counts` holds.
+// Sorts all keys. The top level keeps only the fields for which `counts` is true.
 function canonical(value: unknown, counts: (field: unknown) => boolean = () => true): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return value.map((each) => canonical(each))

@@ -1,5 +1,5 @@
-// Accepts a request once for each idempotency key: the key is stored with what it protects, and a repeated request is
-// a replay.
+// Accepts a request once for each idempotency key. The key is stored with the resource that it protects, and a repeated
+// request is a replay.
 import type { FastifyError, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { violatedConstraint } from '#core/db.ts'
@@ -10,7 +10,7 @@ import { fingerprint } from './fingerprint.ts'
 
 type Body = { idempotency_key?: string | undefined }
 
-/** A key as it was sent, null when there is none; on its route, and by whom. */
+/** The idempotency key of a request, null without one, and the scope of the key: its route and tenant. */
 export type RequestKey = {
   tenant_id: string
   key: string | null
@@ -20,7 +20,7 @@ export type RequestKey = {
 }
 
 /**
- * `taken`: the step was made now. `replayed`: it was made before, with this key. `refused`: its guard refused,
+ * `accepted`: the step ran now. `replayed`: it ran for an earlier request with this key. `refused`: its guard refused, and
  * nothing was written.
  */
 type AcceptOutcome<T, R> =
@@ -29,10 +29,10 @@ type AcceptOutcome<T, R> =
   | { kind: 'refused' }
 
 /**
- * Makes the accepting step of a request once. A key that this process saw lately is looked up before the step, because
- * the request is probably a replay; any other key after it, when `step` returned `key_used`, its guard refused
- * (undefined) or it threw a refusal: what is said now to a new request is no answer to one that was taken before.
- * Throws `idempotency_key_reused` when the key was used with other content.
+ * Runs the accepting step of a request once. A key that this process used recently is looked up before the step: the request
+ * is probably a replay. Any other key is looked up after the step, if it returned `key_used`, its guard refused (undefined)
+ * or it threw a refusal: an accepted request must get its own outcome, not a later refusal. Throws `idempotency_key_reused`
+ * if the key was used with other content.
  */
 export async function acceptOnce<T extends object | string, R extends { fingerprint: string }>(
   { recent_keys }: Pick<ApiContext, 'recent_keys'>,
@@ -69,7 +69,7 @@ export async function acceptOnce<T extends object | string, R extends { fingerpr
   throw new AppError('idempotency_key_reused', {
     param: 'idempotency_key',
     ...(remembered === undefined && {
-      message: 'The idempotency key was used before, more than 30 days ago or on another path.',
+      message: 'The idempotency key was used before: more than 30 days ago, or on another path.',
     }),
   })
 }
@@ -85,24 +85,24 @@ export function requestKey(request: FastifyRequest, { idempotency_key }: Body): 
   }
 }
 
-/** The refusal of a body, which also says what is wrong with the key of its request. */
+/** Adds the problem of the idempotency key to the refusal of a body. */
 export function withKeyProblem(error: FastifyError, request: FastifyRequest): Error {
   if (error.validationContext !== 'body' || !(error instanceof AppError)) return error
-  // One that is in the body was judged with it.
+  // A key in the body was validated with the body.
   if ((Object(request.body) as Body).idempotency_key !== undefined) return error
   try {
     keyOf(request, undefined)
     return error
-  } catch (fault) {
+  } catch (problem) {
     const { message, param, details = [] } = error
-    const more = fault instanceof AppError ? fault.details : undefined
+    const more = problem instanceof AppError ? problem.details : undefined
     return new AppError(error.code, { message, param, details: [...details, ...(more ?? [])] })
   }
 }
 
 /**
- * The key of a request, from its body or its `Idempotency-Key` header; if both are sent they must be equal. Null when
- * none is sent and none is required.
+ * The key of a request, from its body or its `Idempotency-Key` header. If both are sent, they must be equal. Null if none is
+ * sent and none is required.
  */
 function keyOf({ headers, routeOptions }: FastifyRequest, from_body: string | undefined): string | null {
   const header = headers['idempotency-key']
@@ -122,7 +122,7 @@ function keyOf({ headers, routeOptions }: FastifyRequest, from_body: string | un
   return parsed.data
 }
 
-/** A header's value without the quotes that the standard of this header puts around it (RFC 9651, section 3.3.3). */
+/** The value of a header without the quotes of a structured field (RFC 9651, section 3.3.3). */
 function unquoted(header: string | string[]): string | string[] {
   const quoted = /^"((?:[^"\\]|\\["\\])*)"$/.exec(String(header))?.[1]
   return quoted?.replaceAll(/\\(.)/g, '$1') ?? header
@@ -139,8 +139,8 @@ function routeOf({ method, params, routeOptions }: FastifyRequest): string {
   return `${method} ${routeOptions.url} ${parameters}`.trimEnd()
 }
 
-// Two rows of one tenant may get the same microsecond as `created_at`, which is unique. Nothing was written then, so the
-// step is repeated.
+// `created_at` is unique for each tenant. Two rows may get the same microsecond: nothing was written, so the step is
+// repeated.
 async function runStep<T>(step: () => Promise<T>): Promise<T | 'key_used'> {
   for (;;) {
     try {

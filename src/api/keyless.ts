@@ -1,4 +1,4 @@
-// Limits what callers without a valid key may cost.
+// Limits the cost of callers without a valid key.
 import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
@@ -9,15 +9,15 @@ import { createLimit } from './limit.ts'
 const ADDRESS_BUDGET = { rps: 100, burst: 1_000, max_buckets: 20_000 }
 /** This many bytes of an answer count as one request. */
 const BYTES_PER_REQUEST = 64 * 1024
-/** The answers that may wait on one connection until the caller reads them. Browsers leave one at most. */
+/** The answers that may wait on one connection for the caller to read them. Browsers leave one at most. */
 const MAX_UNREAD_ANSWERS = 16
 
 export type KeylessLimits = {
-  /** Counts a request. Throws `rate_limited` when its address has used up its budget. */
+  /** Counts a request. Throws `rate_limited` if its address has exhausted its budget. */
   limit(request: FastifyRequest, reply: FastifyReply): void
-  /** Counts an answer of so many bytes. */
+  /** Counts the bytes of an answer. */
   charge(request: FastifyRequest, bytes: number): void
-  /** Counts an answer until it is sent. Disconnects a caller who leaves too many unread, and throws `rate_limited`. */
+  /** Counts an answer until it is sent. Disconnects a caller with too many unread answers, and throws `rate_limited`. */
   countUnread(request: FastifyRequest, reply: FastifyReply): void
 }
 

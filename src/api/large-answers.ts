@@ -1,4 +1,4 @@
-// Single answers that may be as long as a list: their bytes are bounded until the callers have taken them.
+// Bounds the bytes of large answers, such as single messages, until callers have read them.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { createByteLimiters, type ByteReservation } from '#core/gate.ts'
@@ -7,13 +7,13 @@ import { answerSent } from './abandoned.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The room of its answer, where that may be large. */
+    /** The memory reserved for its answer, if the answer may be large. */
     answer_reservation?: ByteReservation
   }
 }
 
 const MIB = 1024 * 1024
-/** What an answer is taken for until it is known: two texts of a million characters, in letters of any language. */
+/** The size that is reserved before an answer is read: two texts of a million characters in any language. */
 const EXPECTED_BYTES = 8 * MIB
 const QUEUE = {
   waiting: 256,
@@ -21,16 +21,16 @@ const QUEUE = {
   refuse: () =>
     new AppError('rate_limited', {
       retry_after_s: 1,
-      message: 'Too many large answers are under way or unread: read them before you ask for more.',
+      message: 'Too many large answers are in progress or unread: read them before you request more.',
     }),
 }
 const KEY_LIMITS = { bytes: 4 * EXPECTED_BYTES, queue: QUEUE }
 const TENANT_LIMITS = { bytes: 8 * EXPECTED_BYTES, queue: QUEUE }
 
 export type LargeAnswers = {
-  /** Waits until there is room for the answer to a request. Throws `rate_limited`. */
+  /** Waits until there is memory for the answer to a request. Throws `rate_limited`. */
   reserve(request: FastifyRequest): Promise<void>
-  /** The answer has so many bytes; they count until it is taken. */
+  /** Counts the bytes of an answer until it is sent. */
   count(request: FastifyRequest, reply: FastifyReply, bytes: number): void
 }
 

@@ -1,4 +1,4 @@
-// The rate limits: of what has one id, and of callers, who have that of their key and that of their tenant.
+// Rate limits: by one id, and for callers by their key and by their tenant.
 import type { FastifyReply } from 'fastify'
 import { TENANT_LIMIT_FACTOR } from '#core/config/limits.ts'
 import type { Config } from '#core/config.ts'
@@ -6,9 +6,9 @@ import { AppError } from '#core/errors.ts'
 import type { Credentials } from '#domain/api-keys.ts'
 import { createBuckets, writeRateLimitHeaders, type Buckets } from './buckets.ts'
 
-/** Counts `requests` (1 by default) of `id` and sets the rate limit headers of `reply`, if given. Throws `rate_limited`. */
+/** Counts `requests` (default: 1) of `id`, and sets the rate limit headers of `reply`. Throws `rate_limited`. */
 export type Limit<Id = string> = ((id: Id, reply?: FastifyReply, requests?: number) => void) & {
-  /** Counts what a request turned out to cost beyond one, even below zero: the next requests have to wait. */
+  /** Counts the additional cost of a request, even below zero: the next requests have to wait. */
   charge(id: Id, requests: number): void
 }
 
@@ -16,10 +16,10 @@ type Caller = Pick<Credentials, 'key_id' | 'tenant_id'>
 export type CallerLimit = Limit<Caller>
 
 type Budget = { rps: number; burst: number; max_buckets?: number }
-/** `of`: whose requests are too many, in the words of the refusal. */
+/** `of`: the scope of the limit, for the error message. */
 type Bucket = { buckets: Buckets; id: string; budget: Budget; of: string }
 
-/** `burst` requests of each id at once, and `rps` a second; at most `most` ids are remembered. */
+/** Limits each id to `burst` requests at once and `rps` a second. Tracks at most `max_buckets` ids. */
 export function createLimit(budget: Budget): Limit {
   const buckets = createBuckets(budget)
   return Object.assign(
@@ -29,7 +29,7 @@ export function createLimit(budget: Budget): Limit {
   )
 }
 
-/** A bucket for each key, or user of the dashboard, and one for each tenant: a request needs room in both. */
+/** A bucket for each key, or dashboard user, and one for each tenant. A request needs room in both. */
 export function createCallerLimit({
   RATE_LIMIT_RPS: rps,
   RATE_LIMIT_BURST: burst,
@@ -59,7 +59,7 @@ export function createCallerLimit({
         const before_ms = debt_ms()
         keys.consumeOnCredit(key_id, requests)
         const after_ms = debt_ms()
-        // In debt at once, the tenant would wait for one key: it pays the debt of the key as the key does.
+        // A tenant must not wait for the debt of one key: it repays this debt at the rate of the key.
         tenants.consumeOnCredit(tenant_id, requests - ((after_ms - before_ms) * rps) / 1000)
         if (after_ms > 0) tenants.repay(tenant_id, key_id, after_ms)
       },
@@ -67,9 +67,9 @@ export function createCallerLimit({
   )
 }
 
-/** Takes requests out of all of these buckets, or none. Throws `rate_limited`, by the one that is full again last. */
+/** Takes requests out of all these buckets or none. Throws `rate_limited` with the longest wait. */
 function consumeAll(all: Bucket[], reply: FastifyReply | undefined, requests: number): void {
-  const levels = all.map((one) => ({ ...one, ...one.buckets.levelAfter(one.id, requests) }))
+  const levels = all.map((bucket) => ({ ...bucket, ...bucket.buckets.levelAfter(bucket.id, requests) }))
   const slowest = levels
     .filter(({ remaining }) => remaining < 0)
     .toSorted((a, b) => b.enough_in_ms - a.enough_in_ms)[0]
@@ -85,6 +85,6 @@ function consumeAll(all: Bucket[], reply: FastifyReply | undefined, requests: nu
   const { enough_in_ms, budget, of } = slowest
   throw new AppError('rate_limited', {
     retry_after_s: Math.ceil(enough_in_ms / 1000),
-    message: `Too many requests${of}: ${budget.rps} a second, ${budget.burst} at once; what is large counts as several.`,
+    message: `Too many requests${of}: ${budget.rps} a second, ${budget.burst} at once. Large requests and answers count as several.`,
   })
 }

@@ -1,4 +1,4 @@
-// Lists read many rows, so they are kept from taking all connections, all memory or too much time.
+// Lists read many rows: limits keep them from taking all connections, all memory or too much time.
 import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { connectDatabase, countPendingStatements } from '#core/pool.ts'
@@ -10,10 +10,10 @@ import type { CallerLimit } from './limit.ts'
 import { answerSent } from './abandoned.ts'
 
 const tooMany = () =>
-  new AppError('rate_limited', { retry_after_s: 1, message: 'Too many lists at once: ask for fewer.' })
-/** The lists of one key that are under way, until their answers have been received. */
+  new AppError('rate_limited', { retry_after_s: 1, message: 'Too many lists at once: request fewer.' })
+/** The lists of one key in progress, until their answers are sent. */
 const KEY_LIMITS = { running: 8, queue: { waiting: 256, wait_ms: 5_000, refuse: tooMany } }
-/** The lists of one tenant that wait for its share of the long lane's connections. */
+/** The lists of one tenant that wait for its share of the connections of the long lane. */
 const TENANT_QUEUE = { waiting: 256, wait_ms: 3_000, refuse: tooMany }
 /** The lists of all tenants that wait for a connection of the long lane. */
 const LONG_LANE_QUEUE = {
@@ -21,26 +21,26 @@ const LONG_LANE_QUEUE = {
   wait_ms: 2_000,
   refuse: () => new AppError('overloaded', { message: 'Too many lists wait for the database.' }),
 }
-/** The time that a statement gets in the quick lane, where others may wait behind it, and in the long one. */
+/** The statement timeouts of the quick lane, where statements share connections, and of the long lane. */
 const QUICK_TIMEOUT_MS = 100
 const LONG_TIMEOUT_MS = 2_000
-/** Lists that run or wait in the quick lane. */
+/** The lists that may run or wait in the quick lane. */
 const MAX_QUICK_STATEMENTS = 2_000
-/** After a long list, all lists of that tenant go straight to the long lane for this time. */
+/** After a slow list, all lists of that tenant skip the quick lane for this time. */
 const LONG_LANE_MS = 30_000
 const CANCELED_STATEMENT = '57014'
 /**
- * In the long lane, and when a waiting request looks again, database time counts towards the rate limit: after the
- * first `UNCHARGED_MS`, one request for each `MS_PER_REQUEST`.
+ * In the long lane, and when a waiting request reads again, database time counts in the rate limit: after the first
+ * `UNCHARGED_MS`, one request for each `MS_PER_REQUEST`.
  */
 const UNCHARGED_MS = 20
 const MS_PER_REQUEST = 5
 
 /**
- * Returns what `ask` reads over connections that only lists use. Throws `rate_limited` when the key has too many lists
- * under way or has used up its rate limit by earlier ones, and `overloaded` when the list takes too long. `again`: the
- * request has asked before, so what it takes is charged in the quick lane too. `looks_again`: who asks does not answer
- * this yet, so the list is over.
+ * Runs `query` over connections that only lists use. Throws `rate_limited` if the key has too many lists in progress or has
+ * exhausted its rate limit, and `overloaded` if the list takes too long. `is_repeat`: the request has read before, so its
+ * time is charged in the quick lane too. `willRepeat`: the request does not answer with this result, so the list no longer
+ * counts as in progress.
  */
 export type RunList = <T>(
   request: ListRequest,
@@ -49,18 +49,18 @@ export type RunList = <T>(
   waiting?: { is_repeat: boolean; willRepeat: (found: T) => boolean },
 ) => Promise<T>
 
-/** A request for a list, and who asks: the time counts for the key, and the connections are shared by the tenants. */
+/** A request for a list and its caller. Time is charged to the key, and tenants share the connections. */
 export type ListRequest = Pick<FastifyRequest, 'raw'> & {
   credentials: Pick<Credentials, 'tenant_id' | 'key_id'>
 }
 
-/** A list that is answered as it is found. */
+/** A list that is read once. */
 const SINGLE_READ = { is_repeat: false, willRepeat: () => false }
 
-/** The connections of lists, in two lanes: quick statements share connections, long ones have one each. */
+/** The connections of lists, in two lanes: quick statements share connections, long statements have one each. */
 type ListLanes = { quick: Sql; long: Sql }
 
-/** How many of `pool` connections the lanes have. */
+/** The number of connections of each lane, out of a pool of `pool`. */
 export function listConnections(pool: number): { quick: number; long: number } {
   const all = Math.max(2, Math.ceil(pool / 4))
   const quick = Math.ceil(all / 3)
@@ -74,7 +74,7 @@ export function connectLists(url: string, pool: number, name: string): ListLanes
   return { quick: connect(quick, QUICK_TIMEOUT_MS), long: connect(long, LONG_TIMEOUT_MS) }
 }
 
-/** `most`: the connections of the long lane. Without a quick one all lists are long. */
+/** `max_long`: the connections of the long lane. Without a quick lane, all lists use the long lane. */
 export function createListRunner(
   lanes: Pick<ListLanes, 'long'> & Partial<ListLanes>,
   max_long: number,
@@ -89,12 +89,12 @@ export function createListRunner(
     return await new Promise((resolve, reject) => {
       keyGates(credentials.key_id, async () => {
         checkConnected(socket)
-        // Earlier lists may have used up the rate limit.
+        // Earlier lists may have exhausted the rate limit.
         limit(credentials, reply, 0)
         const result = read(credentials, socket, query, is_repeat)
         result.then(resolve, reject)
-        // A statement runs on after its client has disconnected, and an answer takes memory until it is sent: both
-        // count as under way.
+        // A statement continues after its caller has disconnected, and an answer occupies memory until it is sent: the
+        // list counts as in progress until then.
         const found = await Promise.allSettled([result])
         if (found[0].status === 'rejected' || !willRepeat(found[0].value)) await answerSent(reply, socket)
       }).catch(reject)
@@ -102,7 +102,7 @@ export function createListRunner(
   }
 }
 
-/** Reads a list in the quick lane, or in the long one when it takes too long there. */
+/** Reads a list in the quick lane, or in the long lane if it takes too long there. */
 type ReadList = <T>(
   credentials: ListRequest['credentials'],
   socket: Socket,
@@ -115,11 +115,11 @@ function createListReader(
   max_long: number,
   limit: CallerLimit,
 ): ReadList {
-  // No tenant gets all of them, if there are several.
+  // With several connections, no tenant gets all of them.
   const tenantGates = createGates({ running: Math.max(1, max_long - 1), queue: TENANT_QUEUE })
-  // One statement for each connection: a second one would wait behind the first.
+  // One statement per connection: a second statement would wait for the first.
   const connection = createGate({ running: max_long, queue: LONG_LANE_QUEUE })
-  /** Until when the lists of a tenant go straight to the long lane. */
+  /** The time until which the lists of a tenant skip the quick lane. */
   const long_until = new Map<string, number>()
 
   function charge(credentials: ListRequest['credentials'], elapsed_ms: number): void {
@@ -152,7 +152,7 @@ function createListReader(
         } catch (error) {
           if (databaseCode(error) !== CANCELED_STATEMENT) throw error
           throw new AppError('overloaded', {
-            message: 'The list took too long: narrow it, for example by a shorter time or a customer.',
+            message: 'The list took too long: filter it, for example by a shorter period or by customer.',
             cause: error,
           })
         } finally {
@@ -165,7 +165,7 @@ function createListReader(
   }
 }
 
-/** Throws when the caller has left while its list waited. */
+/** Throws if the caller has disconnected while its list waited. */
 function checkConnected(socket: Socket): void {
   if (socket.destroyed) throw new AppError('request_timeout')
 }

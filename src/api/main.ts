@@ -1,4 +1,4 @@
-// The `api` process: {base_url}.
+// The `api` process. Serves {base_url}.
 import type { Config } from '#core/config.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
@@ -9,7 +9,7 @@ import { buildApi } from './app.ts'
 import { createAuthenticate } from './auth.ts'
 import { openApiContext, endWaits } from './open.ts'
 
-/** Starts the API against the servers that `config` names. */
+/** Starts the API with the servers of `config`. */
 export async function startApi(config: Config, log: Log): Promise<Service & { url: string }> {
   await using ends = new AsyncDisposableStack()
   const context = await openApiContext(config, log, 'sluice-api', ends)
@@ -21,14 +21,11 @@ export async function startApi(config: Config, log: Log): Promise<Service & { ur
   for (const area of AREA_NAMES) metrics.areas.set({ area }, areas.deployed.includes(area) ? 1 : 0)
   for (const area of areas.without_credentials) {
     const missing = AREAS[area].credentials?.filter((name) => config[name] === undefined)
-    log.warn({ area, missing }, 'the area is not deployed: its provider has no credentials')
+    log.warn({ area, missing }, 'the area is not deployed: set the credentials of its provider')
   }
   for (const channel of areas.channels_without_credentials) {
     const missing = CHANNEL_CREDENTIALS[channel].filter((name) => config[name] === undefined)
-    log.warn(
-      { channel, missing },
-      'no messages of the channel are sent: whoever sends them has no credentials',
-    )
+    log.warn({ channel, missing }, 'no messages of the channel are sent: set the credentials of its provider')
   }
   log.info({ url, queue: queue.backend, areas }, 'the API listens')
   return { url, ...createService(ends.move(), sql, { name: 'api' }, { areas }) }

@@ -1,4 +1,4 @@
-// Opens what the routes of the API need: the database, the queue, and what waits for them.
+// Opens the context of the API: the database, the queue, and the waits for jobs and events.
 import { createAddressHash } from '#core/addresses.ts'
 import { createBatcher } from '#core/batch.ts'
 import { requireVariable, type Config } from '#core/config.ts'
@@ -15,10 +15,10 @@ import { connectLists, createListRunner, listConnections } from './lists.ts'
 import { createRecentNames } from './recent.ts'
 import { createFeedWaiters, createJobWaiters } from './wait.ts'
 
-/** At 500 creates a second, those of the last 20 seconds. */
+/** At 500 creates a second: the keys of the last 20 seconds. */
 const MIN_RECENT_KEYS = 10_000
 
-/** Opens it for the process of this name, as PostgreSQL shows it. What is opened is closed by `ends`, the last first. */
+/** `name`: the application name in PostgreSQL. `ends` closes the connections, the last first. */
 export async function openApiContext(
   config: Config,
   log: Log,
@@ -67,7 +67,7 @@ export async function openApiContext(
   }
 }
 
-/** Whoever waits for a job or an event is answered now. To be called before the application is closed. */
+/** Ends all waits for jobs and events, so that their requests are answered. Call it before the application is closed. */
 export function endWaits({ waiters, feed_waiters }: ApiContext): void {
   waiters.close()
   feed_waiters.close()

@@ -1,4 +1,4 @@
-// The Prefer header (RFC 7240): how long a caller wants to wait.
+// The Prefer header (RFC 7240): how long a request waits.
 import type { FastifyRequest } from 'fastify'
 
 const MAX_WAIT_S = 30
@@ -10,12 +10,12 @@ const WORD = String.raw`[\w!#$%&'*+.^\x60|~-]+`
 /** The name and value of an element; parameters after it are ignored. */
 const PREFERENCE = new RegExp(String.raw`^[ \t]*(${WORD})(?:[ \t]*=[ \t]*(${WORD}|${QUOTED}))?[ \t]*(?:;|$)`)
 
-/** For how many milliseconds a caller wants to wait, and `Preference-Applied`; undefined when nothing is preferred. */
+/** The preferred wait in milliseconds, and the value of `Preference-Applied`; undefined without a preference. */
 type PreferredWait = { wait_ms: number; applied: string } | undefined
 
 /**
- * How long a caller wants to wait for the job. `wait=N`: N seconds, at most 30. `respond-async` without it: not at all.
- * A preference that cannot be read is ignored; of several with one name the first counts.
+ * How long a request waits for its job. `wait=N`: N seconds, at most 30. `respond-async` alone: not at all. An invalid
+ * preference is ignored. Of several preferences with one name, the first counts.
  */
 export function preferredWait(request: FastifyRequest): PreferredWait {
   const preferences = parsePreferences(String(request.headers.prefer ?? ''))
@@ -29,7 +29,7 @@ export function preferredWait(request: FastifyRequest): PreferredWait {
   return applied.length === 0 ? undefined : { wait_ms: (seconds ?? 0) * 1000, applied: applied.join(', ') }
 }
 
-/** Names in lower case; an absent value is the empty one. */
+/** Names are in lower case. A preference without a value has an empty one. */
 function parsePreferences(header: string): Map<string, string> {
   const preferences = new Map<string, string>()
   for (const [element] of header.matchAll(ELEMENTS)) {

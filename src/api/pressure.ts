@@ -1,12 +1,12 @@
-// Detects overload: an event loop that is late again and again.
+// Detects overload: an event loop that is late repeatedly.
 
 const INTERVAL_MS = 250
 const MAX_LATENESS_MS = 1000
 const MAX_LATE_CHECKS = 2
 
 /**
- * `overloaded` is true while the event loop has been more than a second late twice in a row. A single stall (a slow
- * start, a frozen machine) does not count: it is over when it is noticed.
+ * `overloaded` is true while the event loop was more than a second late twice in a row. A single stall, such as a slow start
+ * or a frozen machine, does not count.
  */
 export function watchEventLoop(): { overloaded: () => boolean; close: () => void } {
   let last_check_at = performance.now()

@@ -3,8 +3,8 @@ import { AppError } from '#core/errors.ts'
 import { checkStorable } from './body.ts'
 
 /**
- * The parameters of a query string. A repeated one becomes an array, which no schema accepts. Never throws, because
- * the router calls it where nothing would catch the error.
+ * The parameters of a query string. A repeated parameter becomes an array, which no schema accepts. Never throws: the router
+ * does not catch errors here.
  */
 export function parseQuery(querystring: string): Record<string, unknown> {
   const query: Record<string, unknown> = Object.create(null)
@@ -18,15 +18,14 @@ export function parseQuery(querystring: string): Record<string, unknown> {
 }
 
 /**
- * Throws `invalid_request` when a path holds control characters. One that cannot be decoded is refused by the router.
+ * Throws `invalid_request` if a path has control characters. The router refuses paths that cannot be decoded.
  */
 export function checkPath(url: string): void {
   if (CONTROL_ENCODED.test(url.split('?', 1)[0]!)) throw controlCharacters('path')
 }
 
 /**
- * Throws `invalid_request` when a query string is not UTF-8 or holds control characters or what Postgres cannot
- * store.
+ * Throws `invalid_request` if a query string is not UTF-8, or has control characters or text that PostgreSQL cannot store.
  */
 export function checkQuery(url: string, query: unknown): void {
   const start = url.indexOf('?')
@@ -46,7 +45,7 @@ export function checkQuery(url: string, query: unknown): void {
       throw controlCharacters(CONTROL.test(name) ? 'query' : name)
 }
 
-/** Throws `invalid_request` when a query string holds a `+`, which is a plus to some and a blank to others. */
+/** Throws `invalid_request` if a query string has a `+`: some clients mean a plus, others a blank. */
 export function checkPlus(url: string): void {
   const start = url.indexOf('?')
   if (start === -1) return
@@ -54,8 +53,7 @@ export function checkPlus(url: string): void {
     if (part.includes('+'))
       throw new AppError('invalid_request', {
         param: part.split('=', 1)[0]!.includes('+') ? 'query' : decodeURIComponent(part.split('=', 1)[0]!),
-        message:
-          'A + in a query is a plus to some and a blank to others: write %2B for a plus, %20 for a blank.',
+        message: 'A + in a query is ambiguous: write %2B for a plus, %20 for a blank.',
       })
 }
 

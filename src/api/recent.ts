@@ -1,6 +1,6 @@
-// Names that were used lately, for guesses that may be wrong.
+// Remembers recently used names, approximately.
 
-/** A set of names that keeps at least the last `least` and at most twice as many. */
+/** A set of the most recent names: at least the last `min_size`, and at most twice as many. */
 export type RecentNames = { add: (name: string) => void; has: (name: string) => boolean }
 
 export function createRecentNames(min_size: number): RecentNames {

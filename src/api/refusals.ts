@@ -1,4 +1,4 @@
-// Turns errors of the API into codes of the catalogue, and those into answers; the only place that does.
+// Maps all errors of the API to error codes and answers.
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { isStatementTimeout, isUnavailable } from '#core/db.ts'
 import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
@@ -8,10 +8,10 @@ import type { ResourceWithJob } from '#domain/jobs/find-with-jobs.ts'
 import type { z } from 'zod'
 import { docPath, type errorBody } from './openapi/error.ts'
 
-/** A field name comes from the caller and can be as long as a body. */
+/** Field names come from callers and can be as long as a body. */
 const MAX_PARAM_LENGTH = 200
 
-/** Areas that are not deployed are logged at the start; of a message that was refused its worker has logged why. */
+/** Codes that are logged elsewhere: at the start of the process, or by the worker that sent the message. */
 const UNLOGGED_CODES: ReadonlySet<ErrorCode> = new Set([
   'misconfigured_gateway',
   'email_send_failed',
@@ -21,15 +21,15 @@ const UNLOGGED_CODES: ReadonlySet<ErrorCode> = new Set([
 type ErrorAnswer = { error: z.output<typeof errorBody> }
 
 export type Refusals = {
-  /** Answers a request that ended in `error`. */
+  /** Answers a request with `error`. */
   refuse(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply
-  /** What a part of a request that is answered as a whole is told of the `error` in which it ended. */
+  /** The status and error for one failed item of a batch. */
   itemError: (error: unknown, request: FastifyRequest) => { status: number } & ErrorAnswer
-  /** The body of an error that occurred before any route was reached. */
+  /** The body of an error that occurred before routing. */
   errorBody: (code: ErrorCode, message: string, request_id: string) => unknown
 }
 
-/** `origin`: where links lead. */
+/** `origin`: the origin of links. */
 export function createRefusals(origin: () => string, log: Log): Refusals {
   function bodyOf(
     code: ErrorCode,
@@ -53,8 +53,7 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
     }
   }
 
-  // In an outage every request fails, and each has its own log line: so each kind of error is logged at most once a
-  // second.
+  // In an outage every request fails: each error code is logged at most once a second.
   const loggers = new Map<ErrorCode, (error: unknown, facts: Record<string, unknown>) => void>()
   function logFailure(code: ErrorCode, error: unknown, facts: Record<string, unknown>): void {
     const logOnce =
@@ -96,7 +95,7 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
   }
 }
 
-/** What was looked for; throws this code when it is not there. */
+/** Returns the resource. Throws the code if it is undefined. */
 export function found<T>(resource: T | undefined, code: ErrorCode): T {
   if (resource === undefined) throw new AppError(code)
   return resource
@@ -116,8 +115,8 @@ function asAppError(error: unknown): AppError {
 }
 
 /**
- * The error for a caller whose job failed or was discarded. A failed job has a message for its tenant; any other
- * error text is internal and is not shown. `status`: of the resource, which is what forbids an action (409).
+ * The error for the caller of a failed or discarded job. A failed job has a message for its tenant; any other error text is
+ * internal and not shown. `status`: the status of the resource, for the context of a 409.
  */
 export function refusalOfJob(
   { state, last_error }: NonNullable<ResourceWithJob<unknown>['job']>,

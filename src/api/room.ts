@@ -1,9 +1,9 @@
-// Room for large things of requests under way: bounded for each tenant, so that none keeps out all others, and for all.
+// Memory budgets for large parts of requests in progress: one for all, and one per tenant so that no tenant uses it all.
 
 export type MemoryBudget = {
-  /** Takes room for so many bytes of a tenant; false, and nothing is taken, where there is none. */
+  /** Reserves bytes for a tenant. False, with nothing reserved, if they exceed a limit. */
   reserve(tenant_id: string, bytes: number): boolean
-  /** Gives it back. */
+  /** Releases reserved bytes. */
   release(tenant_id: string, bytes: number): void
 }
 

@@ -1,4 +1,4 @@
-// A route is declared by one literal: its parameters, body, answers, scope and errors.
+// A route is declared by one definition: its parameters, body, answers, scope and errors.
 import { z } from 'zod'
 import { dateTime } from '#core/time.ts'
 import type { Credentials } from '#domain/api-keys.ts'
@@ -9,9 +9,9 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The credentials of the caller; set before any handler of `/v1` runs. */
     credentials: Credentials
-    /** How long its body was as it came, where it has one. */
+    /** The bytes of its body as received, if it has one. */
     body_bytes?: number
-    /** The id of the resource, for the log, where it is not in the path. */
+    /** The id of the resource, for the log, if it is not in the path. */
     subject_id?: string
   }
   interface FastifyContextConfig {
@@ -21,7 +21,7 @@ declare module 'fastify' {
   }
 }
 
-/** What a route takes and answers; `undefined` where it takes none. */
+/** The schemas of a route; `undefined` for an absent part. */
 type RouteSchemas<Params, Query, Body, Response> = {
   params: Params
   querystring: Query
@@ -30,10 +30,10 @@ type RouteSchemas<Params, Query, Body, Response> = {
 }
 type MaybeSchema = z.ZodType | undefined
 
-/** Longer than the longest wait that a caller can ask for. */
+/** More than the longest wait that a caller can request. */
 const WAITING_TIMEOUT_MS = 45_000
 
-/** Fastify's options of a `/v1` route, and what the OpenAPI document says of it. */
+/** Fastify's options of a `/v1` route. The definition also describes it in the OpenAPI document. */
 export function route<
   Response extends RouteDefinition['response'],
   Params extends MaybeSchema = undefined,
@@ -67,10 +67,10 @@ export function route<
   }
 }
 
-/** An id in upper or lower case; converted to lower case, as Postgres writes it, so that ids can be compared. */
+/** An id, converted to lower case as PostgreSQL writes it, so that ids can be compared. */
 export const idText = z.uuid().toLowerCase()
 
-/** An id as documents show it. */
+/** The id in examples. */
 export const EXAMPLE_ID = '0198f6f0-1234-7000-8000-123456789abc'
 
 /** The parameter `{id}` of a path. */
@@ -78,13 +78,13 @@ export const idParams = z.strictObject({
   id: idText.meta({ description: 'The id of the resource.', example: EXAMPLE_ID }),
 })
 
-/** The documented schema of a parameter that arrives as text and means an integer. */
+/** The documented schema of an integer parameter, which arrives as text. */
 export function asInteger(bounds: { minimum: number; maximum: number }): Record<string, unknown> {
   const format = bounds.maximum > 2 ** 31 - 1 ? 'int64' : 'int32'
   return { type: 'integer', format, pattern: undefined, ...bounds }
 }
 
-/** `limit` of a list. */
+/** The parameter `limit` of a list. */
 export const pageSize = (standard: number) =>
   z
     .string()
@@ -99,9 +99,11 @@ export const pageSize = (standard: number) =>
       example: 25,
     })
 
-/** What every list takes, to be extended by its filters. */
+/** The parameters of every list. Each list adds its filters. */
 export const pageQuery = z.strictObject({
-  before: dateTime.optional().meta({ description: 'The `created_at` of the last item of the page before.' }),
+  before: dateTime
+    .optional()
+    .meta({ description: 'The `created_at` of the last item of the previous page.' }),
   limit: pageSize(25),
   created_from: dateTime.optional().meta({ description: 'Created at or after.' }),
   created_to: dateTime.optional().meta({ description: 'Created before.' }),
@@ -110,7 +112,7 @@ export const pageQuery = z.strictObject({
 /** A processor's id, as a filter. */
 export const processorReference = z.string().min(1).max(255)
 
-/** A filter that is true or false, false when left out. */
+/** A boolean filter. Default: false. */
 export const booleanFilter = (description: string) =>
   z
     .enum(['true', 'false'])
@@ -118,7 +120,7 @@ export const booleanFilter = (description: string) =>
     .transform((text) => text === 'true')
     .meta({ description, type: 'boolean', enum: undefined, standard: false, example: false })
 
-/** The `Link` header of a full page: the next page starts after the last item of this one. */
+/** The `Link` header of a full page: the next page starts after its last item. */
 export function nextPage(
   url: string,
   limit: number,
@@ -129,12 +131,12 @@ export function nextPage(
   return { link: linkBefore(url, last.created_at) }
 }
 
-/** The same query, before a moment. */
+/** A link to the same query, before a time. */
 export function linkBefore(url: string, before: string): string {
   return linkWith(url, 'before', before)
 }
 
-/** The same query, after a sequence or a moment. */
+/** A link to the same query, after a sequence or a time. */
 export function linkAfter(url: string, after: string): string {
   return linkWith(url, 'after', after)
 }
@@ -143,6 +145,6 @@ function linkWith(url: string, cursor: string, value: string): string {
   const [path, query] = url.split('?')
   const parameters = new URLSearchParams(query)
   parameters.set(cursor, value)
-  // As `checkPlus` takes it.
+  // `checkPlus` refuses a `+`.
   return `<${path}?${parameters.toString().replaceAll('+', '%20')}>; rel="next"`
 }

@@ -1,13 +1,12 @@
-// Looks up keys for addresses that have used up their budget of invalid keys: few statements, with many keys each, by
-// turns of the addresses.
+// Looks up keys from addresses that have exhausted their budget of invalid keys: few statements with many keys each, round
+// robin over the addresses.
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** The pause between two statements. */
 const INTERVAL_MS = 100
 const BATCH_SIZE = 64
 /**
- * With these limits every waiting key is looked up within a second, and the keys of a single address within two
- * statements.
+ * With these limits, every waiting key is looked up within a second, and the keys of a single address within two statements.
  */
 const MAX_WAITING_KEYS = 512
 const MAX_WAITING_PER_ADDRESS = 128
@@ -15,9 +14,9 @@ const MAX_WAITING_PER_ADDRESS = 128
 type WaitingKey<Found> = { secret: string; resolve: (found: Found) => void; reject: (error: unknown) => void }
 
 /**
- * `lookUp` returns one result for each key, in their order. Rejects with its errors. When too many keys wait, a
- * random one of the longest line is rejected with the error of `refuse`: refusing the newest would favour those who
- * ask most often.
+ * `lookUp` returns one result for each key, in order. The returned promises reject with its errors. When too many keys wait,
+ * a random key of the longest queue is rejected with the error of `refuse`: rejecting the newest key would favour addresses
+ * that send most.
  */
 export function createSlowLane<Found>(
   lookUp: (secrets: string[]) => Promise<Found[]>,
@@ -27,7 +26,7 @@ export function createSlowLane<Found>(
   let waiting = 0
   let serving = false
 
-  /** Takes one key from each line in turn until there are enough; a line that was served goes to the end. */
+  /** Takes one key from each queue, round robin, up to the batch size. */
   function nextBatch(): WaitingKey<Found>[] {
     const batch: WaitingKey<Found>[] = []
     while (batch.length < BATCH_SIZE && waiting > 0) {

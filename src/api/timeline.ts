@@ -1,4 +1,4 @@
-// The route that explains a row: what happened to it, in order.
+// The route of a resource's timeline: what happened to it, in order.
 import { z } from 'zod'
 import { dateTime } from '#core/time.ts'
 import type { ResourceKey } from '#domain/resources.ts'
@@ -10,9 +10,7 @@ import type { RouteDefinition } from './openapi/operation.ts'
 import { idParams, linkBefore, pageSize, route } from './route.ts'
 
 const timelineQuery = z.strictObject({
-  before: dateTime
-    .optional()
-    .meta({ description: 'The `at` of the first entry of the page that came after.' }),
+  before: dateTime.optional().meta({ description: 'The `at` of the first entry of the later page.' }),
   limit: pageSize(100),
 })
 
@@ -20,16 +18,16 @@ type TimelineDefinition = Pick<
   RouteDefinition,
   'area' | 'tag' | 'scope' | 'operation_id' | 'summary' | 'errors'
 > & {
-  /** Where the resources are, e.g. `/v1/payments`. */
+  /** The path of the resources, e.g. `/v1/payments`. */
   path: string
   subject: ResourceKey['subject']
-  /** What it lists every one of, e.g. `attempt and event of the payout`. */
+  /** The kinds of entries, e.g. `attempt and event of the payout`. */
   entries: string
-  /** A call of ours, and what the provider calls what it made: one of its entries. */
+  /** The example entry: a provider call and the provider's reference. */
   example: { call: Pick<CallDefinition, 'operation'>; reference: string }
 }
 
-/** Adds `GET {path}/{id}/timeline`. `find` throws where there is no such resource. */
+/** Adds `GET {path}/{id}/timeline`. `find` throws if there is no such resource. */
 export function timelineRoute(
   app: RouteApp,
   { runList }: RouteContext,
@@ -40,7 +38,7 @@ export function timelineRoute(
     `${path}/:id/timeline`,
     route({
       ...definition,
-      description: `Every ${entries_text}, oldest first: the last \`limit\` of them, or the last before \`before\`. Entries of one moment are never parted, so there may be a few more than \`limit\`. A full page links to what came before it.`,
+      description: `Every ${entries_text}, oldest first: the last \`limit\` entries, or the last \`limit\` before \`before\`. Entries of the same moment come on the same page, so there may be a few more than \`limit\`. A full page links to the previous entries.`,
       params: idParams,
       querystring: timelineQuery,
       response: { 200: z.array(timelineEntrySchema) },

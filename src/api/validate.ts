@@ -1,4 +1,4 @@
-// Validates requests against their schemas and reports problems in plain words.
+// Validates requests against their schemas, and reports problems in plain language.
 import { isDeepStrictEqual } from 'node:util'
 import type { FastifySchemaCompiler } from 'fastify'
 import type { z } from 'zod'
@@ -8,20 +8,20 @@ import { unsupportedFields } from './body.ts'
 
 const MAX_DETAILS = 20
 
-/** Fastify's validator of a schema: the parsed value, or `invalid_request` with what is wrong and where. */
+/** Fastify's validator of a schema: the parsed value, or `invalid_request` with all problems. */
 export const validatorCompiler: FastifySchemaCompiler<z.ZodType> =
   ({ schema, httpPart }) =>
   (data) => {
     const options = { error: httpPart === 'querystring' ? describeParameter : describeIssue }
     const { data: value, error } = schema.safeParse(data, options)
     if (error === undefined) return { value }
-    // Without a body, what it must have is said; not that it must be an object.
+    // For a missing body, report the required fields instead of the type.
     const empty = httpPart === 'body' && data == null ? schema.safeParse({}, options).error : undefined
     const { issues } = empty ?? error
     return { error: refusal(faultsOf(issues, unsupportedFields.get(schema)), httpPart ?? 'request') }
   }
 
-/** What a schema makes of one of several messages. Throws `invalid_request`, as if that had been the body. */
+/** Parses one message of a batch. Throws `invalid_request`, with parameters as if the message were the body. */
 export function parseBatchItem<T>(schema: z.ZodType<T>, part: unknown): T {
   const { data, error } = schema.safeParse(part, { error: describeIssue })
   if (error !== undefined) throw refusal(faultsOf(error.issues), 'message')
@@ -34,8 +34,7 @@ function refusal(faults: Fault[], part: string): AppError {
   const found = faults.map(
     ({ path, message }) => [JSON.stringify(path), { param: nameOf(path, part), message }] as const,
   )
-  // When a field fails several checks, only the first is reported. (A map keeps the last of equal keys, hence the
-  // reversal.)
+  // If a field fails several checks, only the first is reported. (A map keeps the last of equal keys, hence the reversal.)
   const details = [...new Map(found.toReversed()).values()].toReversed().slice(0, MAX_DETAILS)
   const [first] = details
   return new AppError('invalid_request', {
@@ -45,7 +44,7 @@ function refusal(faults: Fault[], part: string): AppError {
   })
 }
 
-/** `instead`: what is said of fields that are not taken, by name, where that is more than that they are not known. */
+/** `instead`: messages for unsupported fields, by name. Default: `is not known`. */
 function faultsOf(issues: z.core.$ZodIssue[], instead: Record<string, string> = {}): Fault[] {
   const unknownFieldMessage = (key: string) => (Object.hasOwn(instead, key) ? instead[key]! : 'is not known')
   return issues.flatMap((issue) => {
@@ -63,7 +62,7 @@ function faultsOf(issues: z.core.$ZodIssue[], instead: Record<string, string> = 
   })
 }
 
-/** What is wrong by every option of a union. Where they differ in the values that they take, any of these will do. */
+/** The problems that all options of a union report. If the options accept different values, the message lists all of them. */
 function faultsOfAll([first = [], ...others]: Fault[][]): Fault[] {
   const same = (a: Fault) => (b: Fault) => isDeepStrictEqual(a.path, b.path)
   return first.flatMap((fault) => {
@@ -75,7 +74,7 @@ function faultsOfAll([first = [], ...others]: Fault[][]): Fault[] {
   })
 }
 
-/** The name of a field for messages. It comes from the caller: it can be empty, or as long as a body. */
+/** The name of a field for messages. The name comes from the caller: it can be empty, or as long as a body. */
 function nameOf(path: PropertyKey[], part: string): string {
   if (path.length === 0) return part
   const name = path.map(String).join('.')
@@ -83,7 +82,7 @@ function nameOf(path: PropertyKey[], part: string): string {
   return name.length > 100 ? `${name.slice(0, 100)}...` : name
 }
 
-/** Like `describe`, but an array means that a parameter was repeated: our query parser makes arrays of nothing else. */
+/** Like `describe`, but an array means a repeated parameter: the query parser creates no other arrays. */
 function describeParameter(issue: z.core.$ZodRawIssue): string {
   return Array.isArray(issue.input) ? 'comes more than once' : describeIssue(issue)
 }

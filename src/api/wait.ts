@@ -1,5 +1,5 @@
-// Waits for jobs and for events. What is published and polled are only hints to read the rows; these say whether a job
-// has ended, and what the feed holds.
+// Waits for jobs and events. Published messages and polls are only hints to read again: the rows decide whether a job has
+// ended, and which events the feed has.
 import type { FastifyRequest } from 'fastify'
 import type { Sql } from '#core/db.ts'
 import { onDisconnect } from '#core/leaving.ts'
@@ -8,22 +8,22 @@ import { findLastSequences } from '#domain/feed.ts'
 import { findJobStates } from '#domain/jobs/states.ts'
 import type { Queue } from '#queue/queue.ts'
 
-/** The states that end a wait; it goes on while a job is `ready` or `running`. */
+/** The states that end a wait. It continues while a job is `ready` or `running`. */
 const WAIT_ENDING_STATES = new Set(['succeeded', 'failed', 'unknown', 'discarded'])
 const POLL_INTERVAL_MS = 1000
 const OUTAGE_POLL_INTERVAL_MS = 50
-/** The shortest time between two hints to a waiter: anybody who reaches the queue can publish. */
+/** The shortest time between two hints to a waiter: any client of the queue can publish. */
 const HINT_INTERVAL_MS = 50
-/** Who waits for some of many events is hinted ever more seldom, at least as often as this. */
+/** The interval of hints to one wait for events doubles up to this. */
 const MAX_FEED_HINT_INTERVAL_MS = 1000
-/** Those who wait at once; of more, none waits. */
+/** The maximum number of waits at once. Further waits end immediately. */
 const MAX_WAITERS = 20_000
-/** How long waits for jobs may continue after the process was told to stop. */
+/** How long waits for jobs may continue after a stop signal. */
 const CLOSE_TIMEOUT_MS = 5_000
 
-/** Hints about one id, from `listen` on. */
+/** Hints about one id since `listen`. */
 export type Hints = Disposable & {
-  /** Resolves with true when there was a hint since the last call, and with false when the wait is over. */
+  /** Resolves with true after a hint since the last call, and with false when the wait ends. */
   next(): Promise<boolean>
 }
 
@@ -31,17 +31,17 @@ const NO_HINTS: Hints = { next: () => Promise.resolve(false), [Symbol.dispose]: 
 
 export type Waiters = {
   /**
-   * Listens for hints about an id for at most `wait_ms`. With null there is nothing to wait for, and it is over at
-   * once. It is over at once too when too many wait already: what was asked for is accepted, and answered as it stands.
+   * Listens for hints about an id for at most `wait_ms`. The wait ends immediately if the id is null, or if there are too
+   * many waits: the request is then answered with the current state.
    */
   listen(id: string | null, wait_ms: number): Hints
-  /** Passes hints on to the waiters of these ids. The published state is ignored: anybody can publish. */
+  /** Sends hints to the waits for these ids. The published state is ignored: any client of the queue can publish. */
   jobsEnded(published: { id: string }[]): void
-  /** Ends new waits at once, and those under way at once or after a few seconds. */
+  /** Ends new waits immediately, and current waits after the close timeout. */
   close(): void
 }
 
-/** The same for a request, whose wait is over when its caller has left. */
+/** Like `listen`, for a request: the wait also ends when the caller disconnects. */
 export function listenWhileConnected(
   waiters: Waiters,
   request: FastifyRequest,
@@ -62,9 +62,9 @@ export function listenWhileConnected(
 }
 
 type WaiterOptions = {
-  /** Finds of which of these ids there may be news. */
+  /** Finds the ids that may have changed. */
   poll: (ids: string[]) => Promise<{ id: string }[]>
-  /** The shortest time between two hints to a waiter that got so many already. */
+  /** The shortest time to the next hint of a waiter that has received `hints` hints. */
   hintIntervalMs: (hints: number) => number
   close_timeout_ms: number
 }
@@ -73,7 +73,7 @@ export function endsWait(state: string): boolean {
   return WAIT_ENDING_STATES.has(state)
 }
 
-/** The waiters for jobs, by the job's id. When the process stops, the work goes on, and they are answered 202. */
+/** Waits for jobs, by job id. When the process stops, their requests are answered 202, and the work continues. */
 export function createJobWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
   return createWaiters(queue, log, {
     poll: async (ids) => (await findJobStates(sql, ids)).filter(({ state }) => endsWait(state)),
@@ -82,7 +82,7 @@ export function createJobWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
   })
 }
 
-/** The waiters for events, by the tenant's id. */
+/** Waits for events, by tenant id. */
 export function createFeedWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
   let last_sequences = new Map<string, number>()
   return createWaiters(queue, log, {
@@ -114,13 +114,15 @@ function createWaiters(
     for (const { id } of published) listening.get(id)?.forEach(({ notify }) => notify())
   }
 
-  // A published message can be lost with its connection, so the database is polled as well.
+  // A published message can be lost with its connection: the database is polled as well.
   function poll(): void {
     const due_ms = queue.isDown() ? OUTAGE_POLL_INTERVAL_MS : POLL_INTERVAL_MS
     if (polling || performance.now() - polled_at < due_ms) return
     polling = true
     findChanged(Array.from(listening.keys()))
-      .then(jobsEnded, (error: unknown) => log.debug({ err: error }, 'waiters could not poll'))
+      .then(jobsEnded, (error: unknown) =>
+        log.debug({ err: error }, 'polling the database for waiting requests failed: retrying'),
+      )
       .finally(() => {
         polling = false
         polled_at = performance.now()
@@ -165,10 +167,10 @@ function createWaiters(
   }
 }
 
-/** One wait, which hears hints and passes them on. */
+/** One wait. `notify` reports a hint. */
 type Wait = Hints & { notify: () => void; end: () => void }
 
-/** `over`: there is nothing to wait for. `onEnd`: called each time that the wait is ended. */
+/** `ended`: the wait ends immediately. `onEnd` is called each time that the wait ends. */
 function createWait({
   ended,
   wait_ms,

@@ -1,4 +1,4 @@
-// Routes of disputes: list and retrieve. They are made at the processor.
+// Routes that read disputes: list and retrieve. Disputes are opened at the processor.
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { disputeSchema, disputeStatus } from '#domain/disputes/dispute.ts'
@@ -21,7 +21,7 @@ export function disputeRoutes(app: RouteApp, { sql, runList }: RouteContext): vo
       operation_id: 'listDisputes',
       summary: 'List disputes, newest first',
       description:
-        "The buyer's bank opens a dispute, and you answer it in the processor's dashboard. Here you see its status and what it took from your balance.",
+        "The buyer's bank opens a dispute, and you answer it in the processor's dashboard. Here you see its status and the amount that it took from your balance.",
       querystring: filters,
       response: { 200: z.array(disputeSchema) },
       errors: [],

@@ -1,4 +1,4 @@
-// Routes of events: the feed of a tenant, one event, and the events of a payment.
+// Routes of events: the feed, a single event, and the events of a payment.
 import type { RouteApp, RouteContext } from '../context.ts'
 import { createEventViews } from '../event-answers.ts'
 import { feedRoute } from './events/feed.ts'

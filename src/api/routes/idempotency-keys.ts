@@ -1,4 +1,4 @@
-// What became of a request, by its idempotency key.
+// The route that reads the outcome of requests by idempotency key.
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { timestamp } from '#core/time.ts'
@@ -13,14 +13,14 @@ const storedRequest = z
     key: z.string().meta({ description: 'The key.', example: 'order-17-payment' }),
     route: z.string().meta({ description: 'The route of the request.', example: 'POST /v1/payments' }),
     resource: z.string().meta({
-      description: `What came of it: ${RESOURCE_NAMES.map((resource) => `\`${resource}\``).join(', ')}.`,
+      description: `The type of the resource: ${RESOURCE_NAMES.map((resource) => `\`${resource}\``).join(', ')}.`,
       example: 'payment',
     }),
     resource_id: z.uuid().meta({ description: 'The id of that resource.', example: EXAMPLE_ID }),
     status: z.enum(['finished', 'under_way', 'failed', 'unknown']).meta({
       id: 'RememberedStatus',
       description:
-        'How the request stands. `unknown`: whether a call to the provider took effect is being found out.',
+        'The state of the request. `unknown`: Sluice is finding out whether a call to the provider took effect.',
       example: 'finished',
     }),
     created_at: timestamp.meta({ description: 'When it was accepted.' }),
@@ -37,7 +37,7 @@ export function idempotencyKeyRoutes(app: RouteApp, { runList }: RouteContext): 
       operation_id: 'getIdempotencyKey',
       summary: 'Look up an idempotency key',
       description:
-        'Lists the requests that were accepted with this key, newest first. After a lost answer, this tells you whether the request was accepted. Keys are kept for 30 days. Requests accepted at the same moment come on the same page.',
+        'Lists the requests that were accepted with this key, newest first. After a lost answer, this tells you whether the request was accepted. Keys are retained for 30 days. Requests accepted at the same moment come on the same page.',
       params: z.strictObject({
         key: idempotencyKey.meta({ description: 'The key.', example: 'order-17-payment' }),
       }),

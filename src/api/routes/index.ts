@@ -1,4 +1,4 @@
-// The registry of routes: each noun adds its own, in the order of the documentation.
+// The registry of routes, by resource, in the order of the documentation.
 import type { RouteApp, RouteContext } from '../context.ts'
 import { aiTaskRoutes } from './ai-tasks.ts'
 import { customerRoutes } from './customers.ts'

@@ -11,7 +11,7 @@ import { createEmailWork, createSmsWork } from './messages/sending.ts'
 
 export function messageRoutes(app: RouteApp, context: RouteContext): void {
   const reader = createMessageReader(context)
-  // All messages of a tenant lock the row that counts them, of whichever channel.
+  // The messages of a tenant on all channels lock one counter row.
   const lanes: Lanes = new Map()
   const works = {
     requesterOf: createRequesters(context.sql),

@@ -1,4 +1,4 @@
-// The route of what is not reconciled: where our books and the processor's are known to differ.
+// The route of drifts: open differences between our records and the processor's.
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { driftSchema, driftState, driftSubject, listDrifts } from '#domain/reconciliation/drift.ts'
@@ -24,7 +24,7 @@ export function reconciliationRoutes(app: RouteApp, { runList }: RouteContext): 
       operation_id: 'listDrifts',
       summary: 'List open drifts',
       description:
-        "Lists resources whose record at the processor differs from ours, or for which it is not known whether a call took effect: our record, the processor's, and since when. The list shows payments, refunds and disputes; payouts only to a key with `payouts:read`, top-ups with `wallet:read`, verifications with `compliance:read`. The processor is asked again after 5 s, 1, 5 and 30 minutes, 2 hours and then daily; a resolved drift is no longer listed. The list is empty if everything agrees.",
+        "Lists resources whose record at the processor differs from ours, and resources with a call of unknown outcome. Each drift has our record, the processor's record and the time of its detection. The list shows payments, refunds and disputes; payouts only to a key with `payouts:read`, top-ups with `wallet:read`, verifications with `compliance:read`. The processor is queried again after 5 s, 1, 5 and 30 minutes, 2 hours and then daily; a resolved drift is no longer listed. The list is empty if everything agrees.",
       querystring: listQuery,
       response: { 200: z.array(driftSchema) },
       examples: {

@@ -1,4 +1,4 @@
-// Routes of the wallet: balances, and what moved them.
+// Routes of the wallet: balances and transactions.
 import { z } from 'zod'
 import { currencyCode } from '#core/money.ts'
 import { listWalletBalances, walletBalanceSchema } from '#domain/wallet/balances.ts'

@@ -1,4 +1,4 @@
-// Routes of deliveries to webhook endpoints: those of events, and tests.
+// Routes of deliveries to webhook endpoints: deliveries of events, and tests.
 import type { RouteApp, RouteContext } from '../context.ts'
 import { readDeliveryRoutes } from './webhook-deliveries/read.ts'
 import { replayDeliveryRoute } from './webhook-deliveries/replay.ts'

@@ -1,4 +1,4 @@
-// What a caller sends to create an AI task.
+// The body of a request that creates an AI task.
 import { z } from 'zod'
 import { anyJson } from '#core/json.ts'
 import { findSchemaProblem, MAX_SCHEMA_BYTES } from '#domain/ai-tasks/json-schema.ts'
@@ -56,7 +56,7 @@ const extractInput = z
         if (problem !== null) check.addIssue({ code: 'custom', ...problem })
       })
       .meta({
-        description: `A JSON Schema, draft 2020-12, that the data validates against; at most ${MAX_SCHEMA_BYTES / 1024} KiB and 1,000 values. \`$ref\` leads into the schema itself only (\`#/$defs/...\`); \`$id\`, \`$anchor\`, \`$dynamicRef\`, \`$dynamicAnchor\`, \`$vocabulary\` and \`$async\` are refused. \`format\` is not checked.`,
+        description: `A JSON Schema, draft 2020-12, that the data validates against; at most ${MAX_SCHEMA_BYTES / 1024} KiB and 1,000 values. \`$ref\` may refer to the schema itself only (\`#/$defs/...\`); \`$id\`, \`$anchor\`, \`$dynamicRef\`, \`$dynamicAnchor\`, \`$vocabulary\` and \`$async\` are refused. \`format\` is not checked.`,
         example: { type: 'object', properties: { born: { type: 'integer' } }, required: ['born'] },
       }),
   })
@@ -85,12 +85,12 @@ export const createBody = z
         ...common,
       }),
     ],
-    // Without a kind too, what is wrong whatever the kind is said.
+    // Without a kind, the problems that all kinds share are reported.
     { unionFallback: true },
   )
   .meta({ id: 'CreateAiTask', description: 'The AI task to create.' })
 
-/** What the job needs of it. */
+/** The input of the job. */
 export function inputOf(body: z.output<typeof createBody>): AiTaskInput {
   if (body.kind === 'generate')
     return { kind: body.kind, prompt: body.input.prompt, system: body.input.system ?? null }

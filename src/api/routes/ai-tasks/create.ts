@@ -35,7 +35,7 @@ export function createAiTaskRoute(
       operation_id: 'createAiTask',
       summary: 'Start an AI task',
       description:
-        'A task that fails is not an error, even if you wait: check `status` and `failure`. The input is stored encrypted, never shown, and erased when the task is over.',
+        'A task that fails is not an error, even if you wait: check `status` and `failure`. The input is stored encrypted, never shown, and erased when the task is final.',
       body: createBody,
       large: 'counted',
       response: { 201: aiTaskSchema, 202: aiTaskSchema },

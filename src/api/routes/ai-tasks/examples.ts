@@ -1,4 +1,4 @@
-// How an AI task differs, by its status, from the examples of its fields.
+// Examples of AI tasks by status: the differences from the examples of the fields.
 
 const UNFINISHED = { output: null, usage: null, finished_at: null }
 

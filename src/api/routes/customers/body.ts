@@ -1,4 +1,4 @@
-// The bodies of requests that create and change customers.
+// The bodies of requests that create and update customers.
 import { z } from 'zod'
 import { idempotencyKey, metadata, metadataValue, text } from '../../body.ts'
 

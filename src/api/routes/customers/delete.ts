@@ -10,7 +10,7 @@ export function deleteCustomerRoute(app: RouteApp, { sql }: RouteContext): void 
   const deleting = new Map<string, ReturnType<typeof deleteCustomer>>()
 
   /**
-   * A second deletion joins the one under way: its statement would only wait for the same row, on another connection.
+   * A second deletion joins the first: its statement would only occupy another connection while it waits for the row.
    */
   function remove(tenant_id: string, id: string): ReturnType<typeof deleteCustomer> {
     const key = `${tenant_id} ${id}`
@@ -29,7 +29,7 @@ export function deleteCustomerRoute(app: RouteApp, { sql }: RouteContext): void 
       operation_id: 'deleteCustomer',
       summary: 'Delete a customer',
       description:
-        'Erases name, email, phone and metadata, and keeps the id for the books. Personal data in earlier events is erased soon after.',
+        'Erases name, email, phone and metadata, and retains the id for the books. Personal data in earlier events is erased soon after.',
       params: idParams,
       response: { 200: customerSchema },
       examples: {

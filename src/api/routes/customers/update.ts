@@ -1,4 +1,4 @@
-// The route that changes a customer.
+// The route that updates a customer.
 import { newId } from '#core/ids.ts'
 import { updateCustomer } from '#domain/customers/change.ts'
 import { customerSchema } from '#domain/customers/customer.ts'

@@ -1,4 +1,4 @@
-// The route of the feed of events, in which a request may wait for more.
+// The route of the feed of events. A request may wait for events.
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
@@ -13,7 +13,7 @@ import { asInteger, EXAMPLE_ID, idText, linkAfter, pageQuery, pageSize, route } 
 import type { Hints } from '../../wait.ts'
 import { CAPTURED_EVENT } from './examples.ts'
 
-/** Requests of one key that wait for events at once. */
+/** The requests of one key that may wait for events at once. */
 const WAITING_OF_A_KEY = 20
 
 const NO_SEQUENCE = `must be a whole number from 0 to ${Number.MAX_SAFE_INTEGER}`
@@ -51,7 +51,7 @@ export function feedRoute(app: RouteApp, context: RouteContext, views: EventView
       refuse: () =>
         new AppError('rate_limited', {
           retry_after_s: 1,
-          message: `Too many requests that wait for events: at most ${WAITING_OF_A_KEY} at once.`,
+          message: `Too many requests wait for events: at most ${WAITING_OF_A_KEY} of a key may wait at once.`,
         }),
     },
   })
@@ -64,7 +64,7 @@ export function feedRoute(app: RouteApp, context: RouteContext, views: EventView
       operation_id: 'listEvents',
       summary: 'List events, oldest first',
       description:
-        'The feed of events. Every event has a `sequence`, from 1 and without gaps, and an event that appears later never has a lower one. So if you always ask for the events after the last one you have, you miss nothing. `Link` always points to the next page. An event joins the feed a moment after it happened, and is kept for 90 days unless your operator chose otherwise. `created_from` and `created_to` select by the time when it happened, still in the order of the sequences, and who waits is answered by the first event that all filters allow.',
+        'The feed of events. Every event has a `sequence`, from 1 and without gaps, and an event that appears later never has a lower one. So you miss nothing if you always request the events after the last one you have. `Link` always points to the next page. An event joins the feed a moment after it happened. It is retained for 90 days, or as long as your operator has configured. `created_from` and `created_to` filter by the time of the event; the order is still that of the sequences. A request that waits is answered with the first event that matches all filters.',
       querystring: feedQuery,
       response: { 200: z.array(eventSchema) },
       waits: 'for_events',
@@ -77,7 +77,7 @@ export function feedRoute(app: RouteApp, context: RouteContext, views: EventView
       const preferred = preferredWait(request)
       const wait_ms = preferred?.wait_ms ?? 0
       if (preferred !== undefined) reply.header('preference-applied', preferred.applied)
-      // Listen before reading, so that no hint is missed in between.
+      // Listen before reading, so that no hint is missed.
       using hints = feed_waiters.listen(wait_ms > 0 ? tenant_id : null, wait_ms)
       const find = wait_ms > 0 ? createFeedReader(tenant_id, query) : null
       const read = (is_repeat: boolean) =>
@@ -100,7 +100,7 @@ export function feedRoute(app: RouteApp, context: RouteContext, views: EventView
 }
 
 /**
- * Reads the same page of the feed repeatedly. `again`: not the first time. Events that the filters reject are not read
+ * Reads the same page of the feed repeatedly. `is_repeat`: not the first read. Events that the filters exclude are not read
  * twice.
  */
 function createFeedReader(
@@ -109,7 +109,7 @@ function createFeedReader(
 ): (sql: Sql, is_repeat: boolean) => Promise<FeedRow[]> {
   let { after } = query
   return async (sql, is_repeat) => {
-    // Read before the events: an event that joins the feed in between is read the next time.
+    // Read the sequence before the events: an event that joins the feed between the reads is read next time.
     const last = await findLastSequence(sql, tenant_id)
     if (is_repeat && last <= after) return []
     const found = await listFeed(sql, tenant_id, { ...query, after, near_end: is_repeat })
@@ -118,7 +118,7 @@ function createFeedReader(
   }
 }
 
-/** Reads at each hint until there is an event, the wait is over or the caller has left. */
+/** Reads at each hint until there is an event, the wait ends or the caller disconnects. */
 async function readOnHints<Found>(
   request: FastifyRequest,
   hints: Hints,

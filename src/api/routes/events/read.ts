@@ -1,4 +1,4 @@
-// Routes that read events: one, and those of a payment.
+// Routes that read a single event and the events of a payment.
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { dateTime } from '#core/time.ts'
@@ -10,7 +10,7 @@ import { idParams, linkAfter, pageSize, route } from '../../route.ts'
 import { CAPTURED_EVENT } from './examples.ts'
 
 const paymentQuery = z.strictObject({
-  after: dateTime.optional().meta({ description: 'The `created_at` of the last item of the page before.' }),
+  after: dateTime.optional().meta({ description: 'The `created_at` of the last item of the previous page.' }),
   limit: pageSize(25),
 })
 

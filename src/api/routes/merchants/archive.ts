@@ -15,7 +15,7 @@ export function archiveMerchantRoute(app: RouteApp, { sql }: RouteContext): void
       operation_id: 'archiveMerchant',
       summary: 'Archive a merchant',
       description:
-        'No new payment can name the merchant. It is kept for the books, and is listed only with `archived=true`. Archiving it again changes nothing.',
+        'No new payment can name the merchant. It is retained for the books, and is listed only with `archived=true`. Archiving it again changes nothing.',
       params: idParams,
       response: { 200: merchantSchema },
       examples: { answer: { archived_at: '2026-11-20T10:15:30.123456Z' } },

@@ -1,4 +1,4 @@
-// The bodies of requests that create and change merchants.
+// The bodies of requests that create and update merchants.
 import { z } from 'zod'
 import { countryCode } from '#core/countries.ts'
 import { emailAddress, httpUrl, idempotencyKey, metadata, metadataValue, name } from '../../body.ts'

@@ -1,4 +1,4 @@
-// The route that changes a merchant.
+// The route that updates a merchant.
 import { newId } from '#core/ids.ts'
 import { merchantSchema } from '#domain/merchants/merchant.ts'
 import { updateRecord } from '#domain/records.ts'

@@ -1,4 +1,4 @@
-// Answers with messages: reads them, and opens what is sealed of them.
+// Reads messages and decrypts their sealed parts.
 import { z } from 'zod'
 import { bareAddress } from '#core/addresses.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
@@ -29,7 +29,7 @@ export function createMessageReader({ sql, vault }: ApiContext): ResourceReader<
   }
 }
 
-/** What is shown where a text is not kept, or not read. */
+/** The content of a message whose texts are erased or not read. */
 const NO_CONTENT: MessageContent = {
   text: null,
   html: null,
@@ -40,8 +40,8 @@ const NO_CONTENT: MessageContent = {
 }
 
 /**
- * A message as it is shown. Throws `SealError` when the keys of this process do not open it. What the system writes to
- * somebody is shown to nobody else: whoever has the link of an invitation becomes who is invited.
+ * Decrypts a message for an answer. Throws `SealError` if the keys of this process do not open it. The content of system
+ * messages is never shown: the link of an invitation lets its holder act as the invited person.
  */
 export function openMessage(vault: Vault, { envelope, content, ...row }: MessageRow): Message {
   const { tenant_id, id } = row
@@ -56,7 +56,7 @@ export function openMessage(vault: Vault, { envelope, content, ...row }: Message
   )
 }
 
-/** The same of one whose parts are known. The row has the recipients in the order of the envelope. */
+/** The answer for a decrypted message. The row has the recipients in the order of the envelope. */
 export function messageView(
   { recipients, ...row }: Omit<MessageRow, 'envelope' | 'content'>,
   envelope: MessageEnvelope,

@@ -1,4 +1,4 @@
-// Who asks for messages: a request, the memory that its messages take, which is bounded, and the templates that it reads.
+// The requester of messages: the templates and senders of its tenant, and the memory of its messages, which is bounded.
 import type { FastifyRequest } from 'fastify'
 import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
@@ -10,19 +10,19 @@ import type { Template } from '#domain/templates/template.ts'
 import { createMemoryBudget } from '../../room.ts'
 
 /**
- * What this process holds at once of messages that are being accepted, in bytes as they came or were rendered. Each is there
- * several times: as it came, sealed, and in its statement.
+ * The bytes, as received or rendered, of all messages that this process is accepting. Each message is in memory several times:
+ * as received, sealed, and in its statement.
  */
 const MAX_BUFFERED_BYTES = 64 * 1024 * 1024
-/** Two of the largest: no tenant keeps out all others. */
+/** Two of the largest requests. No tenant uses all memory. */
 export const MAX_BUFFERED_BYTES_PER_TENANT = MAX_BUFFERED_BYTES / 2
-/** What takes no more always finds room, and counts as nothing: there is a bound on how many wait to be written. */
+/** Requests up to this size are not counted: the number of messages that wait to be written is bounded. */
 const UNCOUNTED_BYTES = 8 * 1024
 
-/** Takes room for so many bytes more. Throws `overloaded` when that would be too many, for the tenant or for the process. */
+/** Reserves more bytes. Throws `overloaded` if the tenant or the process exceeds its limit. */
 export type ReserveBytes = (bytes: number) => void
 
-/** Does `work` of a tenant while `bytes` are held, and what it takes beyond them. Throws `overloaded`. */
+/** Runs `work` of a tenant with `bytes` reserved; `work` may reserve more. Throws `overloaded`. */
 type WithMemory = <T>(
   tenant_id: string,
   bytes: number,
@@ -32,25 +32,25 @@ type WithMemory = <T>(
 export type Requester = {
   tenant_id: string
   /**
-   * Does `work` with the template of this name or id; one at a time of the request, so that a batch takes one place in the
-   * queue of its tenant. Rejects when the caller has left.
+   * Runs `work` with the template of this name or id, one at a time for each request: a batch takes one place in the queue of
+   * its tenant. Rejects if the caller disconnects.
    */
   withTemplate: <T>(
     name_or_id: string,
     work: (template: Template | undefined, signal: AbortSignal) => Promise<T>,
   ) => Promise<T>
-  /** The domains that it may write from; null: those of the installation. As they were a second ago at most. */
+  /** The domains that the tenant may send from; null: the domains of the installation. At most a second old. */
   emailDomains: () => Promise<string[] | null>
-  /** The senders of SMS that it may use; null: any. Also as they were a second ago at most. */
+  /** The SMS senders that the tenant may use; null: any. At most a second old. */
   smsSenders: () => Promise<string[] | null>
-  /** Does `work` while the body of the request is held, and what it takes beyond. Throws `overloaded`. */
+  /** Runs `work` with the memory of the request body reserved; `work` may reserve more. Throws `overloaded`. */
   withMemory: <T>(work: (reserve: ReserveBytes) => Promise<T>) => Promise<T>
 }
 
-/** Who makes a request. All of this process share the room of `hold`. */
+/** The requester of a request. All requesters of a process share its memory limit. */
 export type RequesterOf = (request: FastifyRequest) => Requester
 
-/** The messages of one request that wait for their template: there are never more. */
+/** The messages of one request that wait for their template. A batch has at most 100. */
 const RENDERS = {
   running: 1,
   queue: {
@@ -71,7 +71,7 @@ export function createRequesters(sql: Sql): RequesterOf {
       body_bytes = 0,
     } = request
     const oneAtATime = createGate(RENDERS)
-    // Only one is kept: each can be large.
+    // Only the last template is cached: templates can be large.
     let last: { name_or_id: string; template: Template | undefined } | undefined
     return {
       tenant_id,
@@ -105,7 +105,7 @@ function cacheBriefly(
     const cached = cache.get(tenant_id)
     if (cached !== undefined && cached.until > now) return cached.found
     const found = find(tenant_id)
-    // One that could not be read is read again.
+    // A failed read is not cached.
     found.catch(() => cache.delete(tenant_id))
     cache.delete(tenant_id)
     cache.set(tenant_id, { until: now + CACHE_TTL_MS, found })
@@ -126,7 +126,7 @@ export function createMemoryLimiter(): WithMemory {
       if (!budget.reserve(tenant_id, total - counted)) {
         total -= more
         throw new AppError('overloaded', {
-          message: 'Too many large messages at once. Ask again with the same key, or in smaller batches.',
+          message: 'Too many large messages at once. Retry with the same key, or send smaller batches.',
         })
       }
       counted = total

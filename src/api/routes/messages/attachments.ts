@@ -1,4 +1,4 @@
-// Files that go with an email, checked as they come.
+// The attachments of an email.
 import { z } from 'zod'
 import { singleLine } from './recipients.ts'
 
@@ -16,10 +16,10 @@ export const attachment = z
       .refine((name) => !/[/\\]/.test(name) && name !== '.' && name !== '..', {
         error: 'must be a name without a path',
       })
-      .meta({ description: 'Its name, without a path.', example: 'invoice.pdf' }),
+      .meta({ description: 'The name, without a path.', example: 'invoice.pdf' }),
     content_type: singleLine(255)
       .regex(MEDIA_TYPE, { error: 'must be a media type, e.g. application/pdf' })
-      .meta({ description: 'Its media type.', pattern: undefined, example: 'application/pdf' }),
+      .meta({ description: 'The media type.', pattern: undefined, example: 'application/pdf' }),
     content: z
       .string()
       .refine(isBase64, { error: 'must be base64 with padding, without line ends' })
@@ -27,11 +27,11 @@ export const attachment = z
   })
   .refine(({ content_type, content }) => !isEmail(content_type) || hasShortLines(content), {
     path: ['content'],
-    error: `must have lines of at most ${MAX_LINE_BYTES} bytes: an attached email is sent as it is`,
+    error: `must have lines of at most ${MAX_LINE_BYTES} bytes: an attached email is sent unchanged`,
   })
   .meta({ id: 'SentAttachment', description: 'A file attached to an email.' })
 
-// Written again it is the same; a regex would take longer.
+// Compares the re-encoded bytes: faster than a regex.
 function isBase64(text: string): boolean {
   return Buffer.from(text, 'base64').toString('base64') === text
 }
@@ -40,7 +40,7 @@ function isEmail(content_type: string): boolean {
   return /^message\//i.test(content_type)
 }
 
-// From line end to line end: a regex would be tried again at each byte.
+// Scans once: a regex would restart at each byte.
 function hasShortLines(content: string): boolean {
   let began_at = 0
   const bytes = Buffer.from(content, 'base64')
@@ -51,7 +51,7 @@ function hasShortLines(content: string): boolean {
   return true
 }
 
-/** The size of a file, by its base64. */
+/** The size of a file in bytes, from its base64. */
 export function sizeOf(content: string): number {
   return (content.length / 4) * 3 - (/=*$/.exec(content.slice(-2))?.[0].length ?? 0)
 }

@@ -1,4 +1,4 @@
-// The routes that send up to a hundred messages.
+// The routes that send up to 100 messages.
 import { z } from 'zod'
 import { anyJson } from '#core/json.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
@@ -11,7 +11,7 @@ import type { MessageWorks } from './send.ts'
 
 const MAX_BATCH_SIZE = 100
 
-/** Each is checked by itself, so that what is wrong with one refuses no other. */
+/** Messages are validated one by one: an invalid message does not refuse the others. */
 const batchOf = (id: string, item: string, example: object) =>
   z
     .strictObject({
@@ -30,13 +30,13 @@ const batchOf = (id: string, item: string, example: object) =>
 const emailBatch = batchOf('SendEmailBatch', 'SendEmail', EMAIL_REQUESTS.email.value)
 const smsBatch = batchOf('SendSmsBatch', 'SendSms', SMS_REQUESTS.sms.value)
 
-/** How an answer differs from the examples of its fields. */
+/** The differences of an answer from the examples of its fields. */
 const ACCEPTED = { message: MESSAGE_QUEUED, error: undefined }
 
 const DESCRIPTION =
   'Each message is accepted or refused on its own, with its own key, limits and errors. The answer has one item for each, in the same order. A key means the same as on the route for one message; the header `Idempotency-Key` is ignored here. The request does not wait for the messages to be sent; a message that was certainly not sent is retried.'
 
-/** Of many each needs a key of its own. */
+/** Each message of a batch needs its own key. */
 const withKey = <Body extends KeyedBody>(schema: z.ZodType<Body>) =>
   schema.refine((body) => body.idempotency_key !== undefined, {
     path: ['idempotency_key'],

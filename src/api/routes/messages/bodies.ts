@@ -1,4 +1,4 @@
-// What a caller sends to have a message sent.
+// The bodies of requests that send messages.
 import { z } from 'zod'
 import { problemOfUrl } from '#core/tenant-urls.ts'
 import type { Json } from '#core/db.ts'
@@ -9,7 +9,7 @@ import { FEW_VALUES_ERROR, hasFewValues, idempotencyKey, metadata } from '../../
 import { attachment, MAX_ATTACHMENTS } from './attachments.ts'
 import { singleLine, mailAddress, phoneNumber, smsSender } from './recipients.ts'
 
-/** An email goes to at most so many, to, cc and bcc together. */
+/** The recipients of an email: to, cc and bcc together. */
 const MAX_RECIPIENTS = 50
 const MAX_TAGS = 10
 const MAX_HEADERS = 50
@@ -26,7 +26,7 @@ const size = (value: Json) => Buffer.byteLength(JSON.stringify(value))
 
 const common = {
   template: z.string().min(1).max(64).nullish().meta({
-    description: 'Instead of the texts: the name or the id of a template.',
+    description: 'The name or id of a template, instead of the texts.',
     example: 'order_shipped',
   }),
   variables: z
@@ -51,11 +51,11 @@ const common = {
   metadata,
 }
 
-const tag = singleLine(64).meta({ description: 'A tag of your own.', example: 'shipping' })
+const tag = singleLine(64).meta({ description: 'Your own tag.', example: 'shipping' })
 /** A tag as a filter. */
 export const tagFilter = tag
 
-/** Without a blank at which it can be continued on another line, a header of more than 998 bytes does not arrive. */
+/** A long header is folded at blanks: a line of more than 998 bytes is not delivered. */
 const headerValue = singleLine(998).refine((value) => !hasLongWord(value, MAX_WORD_LENGTH), {
   error: `must have a blank in each ${MAX_WORD_LENGTH} characters`,
 })
@@ -118,14 +118,14 @@ export const emailBody = z
       })
       .meta({
         description:
-          'Further headers: `X-...`, `In-Reply-To`, `References`, `Auto-Submitted` and `Precedence`, each once. Those that steer relays, such as `X-SMTPAPI`, are refused.',
+          'Further headers: `X-...`, `In-Reply-To`, `References`, `Auto-Submitted` and `Precedence`, each once. Headers that control relays, such as `X-SMTPAPI`, are refused.',
         example: { 'X-Order': 'A-17' },
       }),
     tags: z
       .array(tag)
       .max(MAX_TAGS)
       .nullish()
-      .meta({ description: 'Tags of your own, to find it by.', example: ['shipping'] }),
+      .meta({ description: 'Your own tags, to find the email by.', example: ['shipping'] }),
     attachments: z
       .array(attachment)
       .max(MAX_ATTACHMENTS)
@@ -165,9 +165,9 @@ export const emailBody = z
 export type EmailBody = z.output<typeof emailBody>
 
 const INVALID_HEADER =
-  'must be X-..., In-Reply-To, References, Auto-Submitted or Precedence, and must be named once'
+  'must be X-..., In-Reply-To, References, Auto-Submitted or Precedence, and must appear once'
 
-// What the URL parser would leave out or take for the end of the URL is refused.
+// Refuses characters that a URL parser would drop or treat as the end of the URL.
 function isHttpsUrl(text: string): boolean {
   return /^https:\/\/[!#-;=?-~]+$/i.test(text) && problemOfUrl(text) === null
 }
@@ -210,13 +210,13 @@ export const smsBody = z
   .meta({ id: 'SendSms', description: 'The SMS to send.' })
 export type SmsBody = z.output<typeof smsBody>
 
-/** Whether a text is short enough for an SMS, in UTF-16 code units: so the provider counts. */
+/** Whether a text is short enough for an SMS, in UTF-16 code units, which the provider counts. */
 export function fitsSms(text: string): boolean {
   return text.length <= MAX_SMS_LENGTH
 }
 
-/** What the body of a request may hold, where it has files. */
+/** The limits of a request body with attachments. */
 export const EMAIL_BODY_LIMITS = { bytes: 15 * 1024 * 1024, values: 4_000 }
-/** The same of up to a hundred messages. */
+/** The limits of a batch. */
 export const EMAIL_BATCH_LIMITS = { bytes: EMAIL_BODY_LIMITS.bytes, values: 20_000 }
 export const SMS_BATCH_LIMITS = { bytes: 2 * 1024 * 1024, values: 20_000 }

@@ -1,4 +1,4 @@
-// Makes a message of what a caller sent: whom it is from, what it says, and by what it is found.
+// Composes a message from a request: its envelope, its content and its search terms.
 import type { Channel } from '#core/addresses.ts'
 import { requireVariable } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
@@ -18,11 +18,11 @@ import { renderTemplateTexts } from './texts.ts'
 export type ComposedMessage = {
   envelope: MessageEnvelope
   content: MessageContent
-  /** The hashes of the recipients, each once, in the order of the envelope. */
+  /** The hashes of the recipients, without duplicates, in the order of the envelope. */
   addresses: string[]
-  /** Files, base64. */
+  /** The attachments, in base64. */
   files: string[]
-  /** The hash of what an SMS is from. */
+  /** The hash of the sender of an SMS. */
   sender: string | null
   terms: string[]
   tags: string[]
@@ -31,7 +31,7 @@ export type ComposedMessage = {
 }
 
 /**
- * Throws what forbids it here: an address that email may not be from, a template that is not there or does not render.
+ * Composes an email. Throws if the sender is not allowed, or if the template does not exist or does not render.
  */
 export async function composeEmail(
   { config, hashOf }: ApiContext,
@@ -45,7 +45,7 @@ export async function composeEmail(
   const input_texts = { subject, text, html, body: null }
   const texts = await textsOf(requester, { channel: 'email', input_texts, ...body })
   const addresses = new Map<string, string>()
-  /** Those of the list that no list before has named. */
+  /** The addresses of a list that no earlier list has. */
   const newAddresses = (list: string[] | null | undefined): string[] =>
     (list ?? []).filter((address) => {
       const hash = hashOf('email', address)
@@ -90,7 +90,7 @@ export async function composeEmail(
   }
 }
 
-/** The same of an SMS; throws also when none may go to the country of its number. */
+/** Composes an SMS. Also throws if the country of the number is not allowed. */
 export async function composeSms(
   { config, hashOf }: ApiContext,
   requester: Requester,
@@ -129,7 +129,7 @@ export async function composeSms(
   }
 }
 
-/** The texts that were given, or those of the template, which must be fit to be sent. */
+/** The texts of the request, or the rendered and validated texts of the template. */
 async function textsOf(
   requester: Requester,
   {

@@ -1,4 +1,4 @@
-// How messages look in the examples of the OpenAPI document, where they differ from the examples of their fields.
+// Examples of messages: the differences from the examples of the fields.
 import { SMS } from '#core/config/providers.ts'
 
 /** A recipient with this outcome. */
@@ -10,10 +10,10 @@ type OutcomeReason = { code?: string | null; message?: string | null }
 const NOT_SENT = { provider_reference: null, sent_at: null, ...recipientsOf(null) }
 export const MESSAGE_QUEUED = { status: 'queued', ...NOT_SENT }
 export const MESSAGE_CANCELED = { status: 'canceled', ...NOT_SENT }
-/** In lists. */
+/** A message in a list. */
 export const LISTED_MESSAGE = { text: null }
 
-/** What an SMS has, and what it has not. */
+/** An SMS. */
 export const SMS_MESSAGE = {
   channel: 'sms',
   from: '+15005550006',
@@ -29,7 +29,7 @@ export const SMS_MESSAGE = {
   provider_reference: SMS.examples.sms,
 }
 
-/** In an event. */
+/** A received SMS in an event. */
 export const SMS_RECEIVED = {
   idempotency_key: null,
   channel: 'sms',

@@ -1,4 +1,4 @@
-// Answers each of many messages: each is accepted or refused by itself.
+// Answers a batch of messages. Each message is accepted or refused on its own.
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { Json } from '#core/db.ts'
@@ -12,7 +12,7 @@ import { parseBatchItem } from '../../validate.ts'
 import type { RequesterOf, ReserveBytes } from './asker.ts'
 import type { MessageWork } from './sending.ts'
 
-/** So many of a tenant that were accepted before are read again at once: each can be large, and its request short. */
+/** Limits the replayed messages of a tenant that are read at once: they can be large although their requests are small. */
 const REPLAY_LIMITS = {
   running: 8,
   queue: {
@@ -21,8 +21,7 @@ const REPLAY_LIMITS = {
     refuse: () =>
       new AppError('rate_limited', {
         retry_after_s: 1,
-        message:
-          'Too many messages that were accepted before are read at once: ask again in smaller batches.',
+        message: 'Too many messages of earlier requests are read at once: send smaller batches.',
       }),
   },
 }
@@ -31,13 +30,13 @@ export const batchAnswer = z
   .object({
     status: z.int().meta({
       description:
-        'The status that the message would have been answered with on its own: 202 while it is queued, 201 if it is scheduled or suppressed, otherwise that of its error.',
+        'The status that a request for this message alone would get: 202 if it is queued, 201 if it is scheduled or suppressed, otherwise the status of its error.',
       example: 202,
     }),
     message: messageSchema
       .optional()
-      .meta({ description: 'The message, if it was accepted, now or before.' }),
-    error: errorBody.optional().meta({ description: 'Why it was refused.' }),
+      .meta({ description: 'The message, if it was accepted by this request or an earlier one.' }),
+    error: errorBody.optional().meta({ description: 'The error, if the message was refused.' }),
   })
   .meta({ id: 'MessageAnswer', description: 'The result for one message of the batch.' })
 
@@ -48,10 +47,10 @@ export type KeyedBody = Texts & { idempotency_key?: string | undefined }
 
 type BatchRequest = FastifyRequest<{ Body: { messages: Json[] } }>
 
-/** `path`: of the route that sends one such message. */
+/** `path`: the route that sends a single message. */
 type BatchChannel<Body> = { path: string; schema: z.ZodType<Body>; messageWork: MessageWork<Body> }
 
-/** Answers each message of a request, in their order. */
+/** Answers the messages of a request, in order. */
 type AnswerBatch = <Body extends KeyedBody>(
   request: BatchRequest,
   channel: BatchChannel<Body>,
@@ -79,7 +78,7 @@ export function createAnswerBatch(context: RouteContext, requesterOf: RequesterO
     const answerItem = async (body: z.output<typeof schema>, reserve: ReserveBytes): Promise<BatchItem> => {
       const key = body.idempotency_key ?? null
       const request_key = { tenant_id, key, route: `POST ${path}`, request_id: request.id }
-      // What was given is held as part of the request.
+      // The texts of the request are reserved as part of its body.
       let reserved = bytesOf(body)
       const reserveMore = (bytes: number): void => {
         reserve(bytes)
@@ -102,7 +101,7 @@ export function createAnswerBatch(context: RouteContext, requesterOf: RequesterO
         return context.itemError(error, request)
       }
     }
-    // The answer shows every text, also one that was rendered: what they take is held until it is whole.
+    // The answer includes all texts, also rendered ones: their memory is reserved until the answer is complete.
     return await requester.withMemory(
       async (reserve) =>
         await Promise.all(

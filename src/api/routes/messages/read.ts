@@ -22,8 +22,7 @@ const filters = pageQuery.extend({
       'Filter by recipient: an email address in `to`, `cc` or `bcc`, ignoring case, or a phone number.',
   }),
   from: numberFilter.optional().meta({
-    description:
-      'Filter by the phone number that somebody sent you an SMS from. Other messages are not found.',
+    description: 'Filter by the sender of a received SMS, a phone number. Other messages are not found.',
   }),
   tag: tagFilter.optional().meta({ description: 'Filter by tag. Only email has tags.', example: 'shipping' }),
 })
@@ -74,7 +73,7 @@ export function readMessageRoutes(
       tag: 'messages',
       operation_id: 'getMessage',
       summary: 'Retrieve a message',
-      description: 'Includes the text until it is erased. Of attachments, only names and sizes are shown.',
+      description: 'Includes the text until it is erased. Attachments are shown with names and sizes only.',
       params: idParams,
       large: 'expected',
       response: { 200: messageSchema },

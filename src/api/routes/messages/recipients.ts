@@ -1,10 +1,10 @@
-// Whom messages are from and go to, as callers write it: addresses of email, and phone numbers.
+// Senders and recipients in requests: email addresses and phone numbers.
 import { parsePhoneNumberFromString } from 'libphonenumber-js/max'
 import { z } from 'zod'
 import { asciiDomain, bareAddress, isSmsSender } from '#core/addresses.ts'
 import { isMailAddress, isOneLine, MAX_MAIL_ADDRESS_LENGTH } from '#core/mail-address.ts'
 
-/** A text of one line. */
+/** A single line of text. */
 export const singleLine = (max_length: number) =>
   z
     .string()
@@ -12,7 +12,7 @@ export const singleLine = (max_length: number) =>
     .max(max_length, { abort: true })
     .refine((text) => isOneLine(text), { error: 'must be one line, without control characters' })
 
-/** An email address, with or without a name. */
+/** An email address with or without a display name. */
 export const mailAddress = z
   .string()
   .refine(isMailAddress, {
@@ -25,7 +25,7 @@ export const mailAddress = z
     example: 'Ada <ada@example.com>',
   })
 
-/** The domain of an address, as name servers know it. */
+/** The domain of an address in its ASCII form, as in DNS. */
 export function domainOf(address: string): string {
   const bare = bareAddress(address)
   return asciiDomain(bare.slice(bare.lastIndexOf('@') + 1))
@@ -33,7 +33,7 @@ export function domainOf(address: string): string {
 
 const E164 = /^\+[1-9]\d{6,14}$/
 
-/** A number that exists, as far as its country's numbering plan says. */
+/** A number that is valid in the numbering plan of its country. */
 export const phoneNumber = z
   .string()
   .regex(E164, { error: 'must be a number with + and its country, e.g. +4915112345678', abort: true })
@@ -48,12 +48,12 @@ export const phoneNumber = z
     example: '+4915112345678',
   })
 
-/** The country that a number belongs to; undefined where it belongs to none. */
+/** The country of a number; undefined if it has none. */
 export function countryOf(number: string): string | undefined {
   return parsePhoneNumberFromString(number)?.country
 }
 
-/** Whom an SMS is from. */
+/** The sender of an SMS. */
 export const smsSender = z
   .string()
   .refine(isSmsSender, {
@@ -71,13 +71,13 @@ export const smsSender = z
 
 const RECIPIENT = /^(?=.{3,320}$)(?:[^\s\p{C}]+@[^\s\p{C}]+|\+\d+)$/u
 
-/** An address or a number, as a filter. A `+` that is not encoded comes as a space, and is refused. */
+/** A filter by address or number. An unencoded `+` arrives as a blank and is refused. */
 export const recipientFilter = z
   .string()
   .regex(RECIPIENT, { error: 'must be an email address or a phone number' })
   .meta({ pattern: undefined, minLength: 3, maxLength: 320, example: 'ada@example.com' })
 
-/** The number of somebody who sent an SMS, as a filter. */
+/** A filter by the sender of a received SMS. */
 export const numberFilter = z
   .string()
   .regex(/^\+\d{2,15}$/, { error: 'must be a phone number' })

@@ -10,7 +10,7 @@ import { EMAIL_REQUESTS, MESSAGE_QUEUED, SMS_MESSAGE, SMS_REQUESTS } from './exa
 import type { MessageWork } from './sending.ts'
 
 const waiting = (refusal: ErrorCode): string =>
-  `If you wait and the provider does not accept the message, the answer is an error, and that is final: \`${refusal}\`. If you do not wait (\`Prefer: respond-async\`), a message that was certainly not sent and may succeed later is tried up to five times in all. If it is not known whether the provider accepted the message, the answer is 202 with the status \`unknown\`; it is never sent again automatically. A message that is \`scheduled\` or \`suppressed\` is answered 201 at once.`
+  `If you wait and the provider does not accept the message, the answer is an error, and that is final: \`${refusal}\`. If you do not wait (\`Prefer: respond-async\`), a message that was certainly not sent and may succeed later is attempted up to five times. If it is not known whether the provider accepted the message, the answer is 202 with the status \`unknown\`; it is never sent again automatically. A message that is \`scheduled\` or \`suppressed\` is answered 201 at once.`
 
 const REFUSALS = [
   'template_not_found',

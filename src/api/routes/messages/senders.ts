@@ -1,4 +1,4 @@
-// In whose name a tenant may write, and by which headers.
+// The senders and headers that a tenant may use.
 import { requireVariable, type Config } from '#core/config.ts'
 import { isSluiceHeader, controlsRelay } from '#core/email-headers.ts'
 import { findSenderProblem } from '#core/email-sender.ts'
@@ -7,7 +7,7 @@ import type { Requester } from './asker.ts'
 import type { EmailBody, SmsBody } from './bodies.ts'
 import { domainOf } from './recipients.ts'
 
-/** Throws where an address is not the tenant's to write from, or is the system's own. */
+/** Throws if the tenant may not send from an address, or if the address is the system's own. */
 export async function checkSender(
   requester: Requester,
   config: Config,
@@ -27,15 +27,15 @@ export async function checkSender(
 
 const REFUSALS = {
   encoded_name: [
-    'The name of an address is written in its own letters.',
+    'The display name of an address must not be encoded.',
     'must have a name that is not encoded',
   ],
   system: ["The system's own address may not be used.", 'must be another address'],
 } as const
 
 /**
- * The sender of an SMS: what people answer comes back to it, so a tenant with senders of its own has no other. Throws where
- * one is not the tenant's.
+ * The sender of an SMS. Replies go to the sender: a tenant with its own senders may use no other. Throws if the sender is not
+ * the tenant's.
  */
 export async function smsSenderOf(
   requester: Requester,
@@ -49,7 +49,7 @@ export async function smsSenderOf(
   throw parameterError('from', `SMS may not be from ${from}.`, must_be)
 }
 
-/** Throws for headers that would steer a relay. */
+/** Throws for headers that control a relay. */
 export function checkHeaders(headers: EmailBody['headers'], allowed: readonly string[]): void {
   const name = Object.keys(headers ?? {}).find((each) => controlsRelay(each, allowed))
   if (name === undefined) return
@@ -62,8 +62,8 @@ export function checkHeaders(headers: EmailBody['headers'], allowed: readonly st
     )
   throw parameterError(
     param,
-    `The header ${name} is not allowed: it can steer the server that sends the email on. An operator can allow it with EMAIL_HEADERS_ALLOWED=${name}.`,
-    'is a header that can steer a relay',
+    `The header ${name} is not allowed: it can control the relay that forwards the email. An operator can allow it with EMAIL_HEADERS_ALLOWED=${name}.`,
+    'is a header that can control a relay',
   )
 }
 

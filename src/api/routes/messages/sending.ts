@@ -1,4 +1,4 @@
-// How a message of a channel is accepted, by itself or as one of many: composed, sealed, and written in one statement.
+// Accepts a message, alone or in a batch: composes it, seals it, and writes it in one statement.
 import type { Channel } from '#core/addresses.ts'
 import { createBatcher, MAX_BATCH_BYTES, type BatchOptions, type Lanes } from '#core/batch.ts'
 import type { Json } from '#core/db.ts'
@@ -23,7 +23,7 @@ import type { Requester } from './asker.ts'
 import type { EmailBody, SmsBody } from './bodies.ts'
 import { composeEmail, composeSms, type ComposedMessage } from './compose.ts'
 
-/** The asking for one message, as it is accepted. */
+/** Creates the work request for one message. */
 export type MessageWork<Body> = (body: Body, requester: Requester) => WorkRequest<Message>
 
 type ChannelOptions<Body> = {
@@ -31,11 +31,11 @@ type ChannelOptions<Body> = {
   job: typeof sendEmail | typeof sendSms
   failure_code: ErrorCode
   compose: (context: ApiContext, requester: Requester, body: Body) => Promise<ComposedMessage>
-  /** Lets go of what takes room and is needed no more once the message is written, while its request still waits. */
+  /** Releases the large fields of the body after the message is written, while its request still waits. */
   releaseContent: (body: Body) => void
 }
 
-/** `lanes`: of the tenants, for all channels. */
+/** `lanes`: the lanes of the tenants, shared by all channels. */
 export const createEmailWork = (
   context: ApiContext,
   reader: ResourceReader<Message>,
@@ -66,9 +66,9 @@ export const createSmsWork = (
     releaseContent: () => {},
   })
 
-/** Statuses of a message that a provider has, whatever was thought before. */
+/** The statuses of a message that the provider has accepted. */
 const ACCEPTED_STATUSES: MessageStatus[] = ['sent', 'delivered', 'undelivered']
-/** Those in which there is nothing to wait for. */
+/** The statuses that end a wait. */
 const FINAL_STATUSES: MessageStatus[] = [...ACCEPTED_STATUSES, 'suppressed', 'canceled']
 
 type AnyBody = {
@@ -92,13 +92,13 @@ function createMessageWork<Body extends AnyBody>(
   const request = (requests: MessageRequest[]) => requestMessages(sql, channel, limits, requests)
   const batch_options: BatchOptions<MessageRequest> = {
     key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${channel} ${idempotency_key}`,
-    // All messages of a tenant lock the row that counts them.
+    // All messages of a tenant lock one counter row.
     lane: ({ tenant_id }) => tenant_id,
     lanes,
     size: sizeOf,
   }
   const create = createBatcher(`create_${channel}`, request, batch_options)
-  // Each is alone in its run, and takes none from those that are small.
+  // A large message runs alone and does not delay small ones.
   const createLarge = createBatcher(`create_large_${channel}`, request, batch_options)
 
   return (body, requester) => {
@@ -111,7 +111,7 @@ function createMessageWork<Body extends AnyBody>(
       job,
       reader,
       id: message_id,
-      // A hash that nobody can guess the text of a short message by.
+      // A keyed hash: the text of a short message cannot be guessed from it.
       content: { keyed: hashOf('sms', fingerprint(content_fields)) },
       step: (requested, waits) =>
         requester.withMemory(async (reserve) => {
@@ -119,7 +119,7 @@ function createMessageWork<Body extends AnyBody>(
           const { envelope, content, files, ...columns } = await compose(context, requester, body)
           composed = { envelope, addresses: columns.addresses }
           const text = JSON.stringify(content)
-          // What was given is held as part of the body.
+          // The texts of the request are reserved as part of its body.
           if (body.template != null) reserve(Buffer.byteLength(text))
           const message_request: MessageRequest = {
             ...requested,
@@ -135,12 +135,12 @@ function createMessageWork<Body extends AnyBody>(
           if (judged.result === 'key_used') return 'key_used'
           if (judged.result !== 'accepted') return undefined
           const { message } = judged
-          // There is nothing to wait for.
+          // A scheduled or suppressed message has no job to wait for.
           if (message.status !== 'queued') return { joined: null }
-          // Who waits is shown it as it then is.
+          // A request that waits reads the message again after the wait.
           return waits ? 'accepted' : { created: messageView(message, envelope, content) }
         }),
-      // What is scheduled is answered as it stands: nobody waits for its time.
+      // A scheduled message is answered at once: no request waits for `send_at`.
       isFulfilled: ({ status, send_at }) => send_at !== null || FINAL_STATUSES.includes(status),
       showsFailure: ({ status }) => ACCEPTED_STATUSES.includes(status),
       failure_code,

@@ -1,18 +1,18 @@
-// What a message says: given by the caller, or by a template and its variables.
+// Renders the texts of a message from a template and its variables.
 import type { Channel } from '#core/addresses.ts'
 import { AppError } from '#core/errors.ts'
 import { renderTemplate, type TemplateVariables } from '#domain/templates/render.ts'
 import type { RenderedTemplate } from '#domain/templates/template.ts'
 import type { Requester } from './asker.ts'
 
-/** Which template, by its name or id, and what is filled in. */
+/** `template`: the name or id of the template. */
 export type TemplateRequest = {
   channel: Channel
   template: string
   variables: TemplateVariables
 }
 
-/** The texts of a template. Throws `template_not_found` and `template_invalid`. */
+/** Renders the texts of a template. Throws `template_not_found` and `template_invalid`. */
 export async function renderTemplateTexts(
   { withTemplate }: Requester,
   { channel, template: name_or_id, variables }: TemplateRequest,

@@ -1,4 +1,4 @@
-// Answers with payments: reads them in batches and opens their sealed client secrets.
+// Reads payments in batches and decrypts their client secrets.
 import { SealError } from '#core/secrets.ts'
 import { findPayments } from '#domain/payments/find.ts'
 import type { Payment } from '#domain/payments/payment.ts'
@@ -7,7 +7,7 @@ import { batchedFind, type ResourceReader } from '../../accept.ts'
 import type { ApiContext } from '../../context.ts'
 
 export type PaymentReader = ResourceReader<Payment> & {
-  /** A payment as its owner sees it. */
+  /** A payment with its decrypted client secret. */
   viewOf: (payment: Payment) => Payment
 }
 
@@ -15,13 +15,16 @@ export function createPaymentReader({ sql, vault, log }: ApiContext): PaymentRea
   const find = batchedFind('find_payment', (requested) => findPayments(sql, requested), 'payment_not_found')
   const viewOf = (payment: Payment): Payment => ({ ...payment, client_secret: openSecret(payment) })
 
-  // One secret that cannot be opened must not hide its payment, nor a whole list.
+  // A secret that cannot be decrypted must not hide its payment or a list.
   function openSecret({ tenant_id, id, client_secret }: Payment): string | null {
     try {
       return client_secret === null ? null : vault.open(client_secret, clientSecretContext(tenant_id, id))
     } catch (error) {
       if (!(error instanceof SealError)) throw error
-      log.error({ err: error, payment_id: id }, 'a client secret cannot be shown')
+      log.error(
+        { err: error, payment_id: id },
+        'the client secret of a payment cannot be decrypted: it is answered as null',
+      )
       return null
     }
   }

@@ -22,7 +22,7 @@ const cancelBody = z
     }),
     idempotency_key: idempotencyKey.meta({ example: 'order-17-cancel' }).optional(),
   })
-  .meta({ id: 'CancelPayment', description: 'Why to cancel it.' })
+  .meta({ id: 'CancelPayment', description: 'The reason of the cancellation.' })
   .nullish()
 
 export function cancelPaymentRoute(app: RouteApp, context: RouteContext, reader: PaymentReader): void {
@@ -43,7 +43,7 @@ export function cancelPaymentRoute(app: RouteApp, context: RouteContext, reader:
       scope: 'payments:write',
       operation_id: 'cancelPayment',
       summary: 'Cancel a payment',
-      description: `Releases the amount that is held. While the authorization is still in progress, the cancellation is recorded (202), and the hold is voided as soon as it exists. A second cancellation while one is in progress joins it, unless it names another reason.`,
+      description: `Releases the amount on hold. While the authorization is still in progress, the cancellation is recorded (202), and the hold is voided as soon as it exists. A second cancellation while one is in progress joins it, unless it names another reason.`,
       params: idParams,
       body: cancelBody,
       response: { 200: paymentSchema, 202: paymentSchema },

@@ -18,12 +18,12 @@ const captureBody = z
   .strictObject({
     amount_minor: amountMinor.optional().meta({
       description:
-        'The amount to capture, at most what is held; the rest is released. Defaults to the whole amount.',
+        'The amount to capture, at most the amount on hold; the rest is released. Defaults to the full amount.',
       example: 700,
     }),
     idempotency_key: idempotencyKey.meta({ example: 'order-17-capture' }).optional(),
   })
-  .meta({ id: 'CapturePayment', description: 'What to capture.' })
+  .meta({ id: 'CapturePayment', description: 'The amount to capture.' })
   .nullish()
 
 export function capturePaymentRoute(app: RouteApp, context: RouteContext, reader: PaymentReader): void {
@@ -44,7 +44,7 @@ export function capturePaymentRoute(app: RouteApp, context: RouteContext, reader
       scope: 'payments:write',
       operation_id: 'capturePayment',
       summary: 'Capture a payment',
-      description: `Captures the amount that is held, or a part of it and releases the rest. The body is optional.`,
+      description: `Captures the amount on hold, or a part of it and releases the rest. The body is optional.`,
       params: idParams,
       body: captureBody,
       response: { 200: paymentSchema, 202: paymentSchema },
@@ -52,7 +52,7 @@ export function capturePaymentRoute(app: RouteApp, context: RouteContext, reader
       key: 'optional',
       examples: {
         requests: {
-          all: { summary: 'Everything that is held; the body is optional', value: {} },
+          all: { summary: 'The full amount on hold; the body is optional', value: {} },
           part: {
             summary: 'A part; the rest is released',
             value: { amount_minor: 700, idempotency_key: 'order-17-capture' },

@@ -19,9 +19,9 @@ import { EXAMPLE_ID, idText, route } from '../../route.ts'
 import type { PaymentReader } from './answers.ts'
 import { AUTHORIZED, PENDING, PAYMENT_REQUESTS } from './examples.ts'
 
-/** 13 digits or more, however they are divided, that are no part of a word: some card's number, also a mistyped one. */
+/** At least 13 digits with any separators, outside of words: a card number, possibly mistyped. */
 const CARD_NUMBER = /(?<![\p{L}\p{Nd}])(?:\p{Nd}[^\p{L}\p{Nd}]*){12,}\p{Nd}(?![\p{L}\p{Nd}])/u
-// Never with what was sent.
+// The message never includes the input.
 const NO_CARD_NUMBER = `must be a token of the processor, such as ${PAYMENTS.examples.payment_method}, never a card number: the processor's own front end takes the card and gives you a token`
 
 const paymentMethod = z
@@ -53,7 +53,7 @@ const createBody = z
       .nullish()
       .transform((id) => id ?? null)
       .meta({ description: 'The id of the merchant you take the payment for.', example: EXAMPLE_ID }),
-    description: text(1000).meta({ description: 'A description of your own.', example: 'Order 17' }),
+    description: text(1000).meta({ description: 'Your own description.', example: 'Order 17' }),
     payment_method: paymentMethod,
     return_url: httpUrl
       .nullish()
@@ -67,7 +67,7 @@ const createBody = z
   })
   .meta({ id: 'CreatePayment', description: 'The payment to create.' })
 
-/** Whether the authorization has ended without a refusal. (The error of a refusal comes from the job.) */
+/** Whether the authorization has ended without a refusal. (The job has the error of a refusal.) */
 const isFulfilled = ({ status }: Payment) => status !== 'pending' && status !== 'failed'
 
 export function createPaymentRoute(app: RouteApp, context: RouteContext, reader: PaymentReader): void {
@@ -88,7 +88,7 @@ export function createPaymentRoute(app: RouteApp, context: RouteContext, reader:
       scope: 'payments:write',
       operation_id: 'createPayment',
       summary: 'Create a payment',
-      description: `Authorizes a payment: the amount is held until you capture or cancel it.`,
+      description: `Authorizes a payment: the amount is on hold until you capture or cancel it.`,
       body: createBody,
       response: { 201: paymentSchema, 202: paymentSchema },
       waits: 'by_default',
@@ -146,7 +146,7 @@ async function findRefusal(
   const merchant = await findRecord(sql, 'merchant', { tenant_id, id: merchant_id })
   if (merchant !== undefined && merchant.archived_at !== null)
     return new AppError('payment_invalid', { param: 'merchant_id', message: 'The merchant is archived.' })
-  // One that is there by now was not when it was looked for.
+  // A merchant that exists now did not exist when the statement ran.
   if (merchant === undefined || customer_id === null)
     return new AppError('merchant_not_found', { param: 'merchant_id' })
   return no_customer

@@ -1,4 +1,4 @@
-// How payments look in the examples of the OpenAPI document, where they differ from the examples of their fields.
+// Examples of payments: the differences from the examples of the fields.
 import { PAYMENTS } from '#core/config/providers.ts'
 
 const LATER = '2026-11-20T10:17:02.654321Z'
@@ -52,7 +52,7 @@ export const PROCESSOR_FAILED = {
 
 export const PAYMENT_REQUESTS = {
   card: {
-    summary: 'A card, given by its token',
+    summary: 'A card, by its token',
     value: {
       idempotency_key: 'order-17-payment',
       amount_minor: 1000,

@@ -40,10 +40,10 @@ const filters = pageQuery.extend({
     description: "Filter by the processor's own id.",
     example: PAYMENTS.examples.payment,
   }),
-  amount_min: amount('Only those with at least this `amount_minor`.'),
-  amount_max: amount('Only those with at most this `amount_minor`.'),
+  amount_min: amount('Payments with at least this `amount_minor`.'),
+  amount_max: amount('Payments with at most this `amount_minor`.'),
   capture_before_to: dateTime.optional().meta({
-    description: 'Only those that are held, and whose hold lapses before this time.',
+    description: 'Authorized payments whose hold lapses before this time.',
   }),
   metadata: z
     .record(z.string(), z.string())

@@ -67,7 +67,7 @@ export function cancelPayoutRoute(
           const joined = await joinPayoutCancel(sql, { ...requested, payout_id })
           return joined && { joined: joined.job_id }
         },
-        // One that joined a failure by hand has ended with it.
+        // A cancellation that joined a manual failure ends with it.
         isFulfilled: ({ status, fail_requested_at }) =>
           status === 'canceled' || (status === 'failed' && fail_requested_at !== null),
         can_succeed_unfulfilled: true,

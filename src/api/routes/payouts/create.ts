@@ -22,7 +22,7 @@ const createBody = z
       description: 'The id of the recipient, who must be paid in the same currency.',
       example: EXAMPLE_ID,
     }),
-    description: text(1000).meta({ description: 'A description of your own.', example: 'November' }),
+    description: text(1000).meta({ description: 'Your own description.', example: 'November' }),
     metadata,
     idempotency_key: idempotencyKey.meta({ example: 'payout-2026-11-20' }).optional(),
   })
@@ -43,7 +43,7 @@ export function createPayoutRoute(
     },
     {
       key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}`,
-      // All payouts of one account lock its row.
+      // All payouts of one balance lock its row.
       lane: ({ tenant_id, currency }) => `${tenant_id} ${currency}`,
     },
   )
@@ -56,7 +56,7 @@ export function createPayoutRoute(
       operation_id: 'createPayout',
       summary: 'Create a payout',
       description:
-        'Pays a recipient from your available balance: the balance in that currency minus what other payouts have reserved. The amount is checked and reserved in one step, so concurrent payouts can never take more than is available. If you ask the request to wait, it is answered when the processor has accepted or refused the payout.',
+        'Pays a recipient from your available balance: the balance in that currency minus what other payouts have reserved. The amount is checked and reserved in one step, so concurrent payouts can never take more than is available. If the request waits, it is answered when the processor has accepted or refused the payout.',
       body: createBody,
       response: { 201: payoutSchema, 202: payoutSchema },
       waits: 'if_requested',
@@ -107,7 +107,7 @@ const INVALID_PAYOUT_TEXTS: Partial<
   recipient_rejected: () => ['recipient_id', 'The verification of the recipient was rejected.'],
 }
 
-/** The refusal, by what the accepting statement saw. */
+/** The refusal, by the result of the accepting statement. */
 function refusalOf(judged: PayoutResult | undefined, body: CreateBody): AppError {
   if (judged?.result === 'recipient_not_found')
     return new AppError('recipient_not_found', { param: 'recipient_id' })

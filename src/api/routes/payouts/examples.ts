@@ -1,4 +1,4 @@
-// How payouts look in the examples of the OpenAPI document, where they differ from the examples of their fields.
+// Examples of payouts: the differences from the examples of the fields.
 import { EXAMPLE_ID } from '../../route.ts'
 
 const LATER = '2026-11-20T10:17:02.654321Z'

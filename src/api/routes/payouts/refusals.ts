@@ -1,9 +1,9 @@
-// Why a payout cannot be canceled or failed manually.
+// The refusals to cancel a payout or to fail it manually.
 import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { findPayout } from '#domain/payouts/find.ts'
 
-/** The refusal to cancel or fail a payout, by how it stands. */
+/** The refusal to cancel or fail a payout, by its current status. */
 export async function refusalOfPayout(
   sql: Sql,
   tenant_id: string,

@@ -15,7 +15,7 @@ export function archiveRecipientRoute(app: RouteApp, { sql }: RouteContext): voi
       operation_id: 'archiveRecipient',
       summary: 'Archive a recipient',
       description:
-        'No new payout can go to the recipient. It is kept for the books, and is listed only with `archived=true`. Archiving it again changes nothing.',
+        'No new payout can go to the recipient. It is retained for the books, and is listed only with `archived=true`. Archiving it again changes nothing.',
       params: idParams,
       response: { 200: recipientSchema },
       examples: { answer: { archived_at: '2026-11-20T10:15:30.123456Z' } },

@@ -1,4 +1,4 @@
-// The bodies of requests that create and change recipients.
+// The bodies of requests that create and update recipients.
 import { z } from 'zod'
 import { DESTINATIONS } from '#core/config/providers.ts'
 import { countryCode } from '#core/countries.ts'
@@ -10,7 +10,7 @@ const NAME = { description: 'The name of the recipient.', example: 'Grace Hopper
 const EMAIL = { description: "The recipient's email address.", example: 'grace@example.com' }
 
 const TOKENS = Object.entries(DESTINATIONS).map(([type, prefix]) => `${prefix}... with ${type}`)
-// Never with what was sent: it may be the number of an account.
+// The message never includes the input: it may be an account number.
 const NO_TOKEN = { error: `must be a token of the processor: ${TOKENS.join(', ')}` }
 
 export const createRecipientBody = z

@@ -35,7 +35,7 @@ export function createRecipientRoute(app: RouteApp, context: RouteContext): void
             },
           },
           bank_account: {
-            summary: 'A bank account, given by its token',
+            summary: 'A bank account, by its token',
             value: {
               idempotency_key: 'recipient-18',
               name: 'Analytical Engines Ltd',

@@ -1,4 +1,4 @@
-// The route that changes a recipient.
+// The route that updates a recipient.
 import { newId } from '#core/ids.ts'
 import { recipientSchema } from '#domain/recipients/recipient.ts'
 import { updateRecord } from '#domain/records.ts'
@@ -17,7 +17,7 @@ export function updateRecipientRoute(app: RouteApp, { sql }: RouteContext): void
       operation_id: 'updateRecipient',
       summary: 'Update a recipient',
       description:
-        'Fields that you leave out stay unchanged. Where the money goes cannot change: archive the recipient and create another.',
+        'Fields that you leave out stay unchanged. The destination cannot be changed: archive the recipient and create another.',
       params: idParams,
       body: updateBodyOf(updateRecipientBody, createRecipientBody, 'archive the recipient'),
       examples: {

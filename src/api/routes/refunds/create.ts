@@ -18,8 +18,7 @@ import { REFUND_REQUESTS } from './examples.ts'
 const createBody = z
   .strictObject({
     amount_minor: amountMinor.nullish().meta({
-      description:
-        'The amount to refund. Defaults to everything that was captured and that no other refund gives back.',
+      description: 'The amount to refund. Defaults to the captured amount minus all other refunds.',
       example: 300,
     }),
     reason: z.enum(['duplicate', 'fraudulent', 'requested_by_customer']).nullish().meta({
@@ -29,7 +28,7 @@ const createBody = z
     metadata,
     idempotency_key: idempotencyKey.meta({ example: 'order-17-refund-1' }).optional(),
   })
-  .meta({ id: 'CreateRefund', description: 'What to refund.' })
+  .meta({ id: 'CreateRefund', description: 'The amount and reason of the refund.' })
 
 export function createRefundRoute(
   app: RouteApp,
@@ -60,7 +59,7 @@ export function createRefundRoute(
       operation_id: 'createRefund',
       summary: 'Refund a payment',
       description:
-        'Refunds all or a part of what was captured. Concurrent refunds can never exceed it. A refund that succeeded may still fail up to 30 days later; the money is then yours again.',
+        'Refunds all or a part of the captured amount. Concurrent refunds can never exceed it. A refund that succeeded may still fail up to 30 days later; the money is then yours again.',
       params: idParams,
       body: createBody,
       response: { 201: refundSchema, 202: refundSchema },

@@ -1,4 +1,4 @@
-// Requests for refunds in the examples of the OpenAPI document.
+// Examples of requests for refunds.
 
 export const REFUND_REQUESTS = {
   part: {
@@ -9,5 +9,5 @@ export const REFUND_REQUESTS = {
       reason: 'requested_by_customer',
     },
   },
-  rest: { summary: 'Everything that is left', value: { idempotency_key: 'order-17-refund-2' } },
+  rest: { summary: 'The remaining amount', value: { idempotency_key: 'order-17-refund-2' } },
 }

@@ -1,4 +1,4 @@
-// Routes that read refunds: of a payment, of all payments, one.
+// Routes that read refunds: list by payment, list all, retrieve.
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { AppError } from '#core/errors.ts'

@@ -1,9 +1,9 @@
-// Answers with suppressions: opens their sealed addresses.
+// Presents suppressions with their decrypted addresses.
 import type { SuppressionRow } from '#domain/suppressions/find.ts'
 import { suppressionContext, type Suppression } from '#domain/suppressions/suppression.ts'
 import type { RouteContext } from '../../context.ts'
 
-/** Shows a suppression with its address. */
+/** A suppression with its decrypted address. */
 export type SuppressionView = (row: SuppressionRow) => Suppression
 
 export function createSuppressionView({ vault }: RouteContext): SuppressionView {

@@ -44,7 +44,7 @@ export function createSuppressionRoute(app: RouteApp, context: RouteContext, vie
       operation_id: 'createSuppression',
       summary: 'Suppress an address',
       description:
-        'Nothing is sent to the address any more, not even messages that were accepted before and have not been sent. If you have already suppressed it, the answer is 200 with the existing suppression. Suppressions with other reasons do not count.',
+        'Nothing is sent to the address any more, including messages that were accepted before and have not been sent. If you have already suppressed it, the answer is 200 with the existing suppression. Suppressions with other reasons do not count.',
       body: createBody,
       key: 'optional',
       examples: {
@@ -80,7 +80,7 @@ export function createSuppressionRoute(app: RouteApp, context: RouteContext, vie
           const { fingerprint, resource } = stored
           const { sealed } = resource
           if (sealed === null)
-            throw new AppError('suppression_not_found', { message: 'The suppression was deleted since.' })
+            throw new AppError('suppression_not_found', { message: 'The suppression has been deleted.' })
           const is_new = resource.idempotency_key === sent.key
           return { fingerprint, resource: { row: { ...resource, sealed }, is_new } }
         },

@@ -17,7 +17,7 @@ export function liftSuppressionRoute(app: RouteApp, { sql }: RouteContext, view:
       operation_id: 'deleteSuppression',
       summary: 'Lift a suppression',
       description:
-        'The address gets messages again, unless it has another suppression. It is erased when the event `suppression.deleted` is no longer kept. The provider refuses a number that answered STOP until it answers START. The answer is the suppression as it was.',
+        'The address gets messages again, unless it has another suppression. The address is erased when the event `suppression.deleted` is no longer retained. The provider refuses a number that replied STOP until it replies START. The answer is the deleted suppression.',
       params: idParams,
       response: { 200: suppressionSchema },
       errors: ['suppression_not_found'],

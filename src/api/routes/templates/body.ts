@@ -1,4 +1,4 @@
-// What requests about templates take.
+// The bodies of requests about templates.
 import { z } from 'zod'
 import { anyJson } from '#core/json.ts'
 import { messageChannel } from '#domain/messages/message.ts'
@@ -37,7 +37,7 @@ const parts = {
   html: part(MAX_SOURCE_LENGTH),
   body: part(10_000),
 }
-/** Null where it is left out. */
+/** Null if left out. */
 const optional = (schema: z.ZodString) => schema.nullish().transform((text) => text ?? null)
 
 const fields = z.strictObject({
@@ -71,7 +71,7 @@ const patch = z
   .meta({ id: 'UpdateMessageTemplate', description: 'The fields to change.' })
 export const updateTemplateBody = updateBodyOf(patch, fields, 'delete the template')
 
-/** What is filled into a template. */
+/** The variables of a template. */
 const templateVariables = z
   .record(z.string(), anyJson)
   .refine(hasFewValues, FEW_VALUES_ERROR)

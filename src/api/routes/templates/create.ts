@@ -60,7 +60,7 @@ export function createTemplateRoute(app: RouteApp, context: RouteContext): void 
         async find(sent) {
           const stored = await findTemplateByKey(sql, sent)
           if (stored?.resource.deleted_at != null)
-            throw new AppError('template_not_found', { message: 'The template was deleted since.' })
+            throw new AppError('template_not_found', { message: 'The template has been deleted.' })
           return stored
         },
       })

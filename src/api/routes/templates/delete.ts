@@ -16,7 +16,7 @@ export function deleteTemplateRoute(app: RouteApp, { sql }: RouteContext): void 
       operation_id: 'deleteMessageTemplate',
       summary: 'Delete a template',
       description:
-        'No new message can use the template, and its name becomes free. The answer is the template as it was.',
+        'No new message can use the template, and its name becomes free. The answer is the deleted template.',
       params: idParams,
       large: 'expected',
       response: { 200: templateSchema },

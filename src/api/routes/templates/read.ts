@@ -44,7 +44,7 @@ export function readTemplateRoutes(app: RouteApp, { sql, runList }: RouteContext
       tag: 'templates',
       operation_id: 'getMessageTemplate',
       summary: 'Retrieve a template',
-      description: 'By its id; the list finds it by its name.',
+      description: 'By its id. To find a template by name, filter the list.',
       params: idParams,
       large: 'expected',
       response: { 200: templateSchema },

@@ -1,4 +1,4 @@
-// The route that changes a template.
+// The route that updates a template.
 import { newId } from '#core/ids.ts'
 import { whileConnected } from '#core/leaving.ts'
 import { updateTemplate } from '#domain/templates/request.ts'

@@ -15,7 +15,7 @@ import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
 import { TOP_UP_PENDING, TOP_UP_REQUESTS } from './examples.ts'
 
-/** Digits alone would be the number of an account or a card. */
+/** A token of digits only could be an account or card number. */
 const token = z
   .string()
   .max(255, { abort: true })
@@ -34,7 +34,7 @@ const createBody = z
         'A processor token for where the money comes from. Defaults to the bank account that the platform has set up with the processor. It is shown masked.',
       example: TOP_UPS.examples.source,
     }),
-    description: text(1000).meta({ description: 'A description of your own.', example: 'November' }),
+    description: text(1000).meta({ description: 'Your own description.', example: 'November' }),
     metadata,
     idempotency_key: idempotencyKey.meta({ example: 'top-up-2026-11-20' }).optional(),
   })
@@ -60,7 +60,7 @@ export function createTopUpRoute(app: RouteApp, context: RouteContext, reader: R
       operation_id: 'createTopUp',
       summary: 'Top up a balance',
       description:
-        'Adds money to your balance through the processor, which can take days: the top-up is `pending` until the money has come. With `Prefer: wait`, the answer comes when the processor has accepted or refused it.',
+        'Adds money to your balance through the processor, which can take days: the top-up is `pending` until the money has arrived. With `Prefer: wait`, the answer comes when the processor has accepted or refused it.',
       body: createBody,
       response: { 201: topUpSchema, 202: topUpSchema },
       waits: 'if_requested',

@@ -1,4 +1,4 @@
-// How top-ups look in the examples of the OpenAPI document, where they differ from the examples of their fields.
+// Examples of top-ups: the differences from the examples of the fields.
 import { TOP_UPS } from '#core/config/providers.ts'
 
 export const TOP_UP_PENDING = { status: 'pending', processor_reference: null, succeeded_at: null } as const
@@ -10,7 +10,7 @@ export const TOP_UP_FAILED = {
 
 export const TOP_UP_REQUESTS = {
   source: {
-    summary: 'From a source, given by its token',
+    summary: 'From a source, by its token',
     value: {
       idempotency_key: 'top-up-2026-11-20',
       amount_minor: 10_000,

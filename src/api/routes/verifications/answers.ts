@@ -1,4 +1,4 @@
-// Answers with verifications: reads them in batches, and shows a link to the one answer that may carry it.
+// Reads verifications in batches. Only one answer may have the link of a job.
 import { SealError } from '#core/secrets.ts'
 import { findVerifications } from '#domain/verifications/find.ts'
 import { consumeVerificationLink } from '#domain/verifications/links.ts'
@@ -7,12 +7,12 @@ import type { Verification } from '#domain/verifications/verification.ts'
 import { batchedFind, type ResourceReader } from '../../accept.ts'
 import type { ApiContext } from '../../context.ts'
 
-/** A verification, and the job whose link its answer may carry. */
+/** A verification, and the job whose link its answer may have. */
 type VerificationWithJob = Verification & { job_id: string | null }
 type VerificationView = Verification & { url: string | null }
 
 export type VerificationReader = ResourceReader<VerificationWithJob> & {
-  /** With the link that its job brought, if nobody has been shown that yet. */
+  /** Adds the link of the job, if no answer has had it yet. */
   withLink: (verification: VerificationWithJob) => Promise<VerificationView>
 }
 
@@ -34,9 +34,12 @@ export function createVerificationReader({ sql, vault, log }: ApiContext): Verif
           url: vault.open(sealed, verificationLinkContext(tenant_id, kyc_id, job_id)),
         }
       } catch (error) {
-        // Another one can be asked for.
+        // The caller can request another link.
         if (!(error instanceof SealError)) throw error
-        log.error({ err: error, kyc_id }, 'a link cannot be shown')
+        log.error(
+          { err: error, kyc_id },
+          'the link of a verification cannot be decrypted: it is answered as null',
+        )
         return withoutLink(verification)
       }
     },
@@ -45,7 +48,7 @@ export function createVerificationReader({ sql, vault, log }: ApiContext): Verif
   }
 }
 
-/** As every answer shows it that may not carry the link. */
+/** The verification in all answers without the link. */
 export function withoutLink(verification: Verification): VerificationView {
   return { ...verification, url: null }
 }

@@ -1,4 +1,4 @@
-// The route that begins a verification.
+// The route that starts a verification.
 import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
@@ -22,7 +22,7 @@ const createBody = z
   .strictObject({
     subject_type: verificationSubjectType,
     subject_id: idText.meta({
-      description: 'The customer, merchant or recipient who is verified.',
+      description: 'The id of the customer, merchant or recipient to verify.',
       example: EXAMPLE_ID,
     }),
     return_url: httpUrl
@@ -59,7 +59,7 @@ export function createVerificationRoute(
       operation_id: 'createKyc',
       summary: 'Start a verification',
       description:
-        "Opens a session at the identity provider. The answer has the `url` of the provider's page for the person, once: send the person there. A repeated request with the same key returns it only if no answer has before. A subject can have one open verification at a time. A deleted customer and an archived merchant or recipient cannot be verified.",
+        "Opens a session at the identity provider. The answer has the `url` of the provider's page for the person, once: send the person there. A repeated request with the same key returns it only if no earlier answer had it. A subject can have one open verification at a time. A deleted customer and an archived merchant or recipient cannot be verified.",
       body: createBody,
       response: { 201: verificationSchema, 202: verificationSchema },
       waits: 'by_default',

@@ -67,7 +67,7 @@ export function decideVerificationRoute(app: RouteApp, context: RouteContext): v
         find: (sent) => findVerificationByKey(sql, sent),
         async explainRefusal() {
           const { status } = found(await findVerification(sql, tenant_id, kyc_id), 'kyc_not_found')
-          const message = `The verification was decided by hand before: it is ${status}.`
+          const message = `The verification was already decided manually: it is ${status}.`
           return new AppError('kyc_already_decided', { message, context: { status } })
         },
       })

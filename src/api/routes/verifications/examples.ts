@@ -1,9 +1,9 @@
-// How verifications look in the examples of the OpenAPI document, where they differ from the examples of their fields.
+// Examples of verifications: the differences from the examples of the fields.
 
 const LATER = '2026-11-20T10:17:02.654321Z'
 
 export const PENDING_VERIFICATION = { status: 'pending', provider_reference: null, url: null }
-/** In every answer that may not carry the link. */
+/** An answer without the link. */
 export const WAITING_VERIFICATION = { url: null }
 export const DECIDED_VERIFICATION = {
   status: 'approved',

@@ -26,7 +26,7 @@ export function linkVerificationRoute(
   reader: VerificationReader,
 ): void {
   const { sql } = context
-  // So that links are counted right; beside other processes there may be one more for each of these.
+  // Serialized so that links are counted correctly. Each further API process may allow one more.
   const serialized = createGates({
     running: 1,
     queue: {
@@ -49,7 +49,7 @@ export function linkVerificationRoute(
       operation_id: 'linkKyc',
       summary: 'Request another link',
       description:
-        'Asks the provider for another page for the person, if the first was used or lost or has expired. The answer has it as `url`, once. You can get one only while the verification requires input. While 10 requests for links to one verification are unfinished, further requests are refused with `rate_limited`.',
+        'Requests another page for the person from the provider, if the first was used, was lost or has expired. The answer has it as `url`, once. This is possible only while the verification requires input. While 10 requests for links to one verification are unfinished, further requests are refused with `rate_limited`.',
       params: idParams,
       body: linkBody,
       response: { 200: verificationSchema, 202: verificationSchema },

@@ -18,7 +18,7 @@ const filters = pageQuery.extend({
   status: verificationStatus.optional().meta({ description: 'Filter by status.' }),
   subject_type: verificationSubjectType.optional().meta({ description: 'Filter by type of subject.' }),
   subject_id: idText.optional().meta({ description: 'Filter by subject.', example: EXAMPLE_ID }),
-  open: booleanFilter('Only those that nobody has decided yet.'),
+  open: booleanFilter('Only verifications without a decision.'),
 })
 
 export function readVerificationRoutes(
@@ -78,7 +78,7 @@ export function readVerificationRoutes(
       operation_id: 'getKycTimeline',
       summary: 'Explain a verification',
       entries:
-        'attempt, provider answer, webhook and event of the verification, also what the provider said after a decision',
+        'attempt, provider answer, webhook and event of the verification, including provider reports after a decision',
       example: { call: createVerification.call, reference: IDENTITY.examples.session },
       errors: ['kyc_not_found'],
     },

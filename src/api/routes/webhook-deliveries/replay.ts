@@ -1,4 +1,4 @@
-// The route that sends a delivery again.
+// The route that replays a delivery.
 import { AppError } from '#core/errors.ts'
 import { deliverySchema } from '#domain/deliveries/delivery.ts'
 import { findDelivery, findDeliveryDetail } from '#domain/deliveries/find.ts'
@@ -43,7 +43,7 @@ export function replayDeliveryRoute(app: RouteApp, context: RouteContext): void 
           if (delivery !== undefined)
             log.info(
               { tenant_id, key_id, delivery_id, job_id: requested.job_id },
-              'a delivery is sent again by hand',
+              'a delivery is replayed manually',
             )
           return delivery
         },

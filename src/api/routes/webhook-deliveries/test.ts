@@ -41,8 +41,8 @@ export function testEndpointRoute(app: RouteApp, context: RouteContext): void {
       key: 'optional',
       examples: {
         requests: {
-          usual: { summary: 'Of a type that it subscribes to', value: {} },
-          type: { summary: 'Of this type', value: { type: 'refund.succeeded' } },
+          usual: { summary: 'A type that the endpoint subscribes to', value: {} },
+          type: { summary: 'A given type', value: { type: 'refund.succeeded' } },
         },
         unfinished: { ...NOT_SENT, next_attempt_at: '2026-11-20T10:15:30.123456Z' },
       },
@@ -72,7 +72,7 @@ export function testEndpointRoute(app: RouteApp, context: RouteContext): void {
   )
 }
 
-/** What a test is like unless somebody says: what the endpoint takes. Undefined when there is no such endpoint. */
+/** The default type of a test: a type that the endpoint subscribes to. Undefined if there is no such endpoint. */
 async function defaultTestType(
   sql: Sql,
   tenant_id: string,

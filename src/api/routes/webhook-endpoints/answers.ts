@@ -1,4 +1,4 @@
-// Answers with webhook endpoints: shows them, and finds the one that a key protects.
+// Presents webhook endpoints, and finds the endpoint that an idempotency key protects.
 import { AppError } from '#core/errors.ts'
 import type { KeyedResource, KeyOnRoute } from '#domain/idempotency.ts'
 import type { WebhookEndpoint, WebhookEndpointRow } from '#domain/webhook-endpoints/endpoint.ts'
@@ -6,13 +6,13 @@ import { findProtectedEndpoint, openHeaders } from '#domain/webhook-endpoints/fi
 import type { RouteContext } from '../../context.ts'
 import { createRecentNames } from '../../recent.ts'
 
-/** Of so many endpoints it is remembered that it was said. */
+/** The endpoints whose error is remembered as logged. */
 const MAX_LOGGED_ENDPOINTS = 1_000
 
 export type EndpointViews = {
-  /** Shows an endpoint; `secret`: the one that was made just now. */
+  /** An endpoint for an answer. `secret`: the secret that was created just now. */
   view: (endpoint: WebhookEndpointRow, secret?: string) => WebhookEndpoint
-  /** The endpoint that this key protects. Throws if it was deleted since. */
+  /** The endpoint that this key protects. Throws if the endpoint has been deleted. */
   findByKey: (sent: KeyOnRoute) => Promise<KeyedResource<WebhookEndpoint> | undefined>
 }
 
@@ -26,13 +26,13 @@ export function createEndpointViews(context: RouteContext): EndpointViews {
       const { fingerprint, resource } = stored
       const { deleted_at, ...endpoint } = resource
       if (deleted_at !== null)
-        throw new AppError('webhook_endpoint_not_found', { message: 'The endpoint was deleted since.' })
+        throw new AppError('webhook_endpoint_not_found', { message: 'The endpoint has been deleted.' })
       return { fingerprint, resource: view(endpoint) }
     },
   }
 }
 
-/** Headers that do not open are shown as none, and logged once for each endpoint. */
+/** Headers that cannot be decrypted are answered as empty, and logged once for each endpoint. */
 function createEndpointView({ vault, log }: RouteContext): EndpointViews['view'] {
   const logged = createRecentNames(MAX_LOGGED_ENDPOINTS)
   return (row, secret) => {
@@ -42,7 +42,7 @@ function createEndpointView({ vault, log }: RouteContext): EndpointViews['view']
       logged.add(row.id)
       log.error(
         { tenant_id: row.tenant_id, webhook_endpoint_id: row.id },
-        'the headers of an endpoint do not open: they are shown as none',
+        'the headers of a webhook endpoint cannot be decrypted: they are answered as empty',
       )
     }
     return { ...endpoint, headers: headers ?? {}, secret: secret ?? null }

@@ -1,4 +1,4 @@
-// Asks for attempts by hand: answers 202 with the delivery, and does not wait for what comes of it.
+// Requests manual attempts. Answers 202 with the delivery and does not wait for the attempt.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
@@ -11,8 +11,8 @@ import type { RouteContext } from '../../context.ts'
 const { queue: QUEUE } = replayDelivery
 
 /**
- * `step` writes the job, and returns undefined when its guard refused or the key was used before; `find` reads the
- * delivery of a request whose key protects this id.
+ * Requests an attempt of a delivery. `step` writes the job, and returns undefined if its guard refused or the key was used
+ * before. `find` reads the delivery of an earlier request with the same key.
  */
 export async function requestAttempt(
   context: RouteContext,
@@ -51,10 +51,10 @@ export async function requestAttempt(
   return delivery
 }
 
-/** Why an attempt was refused where nothing else forbids it. Those in its way may have ended since, so nobody counts again. */
+/** The refusal of an attempt without any other reason. Attempts are not counted again: some may have ended meanwhile. */
 export function tooManyManualAttempts(): AppError {
   return new AppError('rate_limited', {
     retry_after_s: 1,
-    message: 'Too many tests and replays of this endpoint are under way: wait until some have ended.',
+    message: 'Too many tests and replays of this endpoint are in progress: wait until some have ended.',
   })
 }

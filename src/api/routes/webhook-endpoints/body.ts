@@ -1,4 +1,4 @@
-// What requests about webhook endpoints take.
+// The bodies of requests about webhook endpoints.
 import { z } from 'zod'
 import { tenantHeaders } from '#core/tenant-headers.ts'
 import { problemOfUrlForm } from '#core/tenant-urls.ts'
@@ -18,14 +18,14 @@ const types = z
 const url = z
   .string()
   .max(2048, { abort: true })
-  // What is wrong in production only, and where it leads, is checked by the route.
+  // The route checks the rules of production and the resolved address.
   .superRefine((text, check) => {
     const problem = problemOfUrlForm(text, { production: false })
     if (problem !== null) check.addIssue({ code: 'custom', message: problem })
   })
   .meta({
     description:
-      'http or https, in production https on port 443 or 8443. It may lead to no private address, and have no user or password.',
+      'http or https, in production https on port 443 or 8443. It must not lead to a private address or have a user or password.',
     example: 'https://shop.example/webhooks',
   })
 const headers = tenantHeaders.meta({
@@ -46,7 +46,7 @@ const rate_per_s = z.int().min(1).max(1000).nullable().meta({
   description: 'The maximum number of requests a second, spread evenly over the second; null means no limit.',
   example: 50,
 })
-const DESCRIPTION = { description: 'Yours.', example: 'The shop' }
+const DESCRIPTION = { description: 'Your own description.', example: 'The shop' }
 
 const fields = z.strictObject({
   url,
@@ -124,5 +124,5 @@ const recovery = z
   })
   .meta({ id: 'RecoverWebhookEndpoint', description: 'The period whose deliveries to send again.' })
 
-/** Without a body it is told what is missing in it. */
+/** For a missing body, report the required fields. */
 export const recoverBody = z.preprocess((body) => body ?? {}, recovery)

@@ -16,7 +16,7 @@ export function deleteEndpointRoute(app: RouteApp, { sql }: RouteContext, { view
       operation_id: 'deleteWebhookEndpoint',
       summary: 'Delete a webhook endpoint',
       description:
-        'Nothing is sent to the endpoint any more, and its deliveries can no longer be read. The answer is the endpoint as it was.',
+        'Nothing is sent to the endpoint any more, and its deliveries can no longer be read. The answer is the deleted endpoint.',
       params: idParams,
       response: { 200: endpointSchema },
       errors: ['webhook_endpoint_not_found'],

@@ -1,3 +1,3 @@
-// How webhook endpoints look in the examples of the OpenAPI document.
+// Examples of webhook endpoints.
 
 export const SECRET = ['whsec', 'MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'].join('_')

@@ -33,7 +33,7 @@ export function rotateSecretRoute(
       examples: {
         requests: {
           usual: { summary: 'The old secrets stay valid for a day', value: {} },
-          leaked: { summary: 'Somebody knows the old secrets', value: { grace_s: 0 } },
+          leaked: { summary: 'The old secrets have leaked', value: { grace_s: 0 } },
         },
         answer: { secret: SECRET },
       },

@@ -1,4 +1,4 @@
-// The route that changes a webhook endpoint.
+// The route that updates a webhook endpoint.
 import { endpointSchema } from '#domain/webhook-endpoints/endpoint.ts'
 import { updateEndpoint } from '#domain/webhook-endpoints/request.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'

@@ -1,9 +1,9 @@
-// Refuses URLs to which nothing may be sent.
+// Refuses URLs that nothing may be sent to.
 import type { Config } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
 import { problemOfTenantUrl, tenantUrlRules } from '#core/tenant-urls.ts'
 
-/** Throws `invalid_request` for a URL whose form is not taken, or that leads to an address that is not allowed. */
+/** Throws `invalid_request` for an unsupported URL or a URL that leads to a forbidden address. */
 export type UrlCheck = (url: string) => Promise<void>
 
 export function createUrlCheck(config: Config): UrlCheck {

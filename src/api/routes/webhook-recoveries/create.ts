@@ -31,7 +31,7 @@ export function createRecoveryRoute(app: RouteApp, context: RouteContext): void 
       examples: {
         requests: {
           outage: {
-            summary: 'Of an hour',
+            summary: 'For an hour',
             value: { since: '2026-11-20T10:15:30.123456Z', until: '2026-11-20T11:15:30.123456Z' },
           },
         },

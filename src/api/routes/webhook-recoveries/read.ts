@@ -21,7 +21,7 @@ export function readRecoveryRoute(app: RouteApp, { runList }: RouteContext): voi
     }),
     async (request, reply) => {
       const { tenant_id } = request.credentials
-      // It counts what waits in the line.
+      // The statement counts the backlog.
       const recovery = await runList(request, reply, (lists_sql) =>
         findRecovery(lists_sql, tenant_id, request.params.id),
       )
