@@ -774,7 +774,7 @@ describe('the server', () => {
       'not sent',
       'not yet',
     ])
-    expect(page).toContain('Without 2 looks at the list of events (GET /v1/events).')
+    expect(page).toContain('Without 2 polls of the event list (GET /v1/events).')
     expect(page).not.toContain('<code>GET /v1/events')
   })
 

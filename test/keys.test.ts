@@ -230,7 +230,7 @@ test('the domains of a tenant’s email are set by a command, and shown', async 
     return [code, stdout.trim(), row!['email_domains']]
   }
   const standard =
-    "Domains of writes: no list of its own. EMAIL_FROM_DOMAINS is not set here: any but the system's own address"
+    "Domains of writes: no list of its own. EMAIL_FROM_DOMAINS is not set here: any domain except the system's own address"
   expect(await domains()).toEqual([0, standard, null])
   expect(await domains('--only', 'Shop.example, münchen.example,shop.example')).toEqual([
     0,
@@ -248,7 +248,7 @@ test('the domains of a tenant’s email are set by a command, and shown', async 
     EMAIL_FROM_DOMAINS: 'a.example,b.example',
   })
   expect(limited.stdout).toContain(
-    'Domains of writes: no list of its own. Those of EMAIL_FROM_DOMAINS: a.example, b.example',
+    'Domains of writes: no list of its own. The domains of EMAIL_FROM_DOMAINS: a.example, b.example',
   )
   const [entry] =
     await world.sql`select details from audit_entries where action = 'tenants.set_email_domains' limit 1`
@@ -353,7 +353,7 @@ test('the command says which options are missing or wrong', async ({ world }) =>
     [['rotate', '--tenant', 'shop', '--id', 'nonsense'], 'There is no such key'],
     [['revoke', '--tenant', 'shop', '--id', 'nonsense'], 'There is no such key'],
     [['rotate', '--tenant', 'shop', '--id', 'x', '--grace', 'soon'], '--grace must be a number of seconds'],
-    [['contact', '--tenant', 'mistaken'], '--email is missing, or --none'],
+    [['contact', '--tenant', 'mistaken'], 'Give --email or --none'],
     [['contact', '--tenant', 'mistaken', '--none', '--email', 'a@shop.example'], 'exclude each other'],
     ...['ops', 'ops@localhost', 'Ops <ops@shop.example>', ' ops@shop.example', 'ops@shop.example\n'].map(
       (email): [string[], string] => [

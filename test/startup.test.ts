@@ -272,7 +272,7 @@ test(
     await mkdir(join(path, 'cut'))
     await writeFile(join(path, 'cut', 'secrets.json'), '{"api_key":', { mode: 0o600 })
     const cases: [string, RegExp, string?][] = [
-      [join(path, 'file'), /^DATA_DIR: \S+file is, or is in, a file and not a folder\..+\n$/],
+      [join(path, 'file'), /^DATA_DIR: \S+file is a file, or lies in one\..+\n$/],
       [join(path, 'file', 'below'), /^DATA_DIR: \S+below is, or is in, a file and not a folder\..+\n$/],
       ['/proc/nowhere', /^DATA_DIR: \/proc\/nowhere is not writable \(\w+\)\..+\n$/],
       ['/proc/nowhere/below', /^DATA_DIR: \S+ is not writable \(\w+\)\..+\n$/],
@@ -471,7 +471,7 @@ test(
     await started.end('SIGTERM')
     expect(started.output()).toContain('Create and capture a payment:')
     expect(started.output()).not.toContain('Create a customer:')
-    expect(started.output()).toContain('STRIPE_WEBHOOK_SECRET is not set: what Stripe sends is refused')
+    expect(started.output()).toContain('STRIPE_WEBHOOK_SECRET is not set: webhooks of Stripe are refused')
     // Of a Redis that is away all parts together say one line.
     const told = started
       .output()
