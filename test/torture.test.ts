@@ -106,28 +106,26 @@ function aMessage(message: Partial<JudgedMessage>): JudgedMessage {
 
 test('a message leaves once, and what became of it is known or named', () => {
   expect(judged({}, 1).problems).toEqual([])
-  expect(judged({}, 0).problems).toEqual(['a message that was sent is lost'])
+  expect(judged({}, 0).problems).toEqual(['a sent message is lost'])
   expect(judged({ channel: 'email', status: 'unknown', open: true }, 2).problems).toEqual([SENT_TWICE])
-  expect(judged({ status: 'canceled' }, 1).problems).toEqual(['a message left that never should have'])
+  expect(judged({ status: 'canceled' }, 1).problems).toEqual(['a message was sent that must not be'])
   expect(judged({ status: 'queued' }, 0).problems).toEqual(['an accepted message is lost'])
   expect(judged({ status: 'queued', open: true }, 0).problems).toEqual([])
-  expect(judged({ status: 'unknown' }, 0).problems).toEqual(['an unknown message is left lying'])
-  expect(judged({ status: 'unknown', open: true }, 1).problems).toEqual([
-    'an SMS that was sent stays unknown',
-  ])
+  expect(judged({ status: 'unknown' }, 0).problems).toEqual(['an unknown message has no open job'])
+  expect(judged({ status: 'unknown', open: true }, 1).problems).toEqual(['a sent SMS stays unknown'])
   expect(judged({ status: 'unknown', open: true, unknown_at_address: 2 }, 1).problems).toEqual([])
-  expect(judged({ status: 'failed' }, 1).problems).toEqual(['a message that failed was sent'])
+  expect(judged({ status: 'failed' }, 1).problems).toEqual(['a failed message was sent'])
   // The provider said 500, and sent it.
   const failed = judged({ status: 'failed', provider_code: '20500' }, 1)
   expect(failed).toMatchObject({ problems: [], counts: { failed_and_sent: 1 } })
-  expect(judged({ reference: 'SM2' }, 1).problems).toEqual(['a message is known by another reference'])
+  expect(judged({ reference: 'SM2' }, 1).problems).toEqual(['a message has another reference'])
   expect(judged({ channel: 'email', reached: 2 }, 1).problems).toEqual([
-    'a message reached others than it says',
+    'a message reached another number of recipients',
   ])
   const found = judged({ ambiguous: true }, 1)
   expect(found.counts).toMatchObject({ ambiguous: 1, found: 1, reported: 0, unknown: 0 })
   expect(judgeMessages([], [{ id: 'two', reference: 'SM3', recipients: 1 }]).problems).toMatchObject([
-    { problem: 'a message left of which nothing is known' },
+    { problem: 'an unknown message was sent' },
   ])
 })
 
@@ -191,16 +189,16 @@ test('a feed has no gap, tells things in their order, and whoever follows it mis
   const all = [1, 2, 3]
   expect(followed(LIFE, all)).toEqual([])
   expect(followed(LIFE, [1, 3])).toEqual(['a reader of the feed skipped an event'])
-  expect(followed(LIFE, [1, 2])).toEqual(['a reader of the feed does not come to its end'])
+  expect(followed(LIFE, [1, 2])).toEqual(['a reader of the feed did not reach its end'])
   expect(followed(LIFE, [1, 2, 2, 3])).toEqual(['a reader of the feed saw an event twice'])
-  expect(followed(LIFE, [...all, 4])).toEqual(['a reader of the feed saw what is not there'])
+  expect(followed(LIFE, [...all, 4])).toEqual(['a reader of the feed saw an unknown event'])
   expect(followed([LIFE[0]!, LIFE[2]!], [1, 3])).toEqual(['the sequences of a tenant have a gap'])
   const [created, ...later] = LIFE
   expect(followed([created!, ...later.map((event) => ({ ...event, sequence: null }))], [1])).toEqual([
     'an event is not in the feed',
     'an event is not in the feed',
   ])
-  const otherwise = 'the feed tells what happened in another order'
+  const otherwise = 'the feed has events in another order'
   expect(followed(feedOf('payment.captured', 'payment.authorized'), [1, 2])).toEqual([otherwise])
   expect(followed(feedOf('message.sent', 'message.created'), [1, 2])).toEqual([otherwise])
   const late = LIFE.map((event, index) => (index === 1 ? { ...event, created_at: '2025' } : event))
@@ -241,13 +239,13 @@ test('an event arrives until it is taken, and at an ordered endpoint before the 
   expect(delivered([1, -2, 3, 2], { ordered: false })).toEqual([])
   expect(delivered([1, -2, 2, -3])).toEqual(['an event was lost'])
   expect(delivered([1, 2, -3], { statuses: ['delivered', 'delivered', 'pending'] })).toEqual([
-    'a delivery has not ended',
+    'a delivery is still pending',
   ])
   expect(delivered([1, 2, -3], { statuses: ['delivered', 'delivered', 'exhausted'] })).toEqual([
-    'a delivery was given up',
+    'a delivery has failed',
   ])
   expect(delivered([1, 2], { statuses: ['delivered', 'delivered'] })).toEqual(['an event was lost'])
-  expect(delivered([1, 2, 3, 4])).toEqual(['an event arrived that was not asked for'])
-  expect(delivered([1, 2, 3, 5])).toEqual(['an event arrived that was not asked for'])
+  expect(delivered([1, 2, 3, 4])).toEqual(['an event arrived without a subscription'])
+  expect(delivered([1, 2, 3, 5])).toEqual(['an event arrived without a subscription'])
   expect(judgeDeliveries({ events: LIFE, endpoints: [], deliveries: [], arrivals: [] })).toEqual([])
 })

@@ -1,5 +1,5 @@
-// What a client asks for, again until it is answered for good; each call with its answer goes into the history of its
-// payment, or what it showed is kept.
+// Requests of the simulated clients. A client repeats a request until it gets a final answer. Calls about a payment are
+// recorded in its history; of other resources the observed states are recorded.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BY_CARD, type Answer, type Client } from '#test/client.ts'
 import type { Provider, ProviderName } from '#test/providers.ts'
@@ -10,46 +10,49 @@ import { observe, type ResourceName } from './observations.ts'
 
 export const RETRY_DELAY_MS = 250
 export const READ_INTERVAL_MS = 1000
-/** What never came as a notification is read later, and a minute later for each worker that dies in the middle of reading. */
+/**
+ * A change at the processor whose notification is lost is read from the event list later, and a minute later for each
+ * worker that dies while it reads.
+ */
 export const EXTERNAL_CHANGE_TIMEOUT_MS = 240_000
-/** A client who wants to know what came of it. */
+/** The client waits for the result. */
 const PREFER_WAIT = { prefer: 'wait=5' }
-/** What a client may be answered for good. */
+/** Final answers besides 200 and 201. */
 const REFUSALS = new Set([402, 404, 409, 422])
-/** The first failure of a message that somebody waits for is its last. */
+/** A message is not retried while a client waits for it: the first failure is final. */
 const SEND_FAILURES = new Set(['email_send_failed', 'sms_send_failed'])
 
 export type Scenario = {
   key: string
-  /** Its place among all stories. */
+  /** Unique among all scenarios. */
   nth: number
   random: Random
-  /** Of reads that are beside other calls. */
+  /** Random numbers for reads that run next to other calls. */
   reads: Random
   clients: Client[]
-  /** The place of the client who asks first; when it is not answered the next one asks. */
+  /** Index of the client that sends first. Without an answer the next client sends. */
   first_client: number
   processor: Provider['control']
   provider: (name: ProviderName) => Provider
-  /** Where providers notify us, and what a relay of email signs with. */
+  /** The webhooks host, and the secret that the email relay signs with. */
   webhooks_url: string
   email_secret: string
-  /** The clients of another tenant, who has nothing yet. */
+  /** Creates another tenant, without data, and returns its clients. */
   newTenant: () => Promise<Client[]>
-  seen: ClientRecord
+  record: ClientRecord
   limit_ms: number
 }
 
-/** The same, asked first by the other client. */
+/** The same scenario, with the other client first. */
 export const fromOtherClient = (scenario: Scenario): Scenario => ({
   ...scenario,
   first_client: scenario.first_client + 1,
 })
 
-/** A payment as it was created; `key` is that of its creation, and names its history. */
+/** A created payment. `key`: its idempotency key, which also names its history. */
 export type CreatedPayment = { key: string; id: string; created_at: string; processor_reference: string }
 
-/** Answers the payment; null: it was declined, or nobody knows yet. */
+/** Returns the payment, or null if it was declined or its outcome is unknown. */
 export async function createPayment(
   scenario: Scenario,
   amount_minor: number,
@@ -61,18 +64,18 @@ export async function createPayment(
   const answer = await postUntilFinal(scenario, '/v1/payments', body, subject)
   if (answer.status === 402) {
     const id = answer.body.error.context.payment_id as string
-    recordAcceptance(scenario.seen, { kind: 'payment', key, id, status: 'failed', amount_minor: null })
+    recordAcceptance(scenario.record, { kind: 'payment', key, id, status: 'failed', amount_minor: null })
     return null
   }
   if (answer.status >= 400) {
-    scenario.seen.problems.push({ problem: 'a payment was refused', key, answer: answer.text })
+    scenario.record.problems.push({ problem: 'a payment was refused', key, answer: answer.text })
     return null
   }
-  recordAcceptance(scenario.seen, acceptanceOf('payment', key, answer))
+  recordAcceptance(scenario.record, acceptanceOf('payment', key, answer))
   if (answer.status === 202) return null
   if (scenario.random.next() < 0.3)
     recordAcceptance(
-      scenario.seen,
+      scenario.record,
       acceptanceOf('payment', key, await postUntilFinal(scenario, '/v1/payments', body, subject)),
     )
   return { ...(answer.body as CreatedPayment), key }
@@ -90,7 +93,9 @@ const NOT_FINAL_WHEN_CREATED: ReadonlySet<Kind> = new Set<Created>([
 ])
 const PATHS = { capture: 'capture', cancel: 'cancel', refund: 'refunds' }
 
-/** Asks for a change of a payment until it is answered for good. Null: it was refused, or nobody knows yet. */
+/**
+ * Requests a change of a payment until the answer is final. Returns null if it was refused or its outcome is unknown.
+ */
 export async function changePayment(
   scenario: Scenario,
   kind: keyof typeof PATHS,
@@ -104,8 +109,8 @@ export async function changePayment(
     operation: { op: kind, key, amount_minor },
   })
   if (answer.status >= 400) return null
-  const seen = acceptanceOf(kind, key, answer)
-  recordAcceptance(scenario.seen, may_fail_late ? { ...seen, status: null } : seen)
+  const acceptance = acceptanceOf(kind, key, answer)
+  recordAcceptance(scenario.record, may_fail_late ? { ...acceptance, status: null } : acceptance)
   return answer.status === 202 ? null : answer
 }
 
@@ -114,13 +119,13 @@ export function acceptanceOf(
   key: string,
   { body }: Answer,
 ): Parameters<typeof recordAcceptance>[1] {
-  // What was created goes on; only what was asked for then is final.
+  // A created resource changes later. Only the result of an action is final.
   const status = NOT_FINAL_WHEN_CREATED.has(kind) ? null : (body.status as string)
   const amount = kind === 'capture' ? body.amount_captured_minor : body.amount_minor
   return { kind, key, id: body.id as string, status, amount_minor: (amount as number | undefined) ?? null }
 }
 
-/** One read, on either API, of the payment, of its refunds, or of it in a list. Answers what came, if anything. */
+/** Reads the payment, its refunds, or a list with the payment, on a random API. Returns null without an answer. */
 export async function readPayment(
   scenario: Scenario,
   { id, key: payment, created_at }: CreatedPayment,
@@ -153,7 +158,7 @@ export async function readPayment(
   )
 }
 
-/** One read, on either API, of the refund that was asked for under `key`. */
+/** Reads the refund that was requested with `key`, on a random API. */
 export async function readRefund(
   scenario: Scenario,
   { key: payment }: CreatedPayment,
@@ -166,22 +171,22 @@ export async function readRefund(
   })
 }
 
-/** What others do at the processor; it may refuse. */
+/** Changes the payment at the processor, without Sluice. The processor may refuse. */
 export async function changeAtProcessor(
-  { seen, processor }: Scenario,
+  { record, processor }: Scenario,
   payment: string,
   operation: ExternalChange,
   path: string,
   body: object,
 ): Promise<void> {
-  recordCall(seen.histories, payment, { operation, api: 0, start: performance.now(), answer: null })
+  recordCall(record.histories, payment, { operation, api: 0, start: performance.now(), answer: null })
   await processor('POST', path, body).catch(() => undefined)
 }
 
-/** A call about a payment goes into its history; of others, what they showed is kept. */
+/** Calls about a payment go into its history. Calls about another resource record its observed state. */
 type Subject = { payment: string; operation: Operation } | { observed: ResourceName }
 
-/** Whether it is done or refused, or may have been done without anybody knowing, which the client has to live with. */
+/** True for a success, a refusal, and a 202 whose outcome is unknown: the client cannot do more. */
 export function isFinalAnswer({ status, body }: Answer): boolean {
   if (status === 202) return body.status === 'unknown'
   return status === 200 || status === 201 || REFUSALS.has(status) || isSendFailure(body)
@@ -191,7 +196,7 @@ function isSendFailure(body: Answer['body']): boolean {
   return SEND_FAILURES.has(body?.error?.code as string)
 }
 
-/** Repeats under the same key while it is not answered, not yet (202), or told to come again (503). */
+/** Repeats a POST with the same key while there is no answer, a 202, or a 503. */
 export async function postUntilFinal(
   scenario: Scenario,
   path: string,
@@ -201,7 +206,7 @@ export async function postUntilFinal(
   isEnough = isFinalAnswer,
 ): Promise<Answer> {
   const deadline = performance.now() + scenario.limit_ms
-  // On record, and it may take its time, as when its effect is not known.
+  // The request is stored, but its outcome is not final yet.
   let accepted: Answer | undefined
   for (let attempt = 0; ; attempt++) {
     const post = (client: Client) => client.post(path, body, headers)
@@ -209,8 +214,8 @@ export async function postUntilFinal(
     if (answer !== null && isEnough(answer)) return answer
     if (answer !== null && answer.status !== 503) {
       if (answer.status !== 202) {
-        scenario.seen.problems.push({
-          problem: 'an answer that nobody may get',
+        scenario.record.problems.push({
+          problem: 'an unexpected answer',
           path,
           status: answer.status,
           answer: answer.text,
@@ -220,7 +225,7 @@ export async function postUntilFinal(
       accepted = answer
     }
     if (answer?.status === 503 && !(Number(answer.headers.get('retry-after')) > 0))
-      scenario.seen.problems.push({ problem: 'a 503 that does not say when to come again', path })
+      scenario.record.problems.push({ problem: 'a 503 without retry-after', path })
     if (performance.now() > deadline) {
       if (accepted !== undefined) return accepted
       throw new Error(`no final answer from ${path}`)
@@ -229,14 +234,14 @@ export async function postUntilFinal(
   }
 }
 
-/** Asks the client at that place, once; null when nothing comes. */
+/** Sends one request with the client of this index. Returns null without an answer. */
 export async function sendOnce(
-  { seen, clients }: Scenario,
+  { record, clients }: Scenario,
   client_index: number,
   send: (client: Client) => Promise<Answer>,
   subject?: Subject,
 ): Promise<Answer | null> {
-  seen.requests++
+  record.requests++
   const nth = client_index % clients.length
   const start = performance.now()
   const api_and_start = { api: nth + 1, start }
@@ -244,8 +249,8 @@ export async function sendOnce(
     subject && 'operation' in subject
       ? { operation: subject.operation, ...api_and_start, answer: null }
       : undefined
-  // From the beginning: what is never answered may have an effect, too.
-  if (call && subject && 'operation' in subject) recordCall(seen.histories, subject.payment, call)
+  // Recorded before the answer: a request without an answer may have an effect.
+  if (call && subject && 'operation' in subject) recordCall(record.histories, subject.payment, call)
   const answer = await send(clients[nth]!).catch(() => null)
   const end = performance.now()
   if (call) {
@@ -253,15 +258,15 @@ export async function sendOnce(
     const answered: Call['answer'] = result && { end, result }
     Object.assign(call, { answer: answered })
   } else if (subject && 'observed' in subject && answer !== null)
-    observe(seen.observations, subject.observed, answer, { ...api_and_start, end })
+    observe(record.observations, subject.observed, answer, { ...api_and_start, end })
   const status = answer?.status ?? 0
   const code: unknown = status >= 500 ? answer?.body?.error?.code : undefined
   const kind = typeof code === 'string' ? `${status} ${code}` : String(status)
-  seen.answers.set(kind, (seen.answers.get(kind) ?? 0) + 1)
-  // A caller can do nothing about it, whatever was broken: what may be over soon is 503.
+  record.answers.set(kind, (record.answers.get(kind) ?? 0) + 1)
+  // A 500 is always a problem: temporary failures must be 503.
   if (status === 500 && !isSendFailure(answer?.body))
-    seen.problems.push({ problem: 'an API failed by its own fault', api: nth + 1, answer: answer!.text })
-  if (status === 0 || (status >= 500 && !isSendFailure(answer?.body))) seen.refused++
-  if (answer?.headers.get('idempotent-replayed') === 'true') seen.replays.push(performance.now())
+    record.problems.push({ problem: 'an API answered 500', api: nth + 1, answer: answer!.text })
+  if (status === 0 || (status >= 500 && !isSendFailure(answer?.body))) record.refused++
+  if (answer?.headers.get('idempotent-replayed') === 'true') record.replays.push(performance.now())
   return answer
 }

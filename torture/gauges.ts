@@ -1,7 +1,7 @@
-// What a process says of itself at /metrics.
+// Reads metrics of a process.
 import type { Member } from './system.ts'
 
-/** The sum over all labels; 0 while it has not said anything. */
+/** The sum over all labels; 0 if the metric has no values yet. */
 export async function metricOf(member: Member, name: string): Promise<number> {
   const { url } = JSON.parse(await member.process().waitForLine('/metrics and /readyz listen')) as {
     url: string
@@ -9,7 +9,7 @@ export async function metricOf(member: Member, name: string): Promise<number> {
   return await metricAt(url, name)
 }
 
-/** The same of a process whose metrics are there. */
+/** The same for a process whose metrics are at this URL. */
 export async function metricAt(url: string, name: string): Promise<number> {
   const text = await (await fetch(`${url}/metrics`)).text()
   const values = text.matchAll(new RegExp(String.raw`^${name}(?:\{.*\})? (\S+)$`, 'gm'))

@@ -1,4 +1,4 @@
-// The mixed load: stories begin at a steady rate, each told by clients of both APIs.
+// The mixed load: scenarios start at a constant rate, run by clients of both APIs.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { changePayment, createPayment, type Scenario } from './calls.ts'
 import { seeded } from './random.ts'
@@ -6,27 +6,29 @@ import { emptyRecord, type ClientRecord } from './record.ts'
 import { runScenario } from './scenarios.ts'
 import type { System } from './system.ts'
 
-/** Some 140 requests a second, and 80 attempts at deliveries. */
+/** About 140 requests and 80 delivery attempts a second. */
 export const SCENARIOS_PER_S = 25
-/** With more under way new ones wait. */
+/** New scenarios wait while this many run. */
 const MAX_CONCURRENT = 900
 const TIMEOUT_MS = 90_000
-/** Reads have a chance of their own: they are beside others, and who comes first is not the seed's. */
+/**
+ * Reads have their own random numbers: they run next to other calls, so their order does not depend on the seed alone.
+ */
 const READS_STREAM = -3_000_000
 
 export type Load = {
-  seen: ClientRecord
-  /** Stories under way. */
+  record: ClientRecord
+  /** Running scenarios. */
   open(): number
-  /** How often a client was not answered, or with 5xx by us and not for a provider that failed. */
+  /** Requests without an answer or with a 5xx that no provider failure explains. */
   countRefused(): number
-  /** Begins no more stories; resolves when those under way have ended. */
+  /** Starts no more scenarios. Resolves when all have ended. */
   stop(): Promise<void>
-  /** One payment, created and captured on that API; rejects when it is not within `limit_ms`. */
+  /** Creates and captures one payment with this client. Rejects after `limit_ms`. */
   probe(client: number, limit_ms: number): Promise<void>
 }
 
-/** Begins `scenarios_per_s` stories a second until it is stopped. The processor is told what others do there. */
+/** Starts `scenarios_per_s` scenarios a second until it is stopped. */
 export function startLoad(
   {
     clients,
@@ -39,9 +41,9 @@ export function startLoad(
   scenarios_per_s: number,
 ): Load {
   const processor = provider('stripe').control
-  const seen = emptyRecord()
+  const record = emptyRecord()
   const open = new Set<Promise<void>>()
-  const began = performance.now()
+  const started_at = performance.now()
   const stopping = new AbortController()
   let probes = 0
 
@@ -58,29 +60,29 @@ export function startLoad(
       webhooks_url,
       email_secret,
       newTenant,
-      seen,
+      record,
       limit_ms: TIMEOUT_MS,
     }
   }
-  async function begin(): Promise<void> {
+  async function startScenarios(): Promise<void> {
     for (let index = 0; !stopping.signal.aborted; index++) {
-      const due = began + (index * 1000) / scenarios_per_s
+      const due = started_at + (index * 1000) / scenarios_per_s
       while (!stopping.signal.aborted && (performance.now() < due || open.size >= MAX_CONCURRENT))
         await sleep(5)
       if (stopping.signal.aborted) return
-      const running = runScenario(scenarioOf(`story-${index}`, index, index)).catch((error: unknown) => {
-        seen.problems.push({ problem: 'a client gave up', scenario: index, error: String(error) })
+      const running = runScenario(scenarioOf(`scenario-${index}`, index, index)).catch((error: unknown) => {
+        record.problems.push({ problem: 'a scenario failed', scenario: index, error: String(error) })
       })
       open.add(running)
       void running.finally(() => open.delete(running))
     }
   }
-  const beginning = begin()
+  const beginning = startScenarios()
 
   return {
-    seen,
+    record,
     open: () => open.size,
-    countRefused: () => seen.refused,
+    countRefused: () => record.refused,
     async stop() {
       stopping.abort()
       await beginning
@@ -97,7 +99,7 @@ export function startLoad(
       if (
         !(await changePayment(scenario, 'capture', payment, { idempotency_key: `${scenario.key}-capture` }))
       )
-        throw new Error('the capture of the probe was refused, or nobody knows')
+        throw new Error('the capture of the probe was refused or its outcome is unknown')
     },
   }
 }

@@ -1,4 +1,4 @@
-// `npm run torture`: breaks the system in every known way under load, and checks that nothing was lost and nothing done twice.
+// `npm run torture`: injects faults under load and checks that nothing is lost and nothing happens twice.
 import { rm } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -16,26 +16,25 @@ const ROOT = fileURLToPath(new URL('../', import.meta.url))
 
 const STOP_LIMIT_MS = 15_000
 
-const HELP = `npm run torture: real processes and servers under load and faults; nothing may be lost, nothing done twice.
+const HELP = `npm run torture: real processes and servers under load and faults. Nothing may be lost and nothing may happen twice.
 Clients create customers, payments, top-ups, payouts, verifications, emails and SMS, and capture, refund, cancel, fail and decide them
-while banks, persons and others act at the providers. Receivers take what is announced, one of them badly, and clients follow the feed.
+while changes also happen at the providers. Event receivers accept deliveries, one of them with errors, and clients follow the feed.
 
   npm run torture -- --seed 7 --minutes 2 --queue redis
 
---seed N          of the faults and the load; one by chance is taken, and printed, without it
---minutes M       how long faults are inflicted (1); the end takes up to five minutes more
---rate N          stories a second (${SCENARIOS_PER_S}: some 140 requests); a machine that is busy with it cannot tell how soon anything recovers
---lenient         how soon all works again, and how much load there was and was turned away, is told and not judged: where
-                  other work goes on
---queue Q         redis, postgres, cluster (Redis of three masters and three replicas) or sentinels (a primary, a replica
-                  and three Sentinels); redis without it
---fault a,b       these faults alone, of:
+--seed N          seed of the faults and the load. Default: random, and printed
+--minutes M       duration of the faults. Default: 1. The end takes up to five minutes more
+--rate N          scenarios per second. Default: ${SCENARIOS_PER_S}, about 140 requests per second. Recovery times mean little on a saturated machine
+--lenient         prints recovery times, load and refusals without judging them, for machines with other work
+--queue Q         redis, postgres, cluster (Redis with three masters and three replicas) or sentinels (a primary, a replica
+                  and three Sentinels). Default: redis
+--fault a,b       only these faults:
 ${FAULTS.map(({ name, about, minutes }) => `                    ${name.padEnd(26)} ${about}${minutes ? ` (in runs of ${minutes} minutes or more)` : ''}`).join('\n')}
---mutate NAME     takes a protection away; succeeds when that is noticed, by the assertion that it names. One of:
+--mutate NAME     removes a protection; succeeds if the run fails with the problem that the mutation names. One of:
 ${MUTATIONS.map(({ name, about }) => `                    ${name.padEnd(26)} ${about}`).join('\n')}
 
-It needs redis-server or valkey-server on the PATH for the queue on Redis; everything else it starts itself, on free ports and in a
-temporary folder, which is kept (logs, schedule, problems) when something is wrong. Exit code 0: all bars hold.`
+The queue on Redis needs redis-server or valkey-server on the PATH. Everything else is started on free ports, with data in a
+temporary folder, which is kept after a failure (logs, schedule, problems). Exit code 0: no problem was found.`
 
 const { values } = parseArgs({
   options: {
@@ -54,7 +53,7 @@ const stopping = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.on(signal, () => (stopping.signal.aborted ? process.exit(130) : stopping.abort()))
 
-/** Answers the exit code. */
+/** Returns the exit code. */
 async function main(): Promise<number> {
   if (values.help === true) {
     print(HELP)
@@ -66,12 +65,12 @@ async function main(): Promise<number> {
   const mutation = values.mutate === undefined ? null : findNamed('mutate', values.mutate, MUTATIONS)
   const minutes = number('minutes', mutation ? 0.4 : 1)
   const scenarios_per_s = number('rate', SCENARIOS_PER_S)
-  const wanted = values.fault?.split(',') ?? mutation?.faults
+  const fault_names = values.fault?.split(',') ?? mutation?.faults
   const faults =
-    wanted?.map((name) => findNamed('fault', name, FAULTS)) ??
+    fault_names?.map((name) => findNamed('fault', name, FAULTS)) ??
     FAULTS.filter((fault) => (fault.minutes ?? 0) <= minutes)
   const possible = faults.filter((fault) => fault.on?.includes(queue) !== false)
-  if (possible.length === 0) throw new Error(`none of these faults means anything with --queue ${queue}`)
+  if (possible.length === 0) throw new Error(`none of these faults is possible with --queue ${queue}`)
   const length_ms = minutes * 60_000
   const schedule = planFaults(possible, seed, length_ms)
   print(
@@ -79,7 +78,7 @@ async function main(): Promise<number> {
   )
 
   const copy = mutation && (await patchedCopy(ROOT, mutation.patches))
-  if (mutation) print(`without ${mutation.name}; expected to fail by: ${mutation.expect}`)
+  if (mutation) print(`without ${mutation.name}; expected problem: ${mutation.expect}`)
   try {
     const { problems, folder, system } = await run({
       seed,
@@ -109,7 +108,7 @@ async function main(): Promise<number> {
   }
 }
 
-/** As one line, and a history as its lines after it. */
+/** One line, followed by the lines of a history. */
 function example({ history, ...facts }: Problem): string {
   return [JSON.stringify(facts), ...(Array.isArray(history) ? history : [])].join('\n')
 }
@@ -121,10 +120,10 @@ async function printVerdict(
 ): Promise<number> {
   const good = mutation === null ? found.size === 0 : found.has(mutation.expect)
   if (good) await rm(folder, { recursive: true, force: true })
-  else print(`logs, schedule and problems are kept in ${folder}`)
-  if (mutation === null) print(good ? 'All bars hold.' : 'NOT all bars hold.')
-  else if (good) print(`Failed as expected, by: ${mutation.expect}. Taking away ${mutation.name} is noticed.`)
-  else print(`Taking away ${mutation.name} was NOT noticed by: ${mutation.expect}.`)
+  else print(`logs, schedule and problems are in ${folder}`)
+  if (mutation === null) print(good ? 'No problems.' : 'Problems were found.')
+  else if (good) print(`Found as expected: ${mutation.expect}. The removal of ${mutation.name} is detected.`)
+  else print(`The removal of ${mutation.name} was NOT detected by: ${mutation.expect}.`)
   return good ? 0 : 1
 }
 
@@ -163,7 +162,7 @@ function progress(line: string): void {
 }
 
 process.exitCode = await main().catch(async (error: unknown) => {
-  // What breaks because everything is being stopped is nobody's concern; `left` ends this process, if it got so far.
+  // Errors while the system is being stopped are ignored. `onStopped` ends the process.
   if (stopping.signal.aborted) return await sleep(STOP_LIMIT_MS, 130)
   process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`)
   return 1

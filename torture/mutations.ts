@@ -1,4 +1,5 @@
-// One protection taken away at a time, in a copy of the sources: the torture must notice, by an assertion named in advance.
+// Each mutation removes one protection in a copy of the sources. The torture must find the problem that the mutation
+// names.
 import type { Patch } from './copy.ts'
 import { UNEXPLAINED } from './history/check.ts'
 import { EVENT_LOST, OVERTAKEN } from './verdict/deliveries.ts'
@@ -12,7 +13,7 @@ export type Mutation = {
   about: string
   /** The problem that must be found. */
   expect: string
-  /** What provokes it. */
+  /** Faults that provoke the problem. */
   faults: string[]
   patches: Patch[]
 }
@@ -20,7 +21,7 @@ export type Mutation = {
 export const MUTATIONS: Mutation[] = [
   {
     name: 'fencing',
-    about: 'a settlement asks neither for its token nor for its lease',
+    about: 'a settlement checks neither its token nor its lease',
     expect: 'a late write changed something',
     faults: ['stop-worker'],
     patches: [
@@ -33,7 +34,7 @@ export const MUTATIONS: Mutation[] = [
   },
   {
     name: 'provider-key',
-    about: 'each attempt sends a key of its own',
+    about: 'each attempt sends its own key',
     expect: 'a payment was authorized twice',
     faults: ['provider-lost'],
     patches: [
@@ -46,8 +47,8 @@ export const MUTATIONS: Mutation[] = [
   },
   {
     name: 'direct-claim',
-    about: 'workers wait for bells alone',
-    expect: 'a due job was left lying',
+    about: 'workers claim jobs only after wake-ups',
+    expect: 'a due job was not claimed',
     faults: ['flushall', 'kill-worker'],
     patches: [
       {
@@ -59,7 +60,7 @@ export const MUTATIONS: Mutation[] = [
   },
   {
     name: 'guard',
-    about: 'a capture or cancellation asks not how the payment stands',
+    about: 'a capture or cancellation does not check the status of the payment',
     expect: 'a payment was captured by two requests',
     faults: ['provider-slow'],
     patches: [
@@ -72,7 +73,7 @@ export const MUTATIONS: Mutation[] = [
   },
   {
     name: 'refund-guard',
-    about: 'a refund asks not what is left, and no constraint holds it either',
+    about: 'a refund checks no remaining amount, and no constraint does either',
     expect: 'refunds were accepted for more than was captured',
     faults: ['provider-slow'],
     patches: [
@@ -90,7 +91,7 @@ export const MUTATIONS: Mutation[] = [
   },
   {
     name: 'reservation',
-    about: 'a payout asks not what is available',
+    about: 'a payout does not check the available balance',
     expect: OVERDRAWN,
     faults: ['provider-slow'],
     patches: [
@@ -103,8 +104,8 @@ export const MUTATIONS: Mutation[] = [
   },
   {
     name: 'late-return',
-    about: 'what comes back of a payout that was paid is not posted',
-    expect: 'what was paid out differs',
+    about: 'the return of a paid payout is not posted',
+    expect: 'the paid amount differs',
     faults: ['kill-worker'],
     patches: [
       {
@@ -116,7 +117,7 @@ export const MUTATIONS: Mutation[] = [
   },
   {
     name: 'unique-key',
-    about: 'a notification is known neither by its id nor by what the processor calls it',
+    about: 'a notification is unique neither by its id nor by the id of its event',
     expect: 'a notification was stored twice',
     faults: ['kill-worker'],
     patches: [
@@ -139,7 +140,7 @@ export const MUTATIONS: Mutation[] = [
   },
   {
     name: 'resend-unknown',
-    about: 'a message that may have been sent is sent again, and not looked for',
+    about: 'a message that may have been sent is sent again instead of looked up',
     expect: SENT_TWICE,
     faults: ['kill-after-send'],
     patches: [
@@ -152,7 +153,7 @@ export const MUTATIONS: Mutation[] = [
   },
   {
     name: 'sequence',
-    about: 'an event gets its number as it is written, and not when all before it are there to be read',
+    about: 'an event gets its sequence number when it is written, not when all earlier ones are readable',
     expect: FEED_GAP,
     faults: ['slow-commits'],
     patches: [
@@ -202,7 +203,7 @@ create table unsequenced_events`,
   },
   {
     name: 'pause-check',
-    about: 'a claim does not ask whether the queue is paused',
+    about: 'a claim does not check whether the queue is paused',
     expect: 'a provider call started more than 1 s after the pause',
     faults: ['pause-flushall'],
     patches: [
@@ -215,7 +216,7 @@ create table unsequenced_events`,
   },
   {
     name: 'last-word',
-    about: 'the opt-out word that is noted last counts, whenever it was received',
+    about: 'the opt-out keyword that is processed last counts, not the one that was received last',
     expect: OVERRULED,
     faults: ['late-keywords'],
     patches: [
@@ -228,7 +229,7 @@ create table unsequenced_events`,
   },
   {
     name: 'stale-read',
-    about: 'each API answers a payment as it read it up to two seconds ago',
+    about: 'each API answers with a payment that it read up to two seconds ago',
     expect: UNEXPLAINED,
     faults: ['provider-slow'],
     patches: [
@@ -236,17 +237,17 @@ create table unsequenced_events`,
         file: 'src/api/routes/payments/read.ts',
         from: 'const MAX_METADATA_FILTERS = 20',
         to: `const MAX_METADATA_FILTERS = 20
-const kept = new Map<string, { until: number; found: any }>()`,
+const cache = new Map<string, { until: number; found: any }>()`,
       },
       {
         file: 'src/api/routes/payments/read.ts',
         from: `    async ({ credentials: { tenant_id }, params: { id } }) =>
       (await find({ tenant_id, id, job_id: null })).resource,`,
         to: `    async ({ credentials: { tenant_id }, params: { id } }) => {
-      const before = kept.get(tenant_id + id)
+      const before = cache.get(tenant_id + id)
       if (before !== undefined && performance.now() < before.until) return before.found
       const found = (await find({ tenant_id, id, job_id: null })).resource
-      kept.set(tenant_id + id, { until: performance.now() + 2000, found })
+      cache.set(tenant_id + id, { until: performance.now() + 2000, found })
       return found
     },`,
       },

@@ -1,5 +1,5 @@
-// How the providers' notifications come: twice, in any order, late, or never. What never came from the processor is read from its
-// list of events.
+// Makes the providers' notifications unreliable: duplicate, out of order, late or lost. Lost events of the processor
+// are read from its event list.
 import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -7,12 +7,12 @@ import { EVENT_TYPES } from '#providers/stripe/events.ts'
 import type { System } from './system.ts'
 
 const MAX_DELAY_MS = 60_000
-/** In a short run they must come before it is over. */
+/** In a short run late notifications must arrive before the end. */
 const MAX_DELAY_SHARE = 1 / 3
 
 const PROMPT = { drop_percent: 0, late_percent: 0 }
 
-/** All the time, in a run of this length. */
+/** For a run of this length. */
 export async function makeNotificationsUnreliable({ provider }: System, length_ms: number): Promise<void> {
   const settings = {
     duplicate_percent: 20,
@@ -25,13 +25,13 @@ export async function makeNotificationsUnreliable({ provider }: System, length_m
   await provider('twilio').control('POST', '/callbacks', settings)
 }
 
-/** From now on each comes soon, though perhaps twice; those that are late already still are. */
+/** From now on notifications arrive soon, perhaps twice. Those that are already late stay late. */
 export async function makeNotificationsPrompt({ provider }: Pick<System, 'provider'>): Promise<void> {
   await provider('stripe').control('POST', '/webhooks', PROMPT)
   await provider('twilio').control('POST', '/callbacks', PROMPT)
 }
 
-/** Those of the processor that are sent while this is done come soon. */
+/** The processor's notifications that are sent during `work` arrive soon. */
 export async function withPromptNotifications<T>(
   { provider }: Pick<System, 'provider'>,
   work: () => Promise<T>,
@@ -46,7 +46,7 @@ export async function withPromptNotifications<T>(
   }
 }
 
-/** The events of the processor, by its own journal: all that matter here, and those that it saw answered 2xx. */
+/** The processor's events by its own journal: all of handled types, and those that Sluice acknowledged with 2xx. */
 async function eventsOf(folder: string): Promise<{ all: string[]; acknowledged: string[] }> {
   const types = new Set<string>(EVENT_TYPES)
   const all: string[] = []
@@ -62,7 +62,7 @@ async function eventsOf(folder: string): Promise<{ all: string[]; acknowledged: 
   return { all, acknowledged }
 }
 
-/** The events that are not stored here: of those that matter, and of those that were answered 2xx. */
+/** Events that are not stored in Sluice: of handled types, and acknowledged ones. */
 export async function missingNotifications({
   sql,
   folder,

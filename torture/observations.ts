@@ -1,4 +1,5 @@
-// What clients were shown of payouts, top-ups, verifications and messages, and when: none of it may go backwards.
+// Records the states of payouts, top-ups, verifications and messages that clients observe. States must not go
+// backwards.
 import type { Answer } from '#test/client.ts'
 import type { Problem } from '#test/invariants.ts'
 
@@ -9,7 +10,10 @@ const MANUAL_DECISIONS = { approved_by_hand: [], rejected_by_hand: [] }
 const FINAL_DECISIONS = ['approved', 'rejected', ...Object.keys(MANUAL_DECISIONS)]
 const SENT_STATES = ['sent', 'delivered', 'undelivered', 'came_back']
 
-/** From each state all that may be shown later; a decision by hand, which is also made over one of the provider, is one. */
+/**
+ * The states that may follow each state. A manual decision is a state of its own, because it may replace the provider's
+ * decision.
+ */
 const LATER_STATES: Record<ResourceName, Record<string, string[]>> = {
   payout: {
     pending: ['processing', 'paid', 'failed', 'canceled'],
@@ -35,13 +39,13 @@ const LATER_STATES: Record<ResourceName, Record<string, string[]>> = {
   message: {
     scheduled: ['queued', 'sending', ...SENT_STATES, 'failed', 'unknown', 'canceled', 'suppressed'],
     queued: ['sending', ...SENT_STATES, 'failed', 'unknown', 'canceled', 'suppressed'],
-    // One that certainly was not sent waits for another attempt.
+    // A message that was certainly not sent waits for another attempt.
     sending: ['queued', ...SENT_STATES, 'failed', 'unknown', 'canceled', 'suppressed'],
     unknown: [...SENT_STATES, 'failed'],
     sent: ['delivered', 'undelivered', 'came_back', 'failed'],
-    // What the provider refused it may have sent all the same.
+    // The provider may have sent a message that it refused.
     failed: SENT_STATES,
-    // An SMS that did not arrive may do so later; an email that did may come back.
+    // An undelivered SMS may arrive later; a delivered email may bounce.
     undelivered: ['delivered'],
     delivered: ['came_back'],
     came_back: [],
@@ -50,22 +54,22 @@ const LATER_STATES: Record<ResourceName, Record<string, string[]>> = {
   },
 }
 
-/** As it was shown in an answer that was asked for at `start` and came at `end`, both of `performance.now()`. */
+/** A state in an answer to a request at `start` that arrived at `end`. Clock: `performance.now()`. */
 type Observation = { state: string; api: number; start: number; end: number }
-/** By the id of what was shown. */
+/** By the id of the resource. */
 export type Observations = Map<string, { resource: ResourceName; seen: Observation[] }>
 
 type ResourceView = { id: string; status: string; decided_by?: string | null; channel?: string | null }
-/** One of several that were asked for in one request. */
+/** An item in the answer to a batch request. */
 type Item = { message?: ResourceView; error?: object }
 
-/** Its state among those of `LATER_STATES`. */
+/** The key in `LATER_STATES`. */
 export function stateOf({ status, decided_by, channel }: Omit<ResourceView, 'id'>): string {
   if (channel === 'email' && status === 'undelivered') return 'came_back'
   return decided_by === 'manual' ? `${status}_by_hand` : status
 }
 
-/** Keeps what an answer shows, if anything; of a batch, what came of each. */
+/** Records the states in an answer, of a batch the states of all items. */
 export function observe(
   observations: Observations,
   resource: ResourceName,
@@ -86,7 +90,7 @@ export function goesBackwards(resource: ResourceName, before: string, after: str
   return before !== after && !LATER_STATES[resource][before]!.includes(after)
 }
 
-/** Of two answers of which one had come before the other was asked for, the later one is not behind. */
+/** If one answer arrived before another was requested, the later one must not show an earlier state. */
 export function checkObservations(observations: Observations): Problem[] {
   return [...observations].flatMap(([id, { resource, seen }]) =>
     seen.flatMap((before) =>

@@ -1,4 +1,4 @@
-// Loaded into each worker before its own code (`--import`): what is done to a process from inside.
+// Loaded into each worker before its own code (`--import`): faults inside the process.
 
 const BLOCK_MS = 6000
 
@@ -13,5 +13,5 @@ if (skew_ms !== 0) {
   })
 }
 
-// The whole thread stands still, as in a loop without end or a collection of garbage.
+// Blocks the whole thread, like an endless loop or a long garbage collection.
 process.on('SIGUSR2', () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, BLOCK_MS))

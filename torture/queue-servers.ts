@@ -1,35 +1,38 @@
-// The servers of the queue under torture, in each place where bells can ring.
+// The servers of the queue, for each backend.
 import { createRedis, type OwnRedis } from '#test/redis.ts'
 import { startRedisCluster, startRedisSentinels } from '#test/redis-places.ts'
 
-/** What the keys of the payments' queue have in common, and in a Cluster their server. */
+/** The common prefix of the keys of the payments queue; in a Cluster it selects their server. */
 const KEYS = '{sluice:payments}'
 
-/** Where bells ring: one Redis, a Cluster of three and their replicas, one and its replica under Sentinels, or PostgreSQL. */
+/**
+ * Where wake-ups are stored: one Redis, a Cluster of three masters and their replicas, a primary and a replica with
+ * Sentinels, or PostgreSQL.
+ */
 export const QUEUE_SERVERS = ['redis', 'cluster', 'sentinels', 'postgres'] as const
 export type QueueServer = (typeof QUEUE_SERVERS)[number]
 
-/** The servers of the queue; of several, `kill` means those that take writes to what belongs to the payments. */
+/** The queue's servers. With several servers `kill` kills the one that takes writes for the payments queue. */
 export type RunningQueueServers = Omit<OwnRedis, 'signal'>
 
-/** Starts them; null with the queue on PostgreSQL. `onStop` hears what ends them. */
+/** Starts the servers; null with the queue on PostgreSQL. `onStop` receives the function that stops them. */
 export async function startQueueServers(
   queue: QueueServer,
   onStop: (stop: () => Promise<void>) => void,
 ): Promise<RunningQueueServers | null> {
   if (queue === 'postgres') return null
   if (queue === 'redis') {
-    // Without its protection nobody could set its folder, which is how its disk is made to fail.
+    // Without this setting Redis refuses to change its folder, which the fault needs to make saving fail.
     const redis = await createRedis({ settings: { 'enable-protected-configs': 'yes' } })
     onStop(() => redis.kill())
     return redis
   }
-  const places = await (queue === 'cluster' ? startRedisCluster() : startRedisSentinels())
-  onStop(() => places.stop())
+  const servers = await (queue === 'cluster' ? startRedisCluster() : startRedisSentinels())
+  onStop(() => servers.stop())
   return {
-    url: places.url,
-    kill: () => places.killPrimaryOf(KEYS),
-    start: () => places.revive(),
-    flush: () => places.flush(),
+    url: servers.url,
+    kill: () => servers.killPrimaryOf(KEYS),
+    start: () => servers.revive(),
+    flush: () => servers.flush(),
   }
 }

@@ -1,15 +1,15 @@
-// Chance that can be repeated: the same numbers for the same seed.
+// Repeatable random numbers: the same seed gives the same numbers.
 
 export type Random = {
-  /** From 0 up to 1. */
+  /** At least 0, less than 1. */
   next(): number
-  /** A whole number from `low` to `high`. */
+  /** An integer from `low` to `high`. */
   between(low: number, high: number): number
   pick<T>(items: readonly T[]): T
   shuffle<T>(items: readonly T[]): T[]
 }
 
-/** Numbers (mulberry32) that depend on the seed and on nothing else; `part` gives a seed several independent rows of them. */
+/** Numbers (mulberry32) that depend only on the seed. `stream` selects one of several independent sequences. */
 export function seeded(seed: number, stream = 0): Random {
   let state = (Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) + Math.imul(stream + 1, 0xc2b2ae35)) >>> 0
   const next = () => {

@@ -1,10 +1,10 @@
-// What clients have seen: each acceptance and each final answer, to be held against the books afterwards.
+// Records accepted requests and their final answers, to compare them with the database.
 
 import type { Problem } from '#test/invariants.ts'
 import type { Histories } from './history/call.ts'
 import type { Observations } from './observations.ts'
 
-/** What goes on after it was created. */
+/** Resources that change after their creation. */
 export type Created =
   | 'customer'
   | 'merchant'
@@ -25,15 +25,15 @@ export type Kind =
   | 'link'
   | 'cancel_message'
 
-/** A request that was answered 2xx, or 402: it is on record for good. */
+/** A request that was answered with 2xx or 402 and so is stored. */
 export type Accepted = {
   kind: Kind
   key: string
-  /** Of the customer, payment, refund, payout and so on. */
+  /** Id of the customer, payment, refund, payout and so on. */
   id: string
-  /** When, on the clock of `performance.now()`. */
+  /** Clock: `performance.now()`. */
   at: number
-  /** The latest state that a client was shown. */
+  /** The latest status that a client observed. */
   status: string | null
   amount_minor: number | null
 }
@@ -41,16 +41,16 @@ export type Accepted = {
 export type ClientRecord = {
   accepted: Map<string, Accepted>
   requests: number
-  /** Of each status how many, of an error of ours with its code; 0: the connection broke. */
+  /** Number of answers by status, for server errors by status and code; 0: the connection broke. */
   answers: Map<string, number>
-  /** Of those how many were not answered, or with 5xx by us and not for a provider that failed. */
+  /** Requests without an answer or with a 5xx that no provider failure explains. */
   refused: number
-  /** When a replay was answered. */
+  /** Times of replayed answers. */
   replays: number[]
   problems: Problem[]
   histories: Histories
   observations: Observations
-  /** By the key of a payout, top-up, verification or message: the statuses in which its story may leave it. */
+  /** The statuses in which a scenario may leave a payout, top-up, verification or message, by its key. */
   ends: Map<string, string[]>
 }
 
@@ -70,21 +70,21 @@ export function emptyRecord(): ClientRecord {
 
 const FINAL = new Set(['captured', 'canceled', 'failed', 'succeeded', 'approved', 'rejected'])
 
-/** What stays once a client was shown it, of what was asked for. */
+/** True if the status never changes after a client has observed it. */
 export function isFinal(status: string | null): boolean {
   return status !== null && FINAL.has(status)
 }
 
-/** Notes what a client was answered; what contradicts an earlier answer is a problem. */
-export function recordAcceptance(seen: ClientRecord, answer: Omit<Accepted, 'at'>): void {
-  const before = seen.accepted.get(answer.key)
+/** Records an answer. A contradiction to an earlier answer is a problem. */
+export function recordAcceptance(record: ClientRecord, answer: Omit<Accepted, 'at'>): void {
+  const before = record.accepted.get(answer.key)
   if (before === undefined) {
-    seen.accepted.set(answer.key, { ...answer, at: performance.now() })
+    record.accepted.set(answer.key, { ...answer, at: performance.now() })
     return
   }
-  if (before.id !== answer.id) seen.problems.push({ problem: 'a key led to two resources', before, answer })
+  if (before.id !== answer.id) record.problems.push({ problem: 'a key has two resources', before, answer })
   if (isFinal(before.status) && before.status !== answer.status)
-    seen.problems.push({ problem: 'a state went backwards', before, answer })
+    record.problems.push({ problem: 'a state went backwards', before, answer })
   before.status = answer.status
   before.amount_minor = answer.amount_minor
 }

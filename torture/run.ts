@@ -1,4 +1,4 @@
-// One run: the load, the faults in their turn, the end, the verdict.
+// One run: the load, the scheduled faults, the end, and the verdict.
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -20,14 +20,14 @@ import { judge, settle, type Verdict } from './verdict/verdict.ts'
 
 const RECOVERY_LIMIT_MS = { patient: 60_000, impatient: 15_000 }
 const SCENARIOS_LIMIT_MS = 160_000
-/** Late notifications take up to a minute of it. */
+/** Includes up to a minute for late notifications. */
 const SETTLE_LIMIT_MS = 120_000
 const MIN_REQUESTS_PER_SCENARIO = 4
-/** Beyond what a fault takes as a rule. */
+/** Added to the estimated duration of the fault. */
 const FAULT_LIMIT_MS = 120_000
 const DIRECT_CLAIMS = 'sluice_jobs_claimed_directly_total'
 const WAKE_UPS_WINDOW_MS = 500
-/** Of some forty in that time. */
+/** Of about forty claims in that time. */
 const MAX_DIRECT_CLAIMS = 2
 
 export type RunOptions = {
@@ -36,23 +36,23 @@ export type RunOptions = {
   scenarios_per_s: number
   queue: QueueServer
   schedule: PlannedFault[]
-  /** Of the project or of a mutated copy. */
+  /** The project's folder or a mutated copy. */
   root: string
-  /** With less patience: something is expected to go wrong. */
+  /** Short limits: a problem is expected. */
   impatient: boolean
-  /** Times and rates are told and not judged. */
+  /** Times and rates are printed and not judged. */
   lenient: boolean
   print: (line: string) => void
-  /** Overwrites the line before where there is a terminal. */
+  /** Overwrites the previous line on a terminal. */
   progress: (line: string) => void
   stopped: AbortSignal
-  /** Called when everything has ended because it was stopped; ends this process. */
+  /** Called when everything has ended after an interruption. Ends this process. */
   onStopped: (folder: string) => void
 }
 
 export type Result = { problems: Problem[]; folder: string; system: System }
 
-/** Runs to the end; the caller stops the system. When it throws, everything is stopped and the folder kept. */
+/** Runs to the end; the caller stops the system. If it throws, everything is stopped and the folder is kept. */
 export async function run(options: RunOptions): Promise<Result> {
   const { queue, root, print } = options
   const inflicted: Inflicted[] = []
@@ -65,15 +65,15 @@ export async function run(options: RunOptions): Promise<Result> {
       const current = inflicted.at(-1)
       if (current && line.includes('a late write was fenced')) current.fenced++
       if (line.includes('"event":"audit.failed"'))
-        problems.push({ problem: 'an audit under way found something', line })
+        problems.push({ problem: 'an audit during the run found a problem', line })
     },
-    onEnd: (name, how) => void problems.push({ problem: 'a process ended by itself', name, how }),
+    onEnd: (name, how) => void problems.push({ problem: 'a process ended unexpectedly', name, how }),
   })
   try {
     return await runSystem(system, options, inflicted, problems)
   } catch (error) {
     await system.stop()
-    print(`logs and schedule are kept in ${system.folder}`)
+    print(`logs and schedule are in ${system.folder}`)
     throw error
   }
 }
@@ -85,7 +85,7 @@ async function runSystem(
   problems: FaultProblem[],
 ): Promise<Result> {
   const { seed, schedule, length_ms, scenarios_per_s, queue, print, stopped } = options
-  // In the middle of whatever it is: what is under way cannot go on.
+  // Stops immediately: running work cannot continue.
   const closing = () => void system.stop().finally(() => options.onStopped(system.folder))
   if (stopped.aborted) closing()
   stopped.addEventListener('abort', closing)
@@ -96,40 +96,43 @@ async function runSystem(
   await injectBackgroundFaults(system, seeded(seed, -2_000_000))
   await makeNotificationsUnreliable(system, length_ms)
   const load = startLoad(system, seed, scenarios_per_s)
-  const began = performance.now()
+  const started_at = performance.now()
   const ticker = setInterval(() => {
-    const left_s = Math.round((length_ms - (performance.now() - began)) / 1000)
-    const time = left_s >= 0 ? `${left_s} s left` : `${-left_s} s over`
-    const { requests } = load.seen
-    const per_s = Math.round(requests / ((performance.now() - began) / 1000))
+    const left_s = Math.round((length_ms - (performance.now() - started_at)) / 1000)
+    const time = left_s >= 0 ? `${left_s} s left` : `${-left_s} s late`
+    const { requests } = load.record
+    const per_s = Math.round(requests / ((performance.now() - started_at) / 1000))
     options.progress(
-      `${time}, ${requests} requests (${per_s}/s), ${load.open()} under way, ${inflicted.length} faults`,
+      `${time}, ${requests} requests (${per_s}/s), ${load.open()} scenarios running, ${inflicted.length} faults`,
     )
   }, 1000)
 
   for (const planned of schedule) {
-    await sleep(Math.max(0, began + planned.at_ms - performance.now()), undefined, { signal: stopped })
+    await sleep(Math.max(0, started_at + planned.at_ms - performance.now()), undefined, { signal: stopped })
     problems.push(...(await inflict(system, load, planned, inflicted, options)))
   }
-  await sleep(Math.max(0, began + length_ms - performance.now()), undefined, { signal: stopped })
-  const per_s = load.seen.requests / ((performance.now() - began) / 1000)
-  const { requests } = load.seen
+  await sleep(Math.max(0, started_at + length_ms - performance.now()), undefined, { signal: stopped })
+  const per_s = load.record.requests / ((performance.now() - started_at) / 1000)
+  const { requests } = load.record
   await system.provider('stripe').control('DELETE', '/faults')
   await makeNotificationsPrompt(system)
   system.receivers.acceptAll()
   print('waiting until everything is settled')
   const limits = options.impatient ? [10_000, 10_000] : [SCENARIOS_LIMIT_MS, SETTLE_LIMIT_MS]
-  const ended = await Promise.race([load.stop().then(() => true), sleep(limits[0], false, { ref: false })])
-  if (!ended) problems.push({ problem: 'clients still wait', open: load.open() })
+  const all_ended = await Promise.race([
+    load.stop().then(() => true),
+    sleep(limits[0], false, { ref: false }),
+  ])
+  if (!all_ended) problems.push({ problem: 'scenarios have not ended', open: load.open() })
   if (!(await settle(system, limits[1]!)))
-    problems.push({ problem: 'work is still under way', open: await openWork(system.sql) })
+    problems.push({ problem: 'work is still open', open: await openWork(system.sql) })
   clearInterval(ticker)
-  const verdict: Verdict = await judge(system, load.seen)
+  const verdict: Verdict = await judge(system, load.record)
   verdict.problems.push(...(options.lenient ? await withoutFinishedJobs(system, problems) : problems))
   if (!options.lenient && per_s < MIN_REQUESTS_PER_SCENARIO * scenarios_per_s)
-    verdict.problems.push({ problem: 'the load was too light to tell', requests, per_s: Math.round(per_s) })
-  const answers = [...load.seen.answers].map(([answer, count]) => `${answer}: ${count}`).toSorted()
-  print(`\n${describe(inflicted, load.seen, verdict)}\n`)
+    verdict.problems.push({ problem: 'the load was too low to judge', requests, per_s: Math.round(per_s) })
+  const answers = [...load.record.answers].map(([answer, count]) => `${answer}: ${count}`).toSorted()
+  print(`\n${describe(inflicted, load.record, verdict)}\n`)
   print(
     `${requests} requests, ${Math.round(per_s)} a second; answers ${answers.join(', ')}; ${verdict.unknown} jobs unknown`,
   )
@@ -155,30 +158,30 @@ async function inflict(
   { print, impatient, lenient }: RunOptions,
 ): Promise<FaultProblem[]> {
   const fault = FAULTS.find(({ name }) => name === planned.fault)!
-  const began = performance.now()
-  const record: Inflicted = { fault: fault.name, at: began, recovery_ms: null, fenced: 0 }
+  const started_at = performance.now()
+  const record: Inflicted = { fault: fault.name, at: started_at, recovery_ms: null, fenced: 0 }
   inflicted.push(record)
   const problems: FaultProblem[] = []
   const countRefused = load.countRefused()
   const limit_ms = RECOVERY_LIMIT_MS[impatient ? 'impatient' : 'patient']
-  let lifted_at = began
+  let lifted_at = started_at
   try {
     problems.push(...((await withinLimit(fault, fault.inflict(system, seeded(planned.seed)))) ?? []))
     lifted_at = performance.now()
     await untilRecovered(system, load, limit_ms)
     if (fault.transparent) await untilWakeUpsArrive(system, limit_ms)
-    record.recovery_ms = performance.now() - (fault.recovery_from === 'beginning' ? began : lifted_at)
+    record.recovery_ms = performance.now() - (fault.recovery_from === 'beginning' ? started_at : lifted_at)
   } catch (error) {
-    problems.push({ problem: 'it did not recover', fault: fault.name, error: String(error) })
+    problems.push({ problem: 'the system did not recover', fault: fault.name, error: String(error) })
   }
   if (!lenient && fault.transparent && load.countRefused() > countRefused)
     problems.push({
-      problem: 'clients were turned away',
+      problem: 'clients were refused',
       fault: fault.name,
       times: load.countRefused() - countRefused,
     })
   if (fault.fences && !(await waitFor(() => record.fenced > 0, limit_ms)))
-    problems.push({ problem: 'nothing was fenced', fault: fault.name })
+    problems.push({ problem: 'no late write was fenced', fault: fault.name })
   const { recovery_ms } = record
   if (!lenient && recovery_ms !== null && recovery_ms > fault.recovery_limit_ms)
     problems.push({
@@ -189,11 +192,11 @@ async function inflict(
     })
   const after =
     recovery_ms === null ? 'did not recover' : `recovered after ${(recovery_ms / 1000).toFixed(1)} s`
-  print(`${fault.name}: ${((lifted_at - began) / 1000).toFixed(1)} s, ${after}`)
+  print(`${fault.name}: ${((lifted_at - started_at) / 1000).toFixed(1)} s, ${after}`)
   return problems
 }
 
-/** Without those that only say that a job was late which is not open any more, or waits on purpose. */
+/** Removes reports of late jobs that are finished or wait on purpose. */
 async function withoutFinishedJobs({ sql }: System, problems: FaultProblem[]): Promise<Problem[]> {
   const late = problems.flatMap(({ late_job }) => (late_job === undefined ? [] : [late_job]))
   const open = await sql<{ id: string }[]>`
@@ -205,7 +208,7 @@ async function withoutFinishedJobs({ sql }: System, problems: FaultProblem[]): P
 async function withinLimit<T>(fault: Fault, work: Promise<T>): Promise<T> {
   const limit_ms = fault.duration_ms + FAULT_LIMIT_MS
   const late = sleep(limit_ms, undefined, { ref: false }).then(() => {
-    throw new Error(`it is not over after ${limit_ms} ms`)
+    throw new Error(`the fault has not ended after ${limit_ms} ms`)
   })
   return await Promise.race([work, late])
 }
@@ -216,7 +219,7 @@ async function waitFor(holds: () => boolean, limit_ms: number): Promise<boolean>
   return true
 }
 
-/** Jobs are claimed because bells ring, and no longer because the database was searched for them. */
+/** Waits until jobs are claimed after wake-ups and no longer found by scanning the database. */
 async function untilWakeUpsArrive({ workers }: System, limit_ms: number): Promise<void> {
   const deadline = performance.now() + limit_ms
   const direct = async () => await Promise.all(workers.map((worker) => metricOf(worker, DIRECT_CLAIMS)))
@@ -224,14 +227,14 @@ async function untilWakeUpsArrive({ workers }: System, limit_ms: number): Promis
     await sleep(WAKE_UPS_WINDOW_MS)
     const now = await direct()
     if (now.every((count, index) => count - before[index]! <= MAX_DIRECT_CLAIMS)) return
-    if (performance.now() > deadline) throw new Error('jobs are still claimed directly')
+    if (performance.now() > deadline) throw new Error('jobs are still claimed without wake-ups')
     before = now
   }
 }
 
-/** A payment goes through on each API, and jobs that were under way when the fault ended have been claimed again. */
+/** Waits until a payment succeeds on each API and all jobs that ran when the fault ended were claimed again. */
 async function untilRecovered({ sql }: System, load: Load, limit_ms: number): Promise<void> {
-  // A lease that is renewed is that of a call which takes long.
+  // A renewed lease belongs to a call that takes long.
   const running = await sql<{ id: string; attempt: number; lease_until: string }[]>`
     select id, attempt, lease_until::text from jobs where state = 'running'`
   await Promise.all([load.probe(0, limit_ms), load.probe(1, limit_ms)])
@@ -243,5 +246,5 @@ async function untilRecovered({ sql }: System, load: Load, limit_ms: number): Pr
         join jobs j using (id, attempt, lease_until) where j.state = 'running') as orphans`
     return !row!.orphans
   }
-  await until('no job is left to a lapsed lease', isReclaimed, limit_ms)
+  await until('no job has an expired lease', isReclaimed, limit_ms)
 }

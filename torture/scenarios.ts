@@ -1,4 +1,4 @@
-// The stories of the load: what clients, and others at the processor, do. The same for the same seed.
+// Selects the scenarios of the load. The same seed gives the same scenarios.
 import { sendOnce, fromOtherClient, postUntilFinal, acceptanceOf, type Scenario } from './calls.ts'
 import { recordAcceptance } from './record.ts'
 import { messageScenario } from './scenarios/messages.ts'
@@ -23,9 +23,9 @@ async function customerScenario(scenario: Scenario): Promise<void> {
   }
   const path = '/v1/customers'
   const created = await postUntilFinal(scenario, path, body)
-  recordAcceptance(scenario.seen, acceptanceOf('customer', body.idempotency_key, created))
-  const again = await postUntilFinal(fromOtherClient(scenario), path, body)
-  recordAcceptance(scenario.seen, acceptanceOf('customer', body.idempotency_key, again))
+  recordAcceptance(scenario.record, acceptanceOf('customer', body.idempotency_key, created))
+  const repeated = await postUntilFinal(fromOtherClient(scenario), path, body)
+  recordAcceptance(scenario.record, acceptanceOf('customer', body.idempotency_key, repeated))
   await sendOnce(scenario, scenario.first_client, (client) =>
     client.get(`${path}/${created.body.id as string}`),
   )

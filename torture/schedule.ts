@@ -1,21 +1,24 @@
-// Which fault is inflicted when: a function of the options and the seed.
+// Schedules the faults as a function of the options and the seed.
 import type { Fault } from './faults/fault.ts'
 import { seeded } from './random.ts'
 
-/** `seed`: of the fault's own chance, such as whom it meets and how long it lasts. */
+/** `seed`: for the random choices of the fault itself. */
 export type PlannedFault = { at_ms: number; fault: string; seed: number }
 
 const WARM_UP_MS = 4000
 
-/** Those of `faults` that take long, each of the others in an order of chance, then these again in another until the time is filled. */
+/**
+ * Plans the long faults first, then each of the others in random order, and repeats the others in new orders until the
+ * time is filled.
+ */
 export function planFaults(faults: Fault[], seed: number, length_ms: number): PlannedFault[] {
   const random = seeded(seed, -1_000_000)
   const planned: PlannedFault[] = []
   let at_ms = WARM_UP_MS
   for (let round = 1; ; round++) {
     const fitted = planned.length
-    const turn = random.shuffle(faults).sort((a, b) => (b.minutes ?? 0) - (a.minutes ?? 0))
-    for (const { name, duration_ms, minutes } of turn) {
+    const order = random.shuffle(faults).sort((a, b) => (b.minutes ?? 0) - (a.minutes ?? 0))
+    for (const { name, duration_ms, minutes } of order) {
       if (round > 1 && minutes !== undefined && faults.length > 1) continue
       if (at_ms + duration_ms > length_ms && planned.length > 0) continue
       planned.push({ at_ms, fault: name, seed: random.between(1, 1e9) })

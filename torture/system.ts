@@ -1,4 +1,4 @@
-// The system under torture: real processes on servers of its own, each server behind a wire that can be cut.
+// Starts the system under torture: real processes and servers of its own, with a proxy in front of each server.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
@@ -26,69 +26,72 @@ import { startReceivers, type Receivers } from './events/receivers.ts'
 import { startQueueServers, type QueueServer, type RunningQueueServers } from './queue-servers.ts'
 import type { Random } from './random.ts'
 
-/** The attempts of a delivery: so often that none is given up, and so soon that an ordered endpoint goes on. */
+/** Retry delays of a delivery: many, so that no delivery fails, and short, so that ordered endpoints continue soon. */
 const RETRY_SCHEDULE_S = [0, 0.2, 0.5, 1, ...Array.from({ length: 40 }, () => 2)].join(',')
 
-/** A process that is started again, on the same port, after it ended. */
+/** A process that can be restarted on the same port. */
 export type Member = {
   name: string
   process(): Process
-  /** SIGKILL unless told. */
+  /** Default: SIGKILL. */
   kill(signal?: NodeJS.Signals): Promise<void>
-  /** As it was before, but for what is told: it stays so. One with an `output`, the descriptor of its log, need not be ready yet. */
-  start(as?: { root?: string; env?: Record<string, string>; output?: number | undefined }): Promise<void>
+  /**
+   * Starts the process with its previous options, except for the given ones, which stay. With `output`, the descriptor
+   * of its log, it does not wait for the process to be ready.
+   */
+  start(options?: { root?: string; env?: Record<string, string>; output?: number | undefined }): Promise<void>
 }
 
 export type System = {
   queue: QueueServer
-  /** Where the processes' sources are. */
+  /** The folder of the processes' sources. */
   root: string
-  /** Straight to the database, past the wire. */
+  /** Connects directly to the database, without the proxy. */
   sql: Sql
   postgres: EmbeddedPostgres
   /** Null with the queue on PostgreSQL. */
   redis: RunningQueueServers | null
-  /** What the processes' connections go through; several Redis are reached directly. */
+  /** The proxies of the processes' connections. Several Redis servers have none. */
   wires: { postgres: Proxy; redis: Proxy | null; provider: (name: ProviderName) => Proxy }
   apis: Member[]
   workers: Member[]
-  /** One for each API, of the same tenant. */
+  /** One client per API, of the same tenant. */
   clients: Client[]
   tenant_id: string
-  /** The same for a tenant of its own, whose events are received and followed, too. */
+  /** Creates a tenant with clients. Some tenants have endpoints and a follower. */
   newTenant: () => Promise<Client[]>
-  /** Where the events of all tenants are sent to, and who follows them. */
+  /** The receivers and the feed followers of all tenants. */
   receivers: Receivers
   followers: Follower[]
-  /** Where providers notify us, and what a relay of email signs with. */
+  /** The webhooks host, and the secret that the email relay signs with. */
   webhooks_url: string
   email_secret: string
-  /** Opens what the processes seal. */
+  /** Opens values that the processes have sealed. */
   vault: Vault
-  /** Past the wire, too. */
+  /** Without the proxy. */
   provider: (name: ProviderName) => Provider
-  /** Asks the processor's API for something, with our credentials and not through us. */
+  /** Calls the processor's API with our credentials, as another application. */
   asAnotherApplication: (path: string, params: Record<string, string>) => Promise<{ id: string }>
-  /** Where the logs are. */
+  /** The folder with the logs. */
   folder: string
-  /** Done when everything is stopped. */
+  /** Runs `work` when the system stops. */
   onStop(work: () => Promise<unknown>): void
   stop(): Promise<void>
 }
 
 export type SystemOptions = {
   queue: QueueServer
-  /** The folder of the project, or of a copy of it, whose processes are run. */
+  /** The project's folder, or a copy, whose processes are run. */
   root: string
-  /** Of those who receive events. */
+  /** For the receivers' behavior. */
   random: Random
-  /** Hears each line that a process logs. */
+  /** Called with each log line of a process. */
   onOutputLine: (name: string, line: string) => void
-  /** Hears of a process that ended without being told to. */
+  /** Called when a process ends unexpectedly. */
   onEnd: (name: string, how: string) => void
 }
 
-/** Starts everything: PostgreSQL, Redis, the processor's emulator, receivers, two APIs, two workers, the webhooks host. */
+/** Starts PostgreSQL, Redis, the emulators, the receivers, two APIs, two workers and the webhooks host. */
 export async function startSystem({
   queue,
   root,
@@ -130,20 +133,20 @@ export async function startSystem({
   }
   async function member(name: string, part: PartName, env: Record<string, string>): Promise<Member> {
     const { file, ready } = PARTS[part]
-    let as: NonNullable<Parameters<Member['start']>[0]> = {}
-    const told = new WeakSet<Process>()
+    let options: NonNullable<Parameters<Member['start']>[0]> = {}
+    const stopped_by_us = new WeakSet<Process>()
     const begin = async () => {
-      const { output } = as
-      const begun = await launch(name, file, {
+      const { output } = options
+      const started = await launch(name, file, {
         ...(output === undefined && { ready }),
         output,
-        root: as.root ?? root,
-        env: { ...env, ...as.env },
+        root: options.root ?? root,
+        env: { ...env, ...options.env },
       })
-      void begun.ended.then(
-        ({ code, signal }) => told.has(begun) || stopping || onEnd(name, String(signal ?? code)),
+      void started.ended.then(
+        ({ code, signal }) => stopped_by_us.has(started) || stopping || onEnd(name, String(signal ?? code)),
       )
-      return begun
+      return started
     }
     let current = await begin()
     ends.defer(async () => void (await current.end()))
@@ -151,11 +154,11 @@ export async function startSystem({
       name,
       process: () => current,
       async kill(signal) {
-        told.add(current)
+        stopped_by_us.add(current)
         await current.end(signal)
       },
-      async start(otherwise = {}) {
-        as = { ...as, ...otherwise }
+      async start(changes = {}) {
+        options = { ...options, ...changes }
         current = await begin()
       },
     }
@@ -188,13 +191,13 @@ export async function startSystem({
     })
     const provider = (name: ProviderName) => providers.get(name)!
     const toProviders = new Map<ProviderName, Proxy>()
-    /** The addresses of each, with its wire in the place of what we call. */
-    const told = new Map<ProviderName, ProviderAddresses>()
-    for (const [name, { told: straight }] of providers) {
-      const called = straight['smtp_url'] === undefined ? 'url' : 'smtp_url'
-      const wire = await wired(straight[called]!)
+    /** The addresses of each provider, with the proxy in front of the API that Sluice calls. */
+    const addresses = new Map<ProviderName, ProviderAddresses>()
+    for (const [name, { addresses: direct }] of providers) {
+      const called = direct['smtp_url'] === undefined ? 'url' : 'smtp_url'
+      const wire = await wired(direct[called]!)
       toProviders.set(name, wire)
-      told.set(name, { ...straight, [called]: wire.url })
+      addresses.set(name, { ...direct, [called]: wire.url })
     }
     const toProvider = (name: ProviderName) => toProviders.get(name)!
 
@@ -206,16 +209,16 @@ export async function startSystem({
       ...variables({
         database_url: wires.postgres.url,
         redis_url: redis && (wires.redis?.url ?? redis.url),
-        provider: (name) => told.get(name)!,
+        provider: (name) => addresses.get(name)!,
       }),
       AUDIT_EVERY_S: '20',
       RECONCILE_EVERY_S: '5',
       RECONCILE_AFTER_S: '10',
-      // A server of email that stands still holds each connection for a minute.
+      // A silent SMTP server blocks each connection for a minute.
       SMTP_CONNECTIONS: '50',
       WEBHOOKS_URL: webhooks_url,
       EMAIL_WEBHOOK_SECRET: email_secret,
-      // Many stories write to the numbers that decide by themselves.
+      // Many scenarios send to the same test numbers.
       MESSAGES_PER_DESTINATION_HOUR: '1000000',
       WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8,::1/128',
       WEBHOOK_RETRY_SCHEDULE_S: RETRY_SCHEDULE_S,
@@ -245,7 +248,7 @@ export async function startSystem({
     const clients = await open(clientsOf(secret), tenant_id, BUSY_TENANT_ENDPOINTS)
     let tenants = 0
     const stripe = provider('stripe')
-    // The processor's own faults meet others too, who simply ask again.
+    // Injected faults also hit the other application, which retries.
     const asAnotherApplication: System['asAnotherApplication'] = async (path, params) => {
       let key = randomUUID()
       return await until(`POST ${path} is answered`, async () => {
@@ -254,7 +257,7 @@ export async function startSystem({
           headers: { authorization: `Bearer ${stripe.api_key}`, 'idempotency-key': key },
           body: new URLSearchParams(params),
         }).catch(() => undefined)
-        // An answer may be lost after its effect; an error is repeated for as long as the key is the same.
+        // An answer may be lost after its effect. An error is replayed for the same key, so the key changes.
         if (response?.ok === false) key = randomUUID()
         return (
           response?.ok === true && (await (response.json() as Promise<{ id: string }>).catch(() => undefined))
@@ -277,8 +280,8 @@ export async function startSystem({
       async newTenant() {
         const nth = tenants++
         const name = `tenant-${nth}`
-        // The database may be away.
-        const key = await until('there is a tenant', () => createKey(sql, name).catch(() => undefined))
+        // The database may be down.
+        const key = await until('the tenant is created', () => createKey(sql, name).catch(() => undefined))
         const of_tenant = clientsOf(key.secret)
         return nth % TENANTS_PER_SUBSCRIBER === 0
           ? await open(of_tenant, key.tenant_id, ALL_EVENTS_ENDPOINTS)

@@ -1,61 +1,61 @@
-// What each kind of fault did to the system, as one table.
+// Prints the effects of each kind of fault as a table.
 import type { Problem } from '#test/invariants.ts'
 import type { ClientRecord } from './record.ts'
 import type { EventCounts } from './verdict/events.ts'
 import type { Verdict } from './verdict/verdict.ts'
 
-/** A fault as it was inflicted; what happened until the next one counts as its own. Clock: `performance.now()`. */
+/** An injected fault. Everything until the next fault counts for this one. Clock: `performance.now()`. */
 export type Inflicted = { fault: string; at: number; recovery_ms: number | null; fenced: number }
 
 const LOST_PROBLEM =
-  /lost|skipped|left lying|nothing works on it|nobody takes it|taken and not applied|did not arrive|still under way|not ended/
-const DUPLICATE_PROBLEM = /twice|two |accepted for more|ended was paid/
+  /lost|skipped|not claimed|left lying|nothing works on it|nobody takes it|not applied|did not arrive|still open|still pending|no open job/
+const DUPLICATE_PROBLEM = /twice|two |accepted for more|exactly once|was paid$/
 
 const COLUMNS = [
   'fault', 'times', 'accepted', 'finished', 'jobs_lost', 'double_effects', 'replays_absorbed', 'fenced', 'recovery p50', 'max',
 ] as const // prettier-ignore
 
-/** The table as text; the first row is what was before the first fault, the last is the sum. */
+/** The table as text. The first row covers the time before the first fault, the last row is the sum. */
 export function describe(
   inflicted: Inflicted[],
-  seen: ClientRecord,
+  record: ClientRecord,
   { problems, finished }: Verdict,
 ): string {
   const names = ['(none)', ...new Set(inflicted.map(({ fault }) => fault)), '(unplaced)']
   const of = (at: number) => inflicted.findLast((one) => one.at <= at)?.fault ?? '(none)'
   const placed = new Map<string, string>()
-  for (const { id, key, at } of seen.accepted.values()) {
+  for (const { id, key, at } of record.accepted.values()) {
     placed.set(key, of(at))
     if (!placed.has(id)) placed.set(id, of(at))
   }
-  const where = (problem: Problem) =>
+  const faultOf = (problem: Problem) =>
     Object.values(problem)
       .map((fact) => placed.get(String(fact)))
       .find((found) => found !== undefined) ?? '(unplaced)'
-  const lost = problems.filter(({ problem }) => LOST_PROBLEM.test(problem)).map(where)
-  const doubled = problems.filter(({ problem }) => DUPLICATE_PROBLEM.test(problem)).map(where)
-  const accepted = [...seen.accepted.values()]
+  const lost_faults = problems.filter(({ problem }) => LOST_PROBLEM.test(problem)).map(faultOf)
+  const duplicate_faults = problems.filter(({ problem }) => DUPLICATE_PROBLEM.test(problem)).map(faultOf)
+  const accepted = [...record.accepted.values()]
   const times = (list: string[], name: string) => list.filter((one) => one === name).length
 
   const rows = names.map((name) => {
     const own = inflicted.filter(({ fault }) => fault === name)
-    const mine = accepted.filter(({ at }) => of(at) === name)
+    const own_requests = accepted.filter(({ at }) => of(at) === name)
     const recoveries = own.flatMap(({ recovery_ms }) => recovery_ms ?? []).sort((a, b) => a - b)
     const counts = [
       own.length,
-      mine.length,
-      mine.filter(({ key }) => finished.has(key)).length,
-      times(lost, name),
-      times(doubled, name),
-      times(seen.replays.map(of), name),
+      own_requests.length,
+      own_requests.filter(({ key }) => finished.has(key)).length,
+      times(lost_faults, name),
+      times(duplicate_faults, name),
+      times(record.replays.map(of), name),
       own.reduce((sum, { fenced }) => sum + fenced, 0),
     ]
     return { name, counts, recoveries }
   })
   const sums = rows[0]!.counts.map((_, column) => rows.reduce((sum, { counts }) => sum + counts[column]!, 0))
   const all = rows.flatMap(({ recoveries }) => recoveries).sort((a, b) => a - b)
-  const shown = rows.filter(({ counts }) => counts.some((count) => count > 0))
-  const lines = [...shown, { name: 'all', counts: sums, recoveries: all }].map(
+  const visible = rows.filter(({ counts }) => counts.some((count) => count > 0))
+  const lines = [...visible, { name: 'all', counts: sums, recoveries: all }].map(
     ({ name, counts, recoveries }) => [
       name,
       ...counts.map(String),
@@ -74,18 +74,18 @@ export function describe(
     .join('\n')
 }
 
-/** One line: how many of each there are beside payments and messages, by status. */
+/** One line: counts of payouts, top-ups and verifications by status. */
 export function describeEnds({ payout, top_up, kyc }: Verdict['ends']): string {
   return `payouts: ${countsText(payout)}; top-ups: ${countsText(top_up)}; verifications: ${countsText(kyc)}`
 }
 
-/** One line: what became of messages, also of those about which nobody knew for a while. */
+/** One line: final statuses of messages, and how ambiguous ones were resolved. */
 export function describeMessages({ ends, messages }: Verdict): string {
   const { ambiguous, reported, found, unknown, failed_and_sent } = messages
-  return `messages: ${countsText(ends.message)}; ${ambiguous} were ambiguous, of which ${reported} were resolved by what the provider told, ${found} were found there, ${unknown} are named unknown; ${failed_and_sent} were sent although the provider said that it failed`
+  return `messages: ${countsText(ends.message)}; ${ambiguous} were ambiguous: ${reported} were resolved by the provider's report and ${found} by a lookup, ${unknown} stay unknown; ${failed_and_sent} were sent although the provider reported a failure`
 }
 
-/** One line: how many events there were, and how often they were sent. */
+/** One line: counts of events, deliveries and requests. */
 export function describeEvents({
   events,
   feeds,
@@ -94,7 +94,7 @@ export function describeEvents({
   requests,
   repeated,
 }: EventCounts): string {
-  return `events: ${events} in ${feeds} feeds; ${deliveries} deliveries to ${endpoints} endpoints in ${requests} requests that were read, of which ${repeated} repeated one`
+  return `events: ${events} in ${feeds} feeds; ${deliveries} deliveries to ${endpoints} endpoints in ${requests} requests, ${repeated} of them repeated`
 }
 
 function countsText(counts: Record<string, number>): string {

@@ -1,26 +1,29 @@
-// The endpoints of a tenant at the receivers, as it makes them through the API.
+// Creates a tenant's webhook endpoints through the API.
 import { randomUUID } from 'node:crypto'
 import type { Answer, Client } from '#test/client.ts'
 import { until } from '#test/process.ts'
 import type { ReceiverEndpoint, Receivers } from './receivers.ts'
 
-/** One of each kind; which types go there. */
+/** One endpoint: its receiver and the event types that it subscribes to. */
 type EndpointSpec = { receiver: 'good' | 'bad'; ordered: boolean; types: string[] }
 
 const LIMIT_MS = 90_000
-/** A request may be on its way for so long. */
+/** A request may arrive this long after it was signed. */
 const MAX_REQUEST_AGE_MS = 20_000
 
-/** For a tenant with little to tell. */
+/** For tenants with few events. */
 export const ALL_EVENTS_ENDPOINTS: EndpointSpec[] = endpointSpecs(['*'], ['*'], ['*'], ['*'])
-/** For the tenant of most of the load: less than half of its events, because all processes share two cores. */
+/**
+ * For the tenant with most of the load. It subscribes to less than half of its events, because all processes share two
+ * cores.
+ */
 export const BUSY_TENANT_ENDPOINTS: EndpointSpec[] = endpointSpecs(
   ['payment.captured', 'refund.*', 'customer.*'],
   ['payout.*'],
   ['kyc.*', 'message.*'],
   ['kyc.*'],
 )
-/** Of so many tenants with little to tell one has endpoints, and one that follows its feed. */
+/** One of this many tenants has endpoints and a feed follower. */
 export const TENANTS_PER_SUBSCRIBER = 4
 
 function endpointSpecs(
@@ -37,7 +40,7 @@ function endpointSpecs(
   ]
 }
 
-/** Makes them, however often that takes. Nothing is sent there before the receivers know them. */
+/** Creates the endpoints and registers them with the receivers. Repeats requests without an answer. */
 export async function makeEndpoints(
   receivers: Receivers,
   clients: Client[],
@@ -62,7 +65,7 @@ async function makeEndpoint(
     ...(!ordered && { max_in_flight: 20 }),
   }
   let created = await postUntilAnswered(clients, '/v1/webhook_endpoints', body)
-  // The answer with the secret was lost: it is in no other.
+  // The answer with the secret was lost. No other answer contains the secret, so it is rotated.
   const rotated = created.secret === null
   while (created.secret === null) {
     const rotation = { idempotency_key: randomUUID(), grace_s: 0 }
@@ -87,11 +90,11 @@ async function postUntilAnswered(
   path: string,
   body: object,
 ): Promise<{ id: string; secret: string | null }> {
-  let turn = 0
+  let attempt = 0
   return await until(
     `POST ${path} is answered`,
     async () => {
-      const client = clients[turn++ % clients.length]!
+      const client = clients[attempt++ % clients.length]!
       const answer: Answer | null = await client.post(path, body).catch(() => null)
       if (answer !== null && answer.status >= 400 && answer.status !== 503)
         throw new Error(`POST ${path}: ${answer.status} ${answer.text}`)

@@ -1,18 +1,18 @@
-// A client that follows the feed of its tenant, through all faults, and keeps what it saw.
+// A client that follows its tenant's feed through all faults and records what it reads.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '#test/client.ts'
 import type { Problem } from '#test/invariants.ts'
 
 type SeenEvent = { id: string; sequence: number }
 
-/** What a reader of the feed sees whose events get their numbers as they are written. */
+/** The problem that a reader finds if events get their sequence number when they are written. */
 export const FEED_GAP = 'the feed has a gap'
 
 export type Follower = {
   tenant_id: string
-  /** As they came. */
+  /** In the order of arrival. */
   seen: SeenEvent[]
-  /** The last sequence that it saw. */
+  /** The last sequence number that was read. */
   after(): number
   problems: Problem[]
   stop(): void
@@ -22,7 +22,7 @@ const PAGE = 100
 const WAIT_S = 10
 const RETRY_DELAY_MS = 250
 
-/** Asks each API in turn; what is not answered is asked for again. */
+/** Reads the APIs in turn and repeats reads without an answer. */
 export function followFeed(clients: Client[], tenant_id: string): Follower {
   const seen: SeenEvent[] = []
   const problems: Problem[] = []
@@ -35,7 +35,7 @@ export function followFeed(clients: Client[], tenant_id: string): Follower {
     if (answer === null || answer.status === 503 || answer.status === 429) return false
     if (answer.status !== 200) {
       const { status, text } = answer
-      problems.push({ problem: 'an answer that nobody may get', path, status, answer: text })
+      problems.push({ problem: 'an unexpected answer', path, status, answer: text })
       return false
     }
     for (const { id, sequence } of answer.body as SeenEvent[]) {
@@ -47,8 +47,8 @@ export function followFeed(clients: Client[], tenant_id: string): Follower {
   }
 
   async function readAll(): Promise<void> {
-    for (let turn = 0; !stopping.signal.aborted; turn++)
-      if (!(await read(clients[turn % clients.length]!))) await sleep(RETRY_DELAY_MS)
+    for (let attempt = 0; !stopping.signal.aborted; attempt++)
+      if (!(await read(clients[attempt % clients.length]!))) await sleep(RETRY_DELAY_MS)
   }
   void readAll()
   return {

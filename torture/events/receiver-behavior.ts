@@ -1,22 +1,22 @@
-// What a bad receiver does with an event: errors of every kind, before and after it has taken it.
+// Faulty behavior of a receiver: errors of every kind, before and after it has accepted an event.
 import type { ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Its connection is reset before it is read. */
+/** Resets the connection before the request is read. */
 export const RESET_UNREAD = 'reset_unread'
 
-/** How often each happens; what is left is taken as it should be. */
+/** Probability of each behavior. The rest of the requests is accepted. */
 export const BEHAVIOR_PROBABILITIES = {
   [RESET_UNREAD]: 0.01,
-  /** It has the event, and nobody hears of it. */
+  /** Accepts the event and resets the connection without an answer. */
   lost_answer: 0.015,
   broken_head: 0.01,
-  /** Until the sender gives up. */
+  /** Never answers. */
   silent: 0.003,
   error_500: 0.04,
   rate_limited_429: 0.02,
   redirect_302: 0.02,
-  /** It is taken, and the rest of the answer takes for ever, or breaks off. */
+  /** Accepts the event; the rest of the answer never ends or breaks off. */
   trickling_body: 0.01,
   broken_body: 0.02,
   slow: 0.02,
@@ -28,7 +28,7 @@ const TRICKLE_MS = 200
 const RETRY_AFTER_S = '1'
 const INCOMPLETE_BODY = { 'content-length': '1000' }
 
-/** `take` writes the head of an answer 2xx. */
+/** `accept` writes the head of a 2xx answer. */
 export async function misbehave(
   behavior: Exclude<Behavior, 'accept' | typeof RESET_UNREAD>,
   {
@@ -62,7 +62,7 @@ export async function misbehave(
     case 'broken_body':
       for (const [name, value] of Object.entries(INCOMPLETE_BODY)) response.setHeader(name, value)
       accept(201)
-      response.write('{"taken"')
+      response.write('{"accepted"')
       return void response.socket?.end()
     case 'slow':
       await sleep(SLOW_MS)

@@ -1,5 +1,5 @@
-// Receivers of events on real sockets: one that takes everything, and one that fails now and then in every way. They write
-// down what came, when, and what they answered.
+// Two event receivers on real sockets: one accepts everything, one fails at random in every way. Both record arrivals
+// and answers.
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,27 +10,27 @@ import { HOST } from '#test/environment.ts'
 import type { Random } from '../random.ts'
 import { misbehave, RESET_UNREAD, BEHAVIOR_PROBABILITIES, type Behavior } from './receiver-behavior.ts'
 
-/** An endpoint as a receiver knows it; its name is the path of its URL. */
+/** An endpoint as its receiver knows it. Its name is the path of its URL. */
 export type ReceiverEndpoint = {
   name: string
   id: string
   tenant_id: string
   types: string[]
   ordered: boolean
-  /** Any of them may sign. */
+  /** A signature by any of them is valid. */
   secrets: string[]
-  /** From then on, on the clock of `performance.now()`, all that arrives is signed by its secrets. */
+  /** Requests that arrive later must be signed with `secrets`. Clock: `performance.now()`. */
   verified_from: number
 }
 
-/** A request that was read. Clock: `performance.now()`. */
+/** A request that was read completely. Clock: `performance.now()`. */
 export type Arrival = {
-  /** The name of its endpoint. */
+  /** Name of the endpoint. */
   endpoint: string
   event_id: string
-  /** When its head was there. */
+  /** When the head arrived. */
   at: number
-  /** When it was answered 2xx; null: it was not. */
+  /** When a 2xx answer was sent; null without one. */
   accepted_at: number | null
 }
 
@@ -38,21 +38,21 @@ export type Receivers = {
   url: Record<'good' | 'bad', string>
   endpoints: Map<string, ReceiverEndpoint>
   arrivals: Arrival[]
-  /** The first body that came of each event. */
+  /** The first body received for each event. */
   bodies: Map<string, string>
   problems: Problem[]
-  /** Resolves with the id of the next event for this endpoint when it has come; it is not answered. */
+  /** Resolves with the id of the next event for this endpoint. That request gets no answer. */
   withholdAnswer(endpoint: string): Promise<string>
-  /** The good one refuses connections while this is done. */
+  /** The good receiver refuses connections while `work` runs. */
   whileDown(work: () => Promise<unknown>): Promise<void>
-  /** From now on the bad one takes everything, too. */
+  /** The bad receiver accepts everything from now on. */
   acceptAll(): void
   close(): Promise<void>
 }
 
 const REDIRECT_PATH = '/redirected'
 
-/** Starts both. */
+/** Starts both receivers. */
 export async function startReceivers(random: Random): Promise<Receivers> {
   const arrivals: Arrival[] = []
   const bodies = new Map<string, string>()
@@ -80,7 +80,7 @@ export async function startReceivers(random: Random): Promise<Receivers> {
     const behavior = chooseBehavior()
     if (behavior === RESET_UNREAD) return void request.socket.resetAndDestroy()
     const body = await read(request)
-    // It broke off, as whoever sent it was killed.
+    // The sender was killed in the middle of the request.
     if (body === null) return
     const arrival: Arrival = {
       endpoint: path.slice(1),
@@ -101,22 +101,22 @@ export async function startReceivers(random: Random): Promise<Receivers> {
     }
     if (behavior === 'accept') {
       accept(200)
-      response.end('{"taken":true}')
+      response.end('{"accepted":true}')
     } else await misbehave(behavior, { response, accept, redirect_url: `${url.good}${REDIRECT_PATH}` })
   }
 
   function check(arrival: Arrival, { headers, method }: IncomingMessage, body: string): void {
     const { endpoint, event_id } = arrival
-    const known = endpoints.get(endpoint)
-    // The secret of an answer that was lost is known to nobody, and may still sign what is on its way.
-    const judged = known !== undefined && performance.now() >= known.verified_from
-    const signed = known?.secrets.some((secret) => verifies(secret, headers, body)) === true
+    const registered = endpoints.get(endpoint)
+    // The secret of a lost answer may still sign requests on their way.
+    const judged = registered !== undefined && performance.now() >= registered.verified_from
+    const signed = registered?.secrets.some((secret) => verifies(secret, headers, body)) === true
     if ((judged && !signed) || method !== 'POST')
-      problems.push({ problem: 'an event arrived that is not signed by us', endpoint, event_id, headers })
+      problems.push({ problem: 'an event arrived without a valid signature', endpoint, event_id, headers })
     const before = bodies.get(event_id)
     if (before === undefined) bodies.set(event_id, body)
     else if (before !== body)
-      problems.push({ problem: 'an event arrived again with another body', endpoint, event_id, before, body })
+      problems.push({ problem: 'a repeated event has another body', endpoint, event_id, before, body })
   }
 
   return {
@@ -148,7 +148,7 @@ export async function startReceivers(random: Random): Promise<Receivers> {
   }
 }
 
-/** Answers the port. Somebody may have the port for a moment. */
+/** Returns the port. Retries while another process uses the port. */
 async function listen(server: Server, port: number): Promise<number> {
   for (;;) {
     server.listen(port, HOST)
@@ -161,7 +161,7 @@ async function listen(server: Server, port: number): Promise<number> {
   }
 }
 
-/** Null when it breaks off. */
+/** Returns null if the request breaks off. */
 async function read(request: IncomingMessage): Promise<string | null> {
   const chunks: Buffer[] = []
   try {
@@ -184,8 +184,8 @@ function verifies(secret: string, headers: IncomingMessage['headers'], body: str
 function pickBehavior(random: Random): Behavior {
   const chance = random.next()
   let sum = 0
-  for (const [behavior, part] of Object.entries(BEHAVIOR_PROBABILITIES) as [Behavior, number][]) {
-    sum += part
+  for (const [behavior, probability] of Object.entries(BEHAVIOR_PROBABILITIES) as [Behavior, number][]) {
+    sum += probability
     if (chance < sum) return behavior
   }
   return 'accept'

@@ -1,14 +1,17 @@
-// What a fault itself asks for, so that it knows whom it meets: accepted on either API, repeated until it is.
+// Requests of the faults themselves, on either API, repeated until they are accepted.
 import type { Channel } from '#core/addresses.ts'
 import { BY_CARD } from '#test/client.ts'
 import { until } from '#test/process.ts'
 import { bodyOf as messageOf } from '../scenarios/send.ts'
 import type { System } from '../system.ts'
 
-/** Of what was asked for; `from` of a message. */
+/** The created resource. `from`: the sender of a message. */
 type RequestedResource = { id: string; status: string; processor_reference: string; from: string }
 
-/** As soon as it is accepted; its key is also its description, by which it is known on its way to the processor. */
+/**
+ * Returns as soon as the payment is accepted. The description is the key, by which the request to the processor is
+ * recognized.
+ */
 export async function requestPayment(system: System, key: string): Promise<RequestedResource> {
   return await postUntilAccepted(
     system,
@@ -18,19 +21,19 @@ export async function requestPayment(system: System, key: string): Promise<Reque
   )
 }
 
-/** When its money is held. */
+/** Returns when the payment is authorized. */
 export async function authorizePayment(system: System, key: string): Promise<RequestedResource> {
   return await postUntilAccepted(system, '/v1/payments', bodyOf(key), {}, 'authorized')
 }
 
-/** When its money has moved. */
+/** Returns when the payment is captured. */
 export async function capturePayment(system: System, key: string): Promise<RequestedResource> {
   const { id } = await authorizePayment(system, key)
   const body = { idempotency_key: `${key}-capture` }
   return await postUntilAccepted(system, `/v1/payments/${id}/capture`, body, {}, 'captured')
 }
 
-/** As soon as it is accepted. */
+/** Returns as soon as the capture is accepted. */
 export async function requestCapture(
   system: System,
   payment_id: string,
@@ -40,7 +43,7 @@ export async function requestCapture(
   return await postUntilAccepted(system, path, { idempotency_key: key }, { prefer: 'respond-async' })
 }
 
-/** As soon as it is accepted. */
+/** Returns as soon as the refund is accepted. */
 export async function requestRefund(
   system: System,
   payment_id: string,
@@ -55,7 +58,7 @@ export async function requestRefund(
   )
 }
 
-/** As soon as it is accepted; its text names its key. */
+/** Returns as soon as the message is accepted. Its text contains the key. */
 export async function requestMessage(
   system: System,
   channel: Channel,
@@ -75,9 +78,9 @@ async function postUntilAccepted(
   headers: Record<string, string>,
   status?: string,
 ): Promise<RequestedResource> {
-  let turn = 0
-  return await until(`POST ${path} is answered ${status ?? 'at all'}`, async () => {
-    const client = clients[turn++ % clients.length]!
+  let attempt = 0
+  return await until(`POST ${path} is answered with ${status ?? 'any status'}`, async () => {
+    const client = clients[attempt++ % clients.length]!
     const answer = await client.post(path, body, headers).catch(() => null)
     if (answer === null || answer.status >= 300) return undefined
     const resource = answer.body as RequestedResource

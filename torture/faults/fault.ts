@@ -1,29 +1,35 @@
-// What a fault is: how it is inflicted and lifted, and how soon everything must work again.
+// The type of a fault: how it is injected and how soon the system must recover.
 import type { Problem } from '#test/invariants.ts'
 import type { Random } from '../random.ts'
 import type { QueueServer } from '../queue-servers.ts'
 import type { System } from '../system.ts'
 
-/** With `late_job`, that this job was late: where other work goes on, that counts only if it is unfinished when all is quiet. */
+/**
+ * `late_job`: the problem is that this job was late. In lenient runs it counts only if the job is still open at the
+ * end.
+ */
 export type FaultProblem = Problem & { late_job?: string }
 
 export type Fault = {
   name: string
-  /** A line for `--help`. */
+  /** One line for `--help`. */
   about: string
-  /** Where the queue must be for it to mean anything; anywhere unless told. */
+  /** The queue servers on which the fault is possible. Default: all. */
   on?: readonly QueueServer[]
-  /** About how long it takes with the recovery, for the schedule. */
+  /** Estimated duration with the recovery, for the schedule. */
   duration_ms: number
-  /** A payment must go through on each API this soon after it; from the beginning of a fault that ends unnoticed. */
+  /**
+   * A payment must succeed on each API within this time after the fault, or after its beginning if `recovery_from` says
+   * so.
+   */
   recovery_limit_ms: number
   recovery_from?: 'beginning'
-  /** It takes long: taken only when it is named or in runs of at least so many minutes, first and once. */
+  /** A long fault: it runs once, first, in runs of at least this many minutes or when it is named. */
   minutes?: number
-  /** Nobody is turned away while it lasts, and bells ring again within `recovery_limit_ms`. */
+  /** No client is refused during the fault, and wake-ups arrive again within `recovery_limit_ms`. */
   transparent?: true
-  /** A worker writes too late afterwards, and is fenced. */
+  /** A worker writes after its lease has expired and must be fenced. */
   fences?: true
-  /** Resolves when it is over. What it finds wrong by itself it answers. */
+  /** Resolves when the fault has ended, with the problems that the fault itself has found. */
   inflict(system: System, random: Random): Promise<FaultProblem[] | void>
 }

@@ -1,4 +1,4 @@
-// All faults, by name.
+// All faults by name.
 import type { Fault } from './fault.ts'
 import { LOG_FAULTS } from './logs.ts'
 import { MESSAGE_FAULTS } from './messages.ts'

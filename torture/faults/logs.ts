@@ -1,4 +1,4 @@
-// Logs that cannot be written: the work goes on, and the processes end when they are told to.
+// Faults of log output: work continues, and processes still end on SIGTERM.
 import { open } from 'node:fs/promises'
 import { freePort } from '#start/ports.ts'
 import { HOST } from '#test/environment.ts'
@@ -11,21 +11,21 @@ import { capturePayment } from './ask.ts'
 import type { Fault } from './fault.ts'
 
 const LOST_LINES_METRIC = 'sluice_log_lines_lost_total'
-/** Their lines fill what is between a process and its reader. */
+/** Their log lines fill the pipe between the process and its reader. */
 const LOGGED_REQUESTS = 700
 const BATCH_SIZE = 50
 
 export const LOG_FAULTS: Fault[] = [
   {
     name: 'log-disk-full',
-    about: 'APIs and workers that log to a full disk: they lose lines and nothing else, and end when told to',
+    about: 'APIs and workers log to a full disk: they lose only log lines, and end on SIGTERM',
     duration_ms: 20_000,
     recovery_limit_ms: 6000,
     inflict: fillDisk,
   },
   {
     name: 'log-reader-gone',
-    about: 'nobody reads the log of an API any more, and those of the others are closed: the same',
+    about: 'the log of one API is not read any more and those of the others are closed: the same',
     duration_ms: 14_000,
     recovery_limit_ms: 6000,
     inflict: detachLogReaders,
@@ -55,15 +55,15 @@ async function detachLogReaders(system: System, random: Random): Promise<Problem
   for (const member of closed) member.process().closeOutput()
   apis[unread]!.process().stopReading()
   return await withoutLogs(system, random, members, {}, async () => {
-    for (let asked = 0; asked < LOGGED_REQUESTS; asked += BATCH_SIZE)
+    for (let sent = 0; sent < LOGGED_REQUESTS; sent += BATCH_SIZE)
       await Promise.all(Array.from({ length: BATCH_SIZE }, () => clients[unread]!.get('/v1/customers/none')))
     await Promise.all(closed.map((member) => untilLinesLost(() => metricOf(member, LOST_LINES_METRIC))))
   })
 }
 
 /**
- * A payment goes through while nothing can be logged; then each process is told to end, and does. It is started `again` before the
- * next one ends, however this comes out.
+ * While logs cannot be written, a payment succeeds and each process ends on SIGTERM. Each process is started again
+ * before the next one ends, also after a failure.
  */
 async function withoutLogs(
   system: System,
@@ -82,12 +82,12 @@ async function withoutLogs(
   })
   for (const member of members)
     await attempt(async () => {
-      // One that hangs takes a minute; the others have to be back before this fault is over.
+      // A process that hangs takes a minute. The others are killed, so that they run again before the fault ends.
       await member.kill(problems.length === 0 ? 'SIGTERM' : 'SIGKILL')
       const how = await member.process().ended
       if (problems.length === 0 && how.code !== 0)
         problems.push({
-          problem: 'a process that could not log did not end when it was told to',
+          problem: 'a process that could not log did not end on SIGTERM',
           name: member.name,
           how,
         })
@@ -101,16 +101,16 @@ async function withoutLogs(
   return problems
 }
 
-async function untilLinesLost(lost: () => Promise<number>): Promise<void> {
-  await until('lines of the log are lost', async () => (await lost()) > 0)
+async function untilLinesLost(lostLines: () => Promise<number>): Promise<void> {
+  await until('log lines are lost', async () => (await lostLines()) > 0)
 }
 
-/** Starts it again with its log there; answers where its metrics are. */
+/** Restarts the process with its log on this descriptor. Returns the URL of its metrics. */
 async function logTo(member: Member, output: number): Promise<string> {
   const port = await freePort(HOST)
   const url = `http://${HOST}:${port}`
   await member.kill('SIGTERM')
   await member.start({ env: { METRICS_PORT: String(port) }, output })
-  await until('it is ready', async () => (await fetch(`${url}/readyz`).catch(() => null))?.ok)
+  await until('the process is ready', async () => (await fetch(`${url}/readyz`).catch(() => null))?.ok)
   return url
 }

@@ -1,4 +1,4 @@
-// Messages: whoever sends them dies when they have left, before that is written; what people answer waits and is processed in another order.
+// Message faults: a sender dies after sending and before it has recorded that; replies are processed out of order.
 import { CHANNEL_PROVIDERS } from '#domain/messages/message.ts'
 import { CHANNELS } from '#core/addresses.ts'
 import { until } from '#test/process.ts'
@@ -9,17 +9,18 @@ import { requestMessage } from './ask.ts'
 import type { Fault } from './fault.ts'
 import { findPerformer } from './processes.ts'
 
-/** Some of the later words opt out, the others in. */
+/** Of the later keywords half opt out, the others opt in. */
 const LATE_KEYWORDS = 6
-/** Twilio knows neither: else it would refuse the message between the two. */
+/** Twilio does not recognize these keywords. Otherwise it would block the message between the two. */
 const [OPTS_OUT, OPTS_IN] = ['Stop.', 'Start.']
-/** Notifications are far behind where other work goes on. */
+/** In lenient runs notifications are processed late. */
 const PROCESSING_TIMEOUT_MS = 60_000
 
 export const MESSAGE_FAULTS: Fault[] = [
   {
     name: 'kill-after-send',
-    about: 'kill -9 of whoever sent an SMS and an email, before it wrote so: nothing is sent again',
+    about:
+      'kill -9 of the workers that sent an SMS and an email, before they recorded it: nothing is sent again',
     duration_ms: 4500,
     recovery_limit_ms: 6000,
     inflict: killAfterSend,
@@ -27,7 +28,7 @@ export const MESSAGE_FAULTS: Fault[] = [
   {
     name: 'late-keywords',
     about:
-      'an opt-out or opt-in word waits and is processed after one that was received later: the later counts',
+      'an opt-out or opt-in keyword is processed after one that was received later: the later one counts',
     duration_ms: 4000,
     recovery_limit_ms: 6000,
     inflict: processKeywordsLate,
@@ -39,16 +40,16 @@ async function killAfterSend(system: System, random: Random): Promise<void> {
   const pauseCallbacks = (paused: boolean) => provider('twilio').control('POST', '/callbacks', { paused })
   const nth = random.between(0, 7_000_000)
   const label = `after-send-${nth}`
-  const to = { sms: `+1212${2_300_000 + nth}`, email: `somebody-${nth}@example.com` }
+  const to = { sms: `+1212${2_300_000 + nth}`, email: `recipient-${nth}@example.com` }
   const providers = CHANNELS.map((channel) => wires.provider(CHANNEL_PROVIDERS[channel]))
   for (const wire of providers) wire.withholdAnswersTo(label)
-  // Nor may it be told that they have left.
+  // Status callbacks would report that the messages were sent.
   await pauseCallbacks(true)
   try {
     const messages = await Promise.all(
       CHANNELS.map((channel) => requestMessage(system, channel, `${label}-${channel}`, to[channel])),
     )
-    await until('both have left', async () => {
+    await until('both are sent', async () => {
       const sent_ids = new Set((await departuresOf(system)).map(({ id }) => id))
       return messages.every(({ id }) => sent_ids.has(id))
     })
@@ -63,7 +64,9 @@ async function killAfterSend(system: System, random: Random): Promise<void> {
   }
 }
 
-/** Whoever writes before we ever wrote to them waits to be heard. The verdict compares the words with the suppressions. */
+/**
+ * A reply from a number that was never written to is parked. The verdict compares the keywords with the suppressions.
+ */
 async function processKeywordsLate(system: System, random: Random): Promise<void> {
   const first = 2_300_000 + random.between(0, 7_000_000)
   const numbers = Array.from({ length: LATE_KEYWORDS }, (_, nth) => `+1646${first + nth}`)
@@ -83,13 +86,16 @@ async function processKeywordsLate(system: System, random: Random): Promise<void
   await Promise.all(waiting.map((id) => untilState(system, id, 'applied')))
 }
 
-/** Somebody sends us an SMS, until it is stored; resolves when its notification has this state, with its id, which is that of its job. */
+/**
+ * Sends an inbound SMS until it is stored. Resolves when its notification has this state, with its id, which is also
+ * the id of its job.
+ */
 async function receiveInbound(
   system: System,
   inbound: { from: string; to: string; body: string },
   state: string,
 ): Promise<string> {
-  const id = await until('a word is stored', async () => {
+  const id = await until('the keyword is stored', async () => {
     const { sid, status } = await system.provider('twilio').control('POST', '/inbound', inbound)
     if (status !== 200) return undefined
     const [stored] = await system.sql<{ id: string }[]>`
@@ -102,7 +108,7 @@ async function receiveInbound(
 
 async function untilState({ sql }: System, id: string, state: string): Promise<void> {
   await until(
-    `a word is ${state}`,
+    `the keyword is ${state}`,
     async () => (await sql`select from notifications where id = ${id} and state = ${state}`).length > 0,
     PROCESSING_TIMEOUT_MS,
   )

@@ -1,4 +1,4 @@
-// Limits of retrying: attempts used up, credentials refused for a day, notifications of another application.
+// Limits of retries: used-up attempts, a day of refused credentials, notifications of another application.
 import type { Problem } from '#test/invariants.ts'
 import { until } from '#test/process.ts'
 import { withPromptNotifications } from '../notifications.ts'
@@ -8,16 +8,16 @@ import { requestCapture, requestPayment, requestRefund, authorizePayment, captur
 import type { Fault } from './fault.ts'
 
 const FAILURES = ['drop_before', 'drop_after', 'html_503', 'rate_limited_429']
-/** After the last attempt that a job has by its count. */
+/** Attempts after the last one that the job's `max_attempts` allows. */
 const EXTRA_ATTEMPTS = 2
 const FOREIGN_PAYMENTS = 20
-/** One fetch of each object is enough to see that it is not ours. */
+/** One lookup per object shows that it belongs to another application. */
 const MAX_LOOKUPS = 2
 
 export const OUTAGE_FAULTS: Fault[] = [
   {
     name: 'credentials-refused-a-day',
-    about: 'the processor refuses our credentials, and a day passes: what was never sent is sent then',
+    about: 'the processor refuses our credentials for a day: calls that were never sent are sent afterwards',
     duration_ms: 8000,
     recovery_limit_ms: 10_000,
     inflict: refuseCredentials,
@@ -25,14 +25,14 @@ export const OUTAGE_FAULTS: Fault[] = [
   {
     name: 'last-attempt',
     about:
-      'the processor fails through the last attempts of jobs: their keys are good, so they are tried again',
+      'the processor fails until after the last attempts of jobs: their keys are valid, so they are retried',
     duration_ms: 8000,
     recovery_limit_ms: 10_000,
     inflict: exhaustAttempts,
   },
   {
     name: 'foreign-events',
-    about: "another application's payments and refunds on the same account: ignored, and hardly asked about",
+    about: "another application's payments and refunds on the same account: ignored after few lookups",
     duration_ms: 6000,
     recovery_limit_ms: 6000,
     inflict: (system) => withPromptNotifications(system, () => sendForeignEvents(system)),
@@ -45,8 +45,8 @@ async function refuseCredentials(system: System, random: Random): Promise<Proble
     match: { path: '^/v1/' },
     fault: 'refuse_401',
     async during(jobs) {
-      // Some calls are slow or lose their answers at any time: these are performed, or may have been, and are not refused.
-      await until('each was refused', async () => {
+      // Calls that were slow or lost their answer before the fault may have been performed. They are not refused.
+      await until('each call was refused', async () => {
         const refused = await system.sql`
           select from jobs j where j.id = any(${jobs}::uuid[]) and (j.finished_at is not null or exists (
             select from job_attempts a where a.job_id = j.id and a.outcome = 'misconfigured'))`
@@ -69,22 +69,27 @@ async function exhaustAttempts(system: System, random: Random): Promise<Problem[
     fault: random.pick(FAILURES),
     async during(jobs) {
       const exhausted_jobs = new Set<string>()
-      await until('each has failed after its last attempt', async () => {
+      await until('each job has failed after its last attempt', async () => {
         const now = await sql<{ id: string; exhausted: boolean }[]>`
           update jobs set run_at = now(), wakeup_sent_at = null,
             attempt = case when id = any(${[...exhausted_jobs]}::uuid[]) then attempt else max_attempts - 1 end
           where id = any(${jobs}::uuid[]) and state = 'ready' and attempt > 0
           returning id, attempt >= max_attempts + ${EXTRA_ATTEMPTS} as exhausted`
         for (const { id } of now) exhausted_jobs.add(id)
-        const ended = await sql`
+        const final_jobs = await sql`
           select from jobs where id = any(${jobs}::uuid[]) and (finished_at is not null or state = 'unknown')`
-        return ended.length > 0 || (now.length === jobs.length && now.every(({ exhausted }) => exhausted))
+        return (
+          final_jobs.length > 0 || (now.length === jobs.length && now.every(({ exhausted }) => exhausted))
+        )
       })
     },
   })
 }
 
-/** An authorization, a capture and a refund are asked for while the processor fails; when it works again each is done, by itself. */
+/**
+ * Requests an authorization, a capture and a refund while the processor fails. After the failure each must succeed
+ * without another request.
+ */
 async function duringFailure(
   system: System,
   random: Random,
@@ -92,7 +97,7 @@ async function duringFailure(
 ): Promise<Problem[]> {
   const { sql, provider, tenant_id } = system
   const label = `${failure.label}-${random.between(0, 1e9)}`
-  const held = await authorizePayment(system, `${label}-held`)
+  const authorized = await authorizePayment(system, `${label}-held`)
   const paid = await capturePayment(system, `${label}-paid`)
   const failing = await provider('stripe').fault({
     match: failure.match,
@@ -101,7 +106,7 @@ async function duringFailure(
   })
   let jobs: string[] = []
   try {
-    await requestCapture(system, held.id, `${label}-capture`)
+    await requestCapture(system, authorized.id, `${label}-capture`)
     await requestRefund(system, paid.id, `${label}-refund`)
     await requestPayment(system, label)
     const keys = [`${label}-capture`, `${label}-refund`, label]
@@ -112,18 +117,18 @@ async function duringFailure(
   } finally {
     await failing.remove()
   }
-  const ended = await until('each came to an end', async () => {
+  const final_jobs = await until('each job is final', async () => {
     await sql`update jobs set run_at = now(), wakeup_sent_at = null where id = any(${jobs}::uuid[]) and state = 'ready'`
     const states = await sql<{ id: string; name: string; state: string }[]>`
       select id, name, state from jobs where id = any(${jobs}::uuid[]) and (finished_at is not null or state = 'unknown')`
     return states.length === jobs.length && states
   })
-  return ended
+  return final_jobs
     .filter(({ state }) => state !== 'succeeded')
-    .map((job) => ({ problem: 'work whose key is good was given up', ...job }))
+    .map((job) => ({ problem: 'a job with a valid key has failed', ...job }))
 }
 
-/** Known by its metadata to the comparison with the processor's record. */
+/** The metadata marks the objects for the comparison with the processor's record. */
 async function sendForeignEvents(system: System): Promise<Problem[]> {
   const { sql, provider, asAnotherApplication } = system
   const mark = { 'metadata[application]': 'another' }
@@ -143,12 +148,13 @@ async function sendForeignEvents(system: System): Promise<Problem[]> {
     }),
   )
   const ids = objects.flat()
-  await until('all of it has arrived', async () => {
-    const seen = await sql`select distinct object_id from notifications where object_id = any(${ids}::text[])`
-    return seen.length === ids.length
+  await until('all notifications have arrived', async () => {
+    const arrived =
+      await sql`select distinct object_id from notifications where object_id = any(${ids}::text[])`
+    return arrived.length === ids.length
   })
-  await until('all of it is ignored', async () => {
-    // Days go by: whatever they waited for does not come.
+  await until('all notifications are ignored', async () => {
+    // Ages the notifications by a day: the objects that they wait for never come.
     await sql`
       with mine as (
         select n.id from notifications n where n.object_id = any(${ids}::text[]) and n.state <> 'ignored' order by n.id for update skip locked
@@ -169,7 +175,7 @@ async function sendForeignEvents(system: System): Promise<Problem[]> {
   return ids.flatMap((id) => {
     const lookups = asked.filter(({ path }) => path.includes(id)).length
     return lookups > MAX_LOOKUPS
-      ? [{ problem: "another application's object was asked about again and again", id, lookups }]
+      ? [{ problem: "another application's object was looked up repeatedly", id, lookups }]
       : []
   })
 }

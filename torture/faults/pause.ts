@@ -1,4 +1,4 @@
-// The promise of a pause: a second after it was committed no provider call starts.
+// Checks the guarantee of a pause: no provider call starts later than one second after the commit.
 import { EMAIL, PROCESSOR_QUEUES, SMS } from '#core/config/providers.ts'
 import type { Problem } from '#test/invariants.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
@@ -6,11 +6,11 @@ import type { System } from '../system.ts'
 
 const PAUSE_TAKES_EFFECT_MS = 1000
 
-/** The queues whose jobs ask a provider to do something; notifications only look. */
+/** Queues whose jobs change something at a provider. Notifications only look things up. */
 export const CALLING_QUEUES = [
   ...new Set<string>([...PROCESSOR_QUEUES, ...EMAIL.queues, ...SMS.queues]),
 ].filter((queue) => queue !== 'notifications')
-/** How a call begins at each of them. */
+/** The first request of a call at each provider. */
 const FIRST_REQUESTS = [
   ['stripe', 'POST'],
   ['twilio', 'POST'],
@@ -25,7 +25,7 @@ export async function resumeCalls({ sql }: System): Promise<void> {
   for (const queue of CALLING_QUEUES) await resumeJobs(sql, { queue })
 }
 
-/** The calls that began too late for a pause of them all at `paused_ms`, which still holds. */
+/** Calls that started too late after a pause of all queues at `paused_ms` that is still active. */
 export async function callsAfterPause({ provider }: System, paused_ms: number): Promise<Problem[]> {
   const until_ms = Date.now()
   const since_ms = paused_ms + PAUSE_TAKES_EFFECT_MS

@@ -1,4 +1,4 @@
-// Postgres: restarted, its sessions ended, its tables locked, its connections silent, cut and slow.
+// PostgreSQL faults: restarts, ended sessions, locked tables, and silent, reset and slow connections.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
@@ -6,9 +6,9 @@ import type { Fault } from './fault.ts'
 import { callsAfterPause, pauseCalls, resumeCalls } from './pause.ts'
 import { cutRepeatedly, freeze } from './redis.ts'
 
-/** There and back. */
+/** Round trip. */
 const SLOW_MS = 700
-/** A deferred trigger runs as its transaction commits, once of its many rows. */
+/** The deferred trigger runs at commit, once per transaction. */
 const SLOW_COMMITS = `
   create function torture_slow_commit() returns trigger language plpgsql as $$
   begin
@@ -24,13 +24,13 @@ export const POSTGRES_FAULTS: Fault[] = [
   {
     ...usual,
     name: 'restart-postgres',
-    about: 'Postgres restarts at once, through crash recovery',
+    about: 'PostgreSQL restarts immediately, with crash recovery',
     inflict: ({ postgres }) => postgres.restart('immediate'),
   },
   {
     ...usual,
     name: 'end-backends',
-    about: 'the sessions of our processes are ended, again and again',
+    about: 'the sessions of our processes are ended repeatedly',
     async inflict({ sql }, random) {
       for (let times = 0; times < 5; times++) {
         await sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'sluice-%'`
@@ -41,7 +41,7 @@ export const POSTGRES_FAULTS: Fault[] = [
   {
     ...usual,
     name: 'exhaust-pools',
-    about: 'a lock that every connection of every pool comes to wait for',
+    about: 'a table lock that blocks every connection of every pool',
     async inflict({ sql }, random) {
       await sql.begin(async (tx) => {
         await tx`lock table jobs in access exclusive mode`
@@ -52,7 +52,7 @@ export const POSTGRES_FAULTS: Fault[] = [
   {
     ...usual,
     name: 'postgres-half-open',
-    about: 'the connections to Postgres stay open and carry nothing',
+    about: 'the connections to PostgreSQL stay open and carry nothing',
     duration_ms: 20_000,
     recovery_limit_ms: 30_000,
     recovery_from: 'beginning',
@@ -61,13 +61,13 @@ export const POSTGRES_FAULTS: Fault[] = [
   {
     ...usual,
     name: 'postgres-reset',
-    about: 'the connections to Postgres are cut, again and again',
+    about: 'the connections to PostgreSQL are cut repeatedly',
     inflict: async ({ wires }, random) => await cutRepeatedly(wires.postgres, random),
   },
   {
     ...usual,
     name: 'postgres-slow',
-    about: 'Postgres answers late',
+    about: 'PostgreSQL answers late',
     async inflict({ wires }, random) {
       wires.postgres.delay(random.between(10, 60))
       await sleep(3000)
@@ -78,7 +78,7 @@ export const POSTGRES_FAULTS: Fault[] = [
     ...usual,
     name: 'slow-commits',
     about:
-      'one in four transactions that write an event takes half a second to commit: no reader of the feed may miss it',
+      'a quarter of the transactions with events commit half a second late: no reader of the feed may miss their events',
     async inflict({ sql }) {
       await sql.unsafe(SLOW_COMMITS)
       await sleep(5000)
@@ -88,7 +88,7 @@ export const POSTGRES_FAULTS: Fault[] = [
   {
     ...usual,
     name: 'slow-database',
-    about: 'each statement takes 700 ms more: work goes on, and a pause holds',
+    about: 'each statement takes 700 ms longer: work continues, and a pause takes effect',
     duration_ms: 20_000,
     inflict: slowDown,
   },
@@ -99,15 +99,17 @@ async function slowDown(system: System): Promise<Problem[]> {
   wires.postgres.delay(SLOW_MS / 2)
   try {
     await sleep(6000)
-    const [{ began }] = await sql<[{ began: string }]>`select clock_timestamp() as began`
+    const [{ measured_from }] = await sql<
+      [{ measured_from: string }]
+    >`select clock_timestamp() as measured_from`
     await sleep(6000)
-    const [{ done }] = await sql<[{ done: number }]>`
-      select count(*) as done from jobs where queue = 'payments' and finished_at > ${began}`
+    const [{ finished_jobs }] = await sql<[{ finished_jobs: number }]>`
+      select count(*) as finished_jobs from jobs where queue = 'payments' and finished_at > ${measured_from}`
     await pauseCalls(system)
     const paused_ms = Date.now()
     await sleep(4000)
     const late = await callsAfterPause(system, paused_ms)
-    return done === 0 ? [...late, { problem: 'nothing was done while the database was slow' }] : late
+    return finished_jobs === 0 ? [...late, { problem: 'no job finished while the database was slow' }] : late
   } finally {
     wires.postgres.delay(0)
     await resumeCalls(system)

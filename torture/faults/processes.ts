@@ -1,4 +1,4 @@
-// Our own processes: killed, frozen past their leases, started while a server is away.
+// Faults of Sluice's processes: killed, or frozen past their leases.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { QueueName } from '#core/config/queues.ts'
 import { LEASE_MS } from '#domain/jobs/claim.ts'
@@ -21,7 +21,7 @@ export const PROCESS_FAULTS: Fault[] = [
   },
   {
     name: 'kill-worker',
-    about: 'kill -9 of a worker that has jobs in hand',
+    about: 'kill -9 of a worker with running jobs',
     duration_ms: 4500,
     recovery_limit_ms: 6000,
     inflict: ({ workers }, random) => killAndStart(random.pick(workers), random),
@@ -51,14 +51,14 @@ export const PROCESS_FAULTS: Fault[] = [
   },
   {
     name: 'kill-after-call',
-    about: 'kill -9 of a worker whose call took effect, before it wrote so',
+    about: 'kill -9 of a worker whose call took effect, before it recorded it',
     duration_ms: 3500,
     recovery_limit_ms: 6000,
     inflict: killAfterCall,
   },
   {
     name: 'kill-ten-times',
-    about: 'kill -9 of whoever performs one job, ten times',
+    about: 'kill -9 of the worker that runs one job, ten times',
     duration_ms: 42_000,
     recovery_limit_ms: 10_000,
     minutes: 3,
@@ -66,7 +66,7 @@ export const PROCESS_FAULTS: Fault[] = [
   },
   {
     name: 'poison',
-    about: 'a job that ends every process that performs it: parked after its attempts, and seen',
+    about: 'a job that kills every worker that runs it: parked after its attempts, and visible in metrics',
     duration_ms: 20_000,
     recovery_limit_ms: 10_000,
     minutes: 3,
@@ -90,26 +90,29 @@ async function stopWorker(system: System, random: Random): Promise<void> {
   }
 }
 
-/** Makes sure that a worker that is frozen then has something to write when it wakes up. */
+/**
+ * Runs `then` while at least 20 provider calls are pending, so that a frozen worker has results to write when it
+ * continues.
+ */
 export async function whileResponsesPending({ provider }: System, then: () => void): Promise<void> {
-  const late = await provider('stripe').fault({
+  const delay = await provider('stripe').fault({
     match: { method: 'POST' },
     times: 40,
     fault: { delay_ms: 400 },
   })
-  await late.hit(20, 10_000)
+  await delay.hit(20, 10_000)
   then()
-  await late.remove()
+  await delay.remove()
 }
 
-/** The worker that performs what was asked for of a payment or message in a later attempt than `attempt`, when one does. */
+/** Waits for the worker that runs the job of this resource in a later attempt than `attempt`. */
 export async function findPerformer(
   { sql, workers, tenant_id }: System,
   id: string,
   attempt: number,
   queue: QueueName = 'payments',
 ): Promise<{ attempt: number; worker: Member }> {
-  return await until('somebody performs the job', async () => {
+  return await until('a worker runs the job', async () => {
     const [found] = await sql<{ attempt: number; worker: string }[]>`
       select attempt, worker from jobs
       where tenant_id = ${tenant_id} and subject_id = ${id} and queue = ${queue} and state = 'running'
@@ -119,10 +122,14 @@ export async function findPerformer(
   })
 }
 
-/** Takes a capture to the processor, where it never arrives, and kills whoever performs it, so often. */
+/** Requests a capture that never reaches the processor, and kills the worker that runs it this many times. */
 async function killWorkersOf(
   system: System,
-  { key, most, prepare }: { key: string; most: number; prepare?: (payment_id: string) => Promise<unknown> },
+  {
+    key,
+    kill_count,
+    prepare,
+  }: { key: string; kill_count: number; prepare?: (payment_id: string) => Promise<unknown> },
 ): Promise<string> {
   const { wires } = system
   const { id, processor_reference } = await authorizePayment(system, key)
@@ -130,7 +137,7 @@ async function killWorkersOf(
   await requestCapture(system, id, `${key}-capture`)
   await prepare?.(id)
   let attempt = 0
-  for (let kills = 1; kills <= most; kills++) {
+  for (let kills = 1; kills <= kill_count; kills++) {
     const performer = await findPerformer(system, id, attempt)
     attempt = performer.attempt
     await performer.worker.kill()
@@ -139,9 +146,9 @@ async function killWorkersOf(
   return id
 }
 
-async function killDuringCall(system: System, key: string, most: number): Promise<void> {
+async function killDuringCall(system: System, key: string, kill_count: number): Promise<void> {
   try {
-    await killWorkersOf(system, { key, most })
+    await killWorkersOf(system, { key, kill_count })
   } finally {
     system.wires.provider('stripe').swallow(null)
   }
@@ -154,7 +161,7 @@ async function killAfterCall(system: System, random: Random): Promise<void> {
   wires.provider('stripe').withholdAnswersTo(processor_reference)
   try {
     await requestCapture(system, id, `${key}-capture`)
-    await until('it took effect', async () => {
+    await until('the capture took effect', async () => {
       const captures = { effect: 'capture', payment_intent: processor_reference }
       return (await provider('stripe').effects(captures)).length > 0
     })
@@ -166,7 +173,7 @@ async function killAfterCall(system: System, random: Random): Promise<void> {
   }
 }
 
-/** It has fewer attempts than others, so that the end comes soon. */
+/** The job has fewer attempts than usual, so that the fault ends sooner. */
 async function poison(system: System, random: Random): Promise<FaultProblem[]> {
   const { sql, tenant_id, workers, wires } = system
   const key = `poison-${random.between(0, 1e9)}`
@@ -176,21 +183,21 @@ async function poison(system: System, random: Random): Promise<FaultProblem[]> {
   try {
     const id = await killWorkersOf(system, {
       key,
-      most: POISON_ATTEMPTS,
+      kill_count: POISON_ATTEMPTS,
       prepare: (payment_id) => sql`
         update jobs set max_attempts = ${POISON_ATTEMPTS}
         where tenant_id = ${tenant_id} and subject_id = ${payment_id} and queue = 'payments' and finished_at is null`,
     })
-    await until('it is parked: nobody performs it any more', async () => {
+    await until('the job is parked', async () => {
       const [job] = await sql<{ state: string }[]>`
         select state from jobs where tenant_id = ${tenant_id} and subject_id = ${id} and queue = 'payments' and finished_at is null`
       return job?.state === 'unknown'
     })
-    await until('operators see it', async () => (await countUnknown()) > before)
+    await until('the metrics show it', async () => (await countUnknown()) > before)
     const harmed = await sql<{ id: string }[]>`
       select id from jobs where finished_at is null and state <> 'unknown' and subject_id is distinct from ${id}
         and run_at < now() - interval '5 seconds' and coalesce(lease_until, run_at) < now()`
-    return harmed.map(({ id: late_job }) => ({ problem: 'a poison job held up another', late_job }))
+    return harmed.map(({ id: late_job }) => ({ problem: 'a poison job delayed another', late_job }))
   } finally {
     wires.provider('stripe').swallow(null)
   }

@@ -1,13 +1,13 @@
-// The providers: answers that are lost, cut, late or errors, before and after what was asked for was done.
+// Provider faults: lost, incomplete, late and failed answers, before and after the effect.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Fault as ScriptedFault, ProviderName } from '#test/providers.ts'
 import type { Random } from '../random.ts'
 import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
 
-/** Of a conversation with the email server; nothing is taken before the last. */
+/** Phases of an SMTP session. The message is accepted only after the last. */
 const EMAIL_PHASES = ['MAIL', 'RCPT', 'DATA', 'DOT'] as const
-/** Whoever it is that is asked by requests. */
+/** Providers with an HTTP API. */
 const HTTP_PROVIDERS = [
   ['stripe', '^/v1/'],
   ['twilio', '/Messages'],
@@ -15,40 +15,28 @@ const HTTP_PROVIDERS = [
 
 type Script = string | object
 
-/** What is scripted at the processor and at whoever sends SMS, and what at the email server, in one of these phases. */
+/** The failure at the HTTP providers, and the one at the SMTP server with the phases in which it happens. */
 const FAILURES: [name: string, about: string, fault: Script, email: Script, phases: readonly string[]][] = [
-  [
-    'provider-lost',
-    'their answers are lost, and what was asked for is done',
-    'drop_after',
-    'drop_after',
-    ['DOT'],
-  ],
-  [
-    'provider-dropped',
-    'their connections break before anything is done',
-    'drop_before',
-    'drop_before',
-    EMAIL_PHASES,
-  ],
+  ['provider-lost', 'answers are lost after the effect', 'drop_after', 'drop_after', ['DOT']],
+  ['provider-dropped', 'connections break before the effect', 'drop_before', 'drop_before', EMAIL_PHASES],
   [
     'provider-500',
-    'they answer 500, and what was asked for is done; email is put off',
+    'status 500 after the effect; email is deferred',
     'error_500_after',
     'error_500_before',
     EMAIL_PHASES,
   ],
-  ['provider-cut', 'their answers break off in the middle', 'cut_body', 'cut_body', ['DOT']],
-  ['provider-409', 'they answer 409', 'conflict_409', 'conflict_409', EMAIL_PHASES],
-  ['provider-429', 'they answer 429', 'rate_limited_429', 'rate_limited_429', EMAIL_PHASES],
+  ['provider-cut', 'answers break off in the middle', 'cut_body', 'cut_body', ['DOT']],
+  ['provider-409', 'status 409', 'conflict_409', 'conflict_409', EMAIL_PHASES],
+  ['provider-429', 'status 429', 'rate_limited_429', 'rate_limited_429', EMAIL_PHASES],
   [
     'provider-html',
-    'they answer 503 with a page of HTML, or a line that means nothing',
+    'status 503 with an HTML page, or an invalid SMTP reply',
     'html_503',
     'string_ok',
     ['DOT'],
   ],
-  ['provider-slow', 'their answers take 1.5 s', { delay_ms: 1500 }, { delay_ms: 1500 }, EMAIL_PHASES],
+  ['provider-slow', 'answers take 1.5 s', { delay_ms: 1500 }, { delay_ms: 1500 }, EMAIL_PHASES],
 ]
 
 const PROVIDER_NAMES: ProviderName[] = ['stripe', 'twilio', 'smtp']
@@ -56,7 +44,7 @@ const PROVIDER_NAMES: ProviderName[] = ['stripe', 'twilio', 'smtp']
 export const PROVIDER_FAULTS: Fault[] = [
   ...FAILURES.map(([name, about, fault, email, phases]): Fault => ({
     name,
-    about: `a third of the providers' answers: ${about}`,
+    about: `a third of the provider calls: ${about}`,
     duration_ms: 3300,
     recovery_limit_ms: 10_000,
     inflict: (system, random) => script(system, random, fault, { fault: email, method: random.pick(phases) }),
@@ -75,7 +63,7 @@ export const PROVIDER_FAULTS: Fault[] = [
   },
 ]
 
-/** A little of everything, all the time. */
+/** Injects each failure at a low rate during the whole run. */
 export async function injectBackgroundFaults({ provider }: System, random: Random): Promise<void> {
   const chance = (probability: number) => ({ probability, seed: random.between(1, 1e9) })
   for (const [, , fault, email, phases] of FAILURES) {

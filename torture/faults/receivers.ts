@@ -1,4 +1,4 @@
-// Receivers of events: one is away; whoever posted there dies before that is written.
+// Faults of event receivers: one is down; a worker dies after a delivery and before it has recorded that.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { until } from '#test/process.ts'
 import type { System } from '../system.ts'
@@ -8,7 +8,8 @@ import { findPerformer } from './processes.ts'
 export const RECEIVER_FAULTS: Fault[] = [
   {
     name: 'receiver-away',
-    about: 'the good receiver of events is away: all are sent when it is back, and nothing else waits for it',
+    about:
+      'the good event receiver is down: all events are sent when it is back, and other endpoints do not wait',
     duration_ms: 5000,
     recovery_limit_ms: 6000,
     inflict: ({ receivers }, random) => receivers.whileDown(() => sleep(random.between(2000, 4000))),
@@ -16,7 +17,7 @@ export const RECEIVER_FAULTS: Fault[] = [
   {
     name: 'kill-after-post',
     about:
-      'kill -9 of a worker whose event has arrived, before it wrote so: the same event comes again first',
+      'kill -9 of a worker whose delivery has arrived, before it recorded it: the same event is repeated first',
     duration_ms: 4500,
     recovery_limit_ms: 6000,
     inflict: killAfterPost,
@@ -32,10 +33,10 @@ async function killAfterPost(system: System): Promise<void> {
   const { worker } = await findPerformer(system, endpoint.id, 0, 'deliveries')
   await worker.kill()
   await worker.start()
-  await until('it has come again', () => {
-    const came = receivers.arrivals.filter(
+  await until('the event arrived again', () => {
+    const arrivals = receivers.arrivals.filter(
       (each) => each.endpoint === endpoint.name && each.event_id === event_id,
     )
-    return came.length > 1
+    return arrivals.length > 1
   })
 }

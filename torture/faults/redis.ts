@@ -1,4 +1,4 @@
-// Redis: wiped, killed, refusing, silent, slow, away while a worker starts.
+// Redis faults: wiped, killed, refusing commands, silent, slow, down while a worker starts.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import type { Problem } from '#test/invariants.ts'
@@ -15,24 +15,25 @@ const SINGLE_SERVER = {
   recovery_limit_ms: 5000,
   transparent: true,
 } as const
-/** A Cluster may take its time to agree on who comes next. */
+/** A Cluster needs some time to elect a new primary. */
 const ANY_SERVERS = { ...SINGLE_SERVER, on: ['redis', 'cluster', 'sentinels'] } as const
 const HALF_OPEN_LIMIT_MS = 30_000
 const OUTAGE_MS = 10 * 60_000
 
 export const REDIS_FAULTS: Fault[] = [
-  { ...ANY_SERVERS, name: 'flushall', about: 'FLUSHALL, again and again', inflict: flush },
+  { ...ANY_SERVERS, name: 'flushall', about: 'repeated FLUSHALL', inflict: flush },
   {
     ...ANY_SERVERS,
     name: 'pause-flushall',
-    about: 'all queues that call a provider paused, and FLUSHALL meanwhile: no call may start 1 s later',
+    about:
+      'FLUSHALL while all queues that call a provider are paused: no call may start more than 1 s after the pause',
     duration_ms: 4900,
     inflict: pauseAndFlush,
   },
   {
     ...ANY_SERVERS,
     name: 'kill-redis',
-    about: 'kill -9 of Redis, or of those that take writes for the payments; they come back empty',
+    about: 'kill -9 of Redis, or of the server of the payments queue; it restarts empty',
     async inflict({ redis }, random) {
       await redis!.kill()
       await sleep(random.between(0, 2000))
@@ -49,7 +50,7 @@ export const REDIS_FAULTS: Fault[] = [
   {
     ...SINGLE_SERVER,
     name: 'redis-misconf',
-    about: 'Redis answers MISCONF, as when it cannot save',
+    about: 'Redis answers MISCONF, as if it could not save',
     inflict: (system, random) =>
       whileConfigured(
         system,
@@ -76,7 +77,7 @@ export const REDIS_FAULTS: Fault[] = [
     about: 'Redis answers LOADING to everything, as after a start',
     async inflict({ wires }, random) {
       wires.redis!.answerWith((request) =>
-        // A command is an array of bulk strings; each gets its refusal.
+        // A command is an array of bulk strings. Each command gets an error.
         '-LOADING Redis is loading the dataset in memory\r\n'.repeat(
           request.toString('latin1').match(/(?:^|\r\n)\*\d+\r\n/g)?.length ?? 1,
         ),
@@ -97,7 +98,7 @@ export const REDIS_FAULTS: Fault[] = [
   {
     ...SINGLE_SERVER,
     name: 'redis-reset',
-    about: 'the connections to Redis are cut, again and again',
+    about: 'the connections to Redis are cut repeatedly',
     inflict: async ({ wires }, random) => await cutRepeatedly(wires.redis!, random),
   },
   {
@@ -113,7 +114,7 @@ export const REDIS_FAULTS: Fault[] = [
   {
     ...SINGLE_SERVER,
     name: 'redis-down-at-boot',
-    about: 'a worker starts while Redis is away',
+    about: 'a worker starts while Redis is down',
     duration_ms: 4300,
     async inflict({ redis, workers }, random) {
       const worker = random.pick(workers)
@@ -126,17 +127,17 @@ export const REDIS_FAULTS: Fault[] = [
   {
     ...SINGLE_SERVER,
     name: 'redis-away',
-    about: 'Redis is away for ten minutes: all is accepted, and finished, throughout',
+    about: 'Redis is down for ten minutes: requests are accepted and finished throughout',
     duration_ms: OUTAGE_MS,
     minutes: 12,
     inflict: runWithoutRedis,
   },
 ]
 
-/** What was frozen is given up by whoever waits for it. */
+/** Clients must give up frozen connections. */
 export async function freeze(wire: Proxy): Promise<void> {
   wire.freeze()
-  await until('silent connections are given up', () => wire.frozen() === 0, HALF_OPEN_LIMIT_MS)
+  await until('frozen connections are closed', () => wire.frozen() === 0, HALF_OPEN_LIMIT_MS)
 }
 
 export async function cutRepeatedly(wire: Proxy, random: Random): Promise<void> {
@@ -146,12 +147,12 @@ export async function cutRepeatedly(wire: Proxy, random: Random): Promise<void> 
   }
 }
 
-/** On a connection past the wire. */
+/** Connects directly, without the proxy. */
 async function whileConfigured(
   { redis }: System,
   random: Random,
   on: string[][],
-  off: string[][],
+  undo: string[][],
 ): Promise<void> {
   const client = new Redis(redis!.url, { enableReadyCheck: false })
   client.on('error', () => {})
@@ -162,7 +163,7 @@ async function whileConfigured(
     await runCommands(on)
     await sleep(random.between(1500, 3000))
   } finally {
-    await runCommands(off)
+    await runCommands(undo)
     client.disconnect()
   }
 }
@@ -174,7 +175,7 @@ async function flush({ redis }: System, random: Random): Promise<void> {
   }
 }
 
-/** What is asked for meanwhile is accepted and finished meanwhile. */
+/** Requests must be accepted and finished during the outage. */
 async function runWithoutRedis({ redis, sql }: System): Promise<Problem[]> {
   const problems: Problem[] = []
   await redis!.kill()
@@ -185,9 +186,9 @@ async function runWithoutRedis({ redis, sql }: System): Promise<Problem[]> {
       select count(*) filter (where created_at > now() - interval '5 seconds') as accepted,
         count(*) filter (where finished_at is null and state <> 'unknown' and run_at < now() - interval '5 seconds') as waiting
       from jobs where queue = 'payments' and (created_at > now() - interval '5 seconds' or finished_at is null)`
-    if (row!.accepted === 0) problems.push({ problem: 'nothing was accepted without Redis' })
+    if (row!.accepted === 0) problems.push({ problem: 'no request was accepted without Redis' })
     if (row!.waiting > 0)
-      problems.push({ problem: 'what was accepted without Redis was not finished', jobs: row!.waiting })
+      problems.push({ problem: 'jobs were not finished without Redis', jobs: row!.waiting })
   }
   await redis!.start()
   return problems

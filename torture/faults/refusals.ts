@@ -1,4 +1,4 @@
-// A provider that stores an error for every call of an outage: each call ends by itself, once.
+// The provider stores an error for every call of an outage. Each call must still succeed, exactly once.
 import type { Problem } from '#test/invariants.ts'
 import { until } from '#test/process.ts'
 import type { Random } from '../random.ts'
@@ -7,14 +7,14 @@ import { requestPayment, requestRefund, capturePayment } from './ask.ts'
 import type { Fault } from './fault.ts'
 
 const INDEXES = [0, 1, 2]
-/** Longer than any absence must last. */
+/** Longer than a missing effect must be absent before the call is repeated. */
 const ABSENCE_INTERVAL = '11 minutes'
 
 export const REFUSAL_FAULTS: Fault[] = [
   {
     name: 'provider-refuses-2m',
     about:
-      'the processor stores an error for each call of an outage, and minutes pass: each call ends by itself, once',
+      'the processor stores an error for each call of an outage: each call still takes effect once, minutes later',
     duration_ms: 9000,
     recovery_limit_ms: 10_000,
     inflict: refuse,
@@ -50,8 +50,8 @@ async function refuse(system: System, random: Random): Promise<Problem[]> {
       select job_id from idempotency_keys
       where tenant_id = ${tenant_id} and key = any(${calls.map(({ key }) => key)}::text[])`
     jobs = found.map(({ job_id }) => job_id)
-    // A few have taken effect all the same, when an answer of theirs was lost.
-    await until('the effect of each is unknown', async () => {
+    // Some calls succeed: an earlier attempt with a lost answer has taken effect.
+    await until('the outcome of each call is unknown', async () => {
       const unknown = await sql`
         select from jobs where id = any(${jobs}::uuid[]) and (state = 'unknown' or finished_at is not null)`
       return unknown.length === calls.length
@@ -59,7 +59,7 @@ async function refuse(system: System, random: Random): Promise<Problem[]> {
   } finally {
     await Promise.all(faults.map((each) => each.remove()))
   }
-  const ended = await until('each came to an end', async () => {
+  const ended = await until('each job is final', async () => {
     await sql`
       update jobs set first_sent_at = first_sent_at - ${ABSENCE_INTERVAL}::interval, last_sent_at = last_sent_at - ${ABSENCE_INTERVAL}::interval,
         absent_since = absent_since - ${ABSENCE_INTERVAL}::interval, created_at = created_at - ${ABSENCE_INTERVAL}::interval,
@@ -71,10 +71,11 @@ async function refuse(system: System, random: Random): Promise<Problem[]> {
   })
   const problems: Problem[] = ended
     .filter(({ state }) => state !== 'succeeded')
-    .map((job) => ({ problem: 'a call that never took effect was given up', ...job }))
+    .map((job) => ({ problem: 'a call without an effect has failed', ...job }))
   for (const { effect, metadata, id } of calls) {
     const effects = await stripe.effects({ effect, [`metadata[${metadata}]`]: id })
-    if (effects.length !== 1) problems.push({ problem: 'a refused call happened', times: effects.length, id })
+    if (effects.length !== 1)
+      problems.push({ problem: 'a refused call did not take effect exactly once', times: effects.length, id })
   }
   return problems
 }

@@ -1,4 +1,4 @@
-// Time: clocks that differ, a loop that stands still, a day that passes between a call and its next attempt.
+// Time faults: clock skew, a blocked event loop, and a day between a call and its next attempt.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Problem } from '#test/invariants.ts'
 import { until } from '#test/process.ts'
@@ -10,22 +10,22 @@ import type { Fault } from './fault.ts'
 import { CALLING_QUEUES, pauseCalls, resumeCalls } from './pause.ts'
 import { whileResponsesPending } from './processes.ts'
 
-const APART_MS = 5 * 60_000
-/** As `preload.ts` has it. */
+const CLOCK_DIFFERENCE_MS = 5 * 60_000
+/** As in `preload.ts`. */
 const BLOCKED_MS = 6000
 const DAY_MS = 24 * 3_600_000
 
 export const TIME_FAULTS: Fault[] = [
   {
     name: 'clocks-apart',
-    about: "the workers' clocks are five minutes apart, and one of the workers dies",
+    about: "the workers' clocks differ by five minutes, and one of the workers dies",
     duration_ms: 9000,
     recovery_limit_ms: 6000,
     inflict: setClocksApart,
   },
   {
     name: 'block-loop',
-    about: "a worker's event loop stands still past its leases: its late writes must change nothing",
+    about: "a worker's event loop is blocked past its leases: its late writes must change nothing",
     duration_ms: 7000,
     recovery_limit_ms: 6000,
     fences: true,
@@ -38,7 +38,7 @@ export const TIME_FAULTS: Fault[] = [
   {
     name: 'day-passed',
     about:
-      'a day passes after answers were lost and the workers died: what was sent is looked for, not sent again',
+      'a day passes after answers were lost and the workers died: sent calls are looked up, not sent again',
     duration_ms: 9000,
     recovery_limit_ms: 10_000,
     inflict: letADayPass,
@@ -47,7 +47,11 @@ export const TIME_FAULTS: Fault[] = [
 
 async function setClocksApart({ workers }: System, random: Random): Promise<void> {
   const setTo = (worker: Member, ms: number) => restart(worker, { TORTURE_CLOCK_MS: String(ms) })
-  await Promise.all(workers.map((worker, index) => setTo(worker, index === 0 ? APART_MS / 2 : -APART_MS / 2)))
+  await Promise.all(
+    workers.map((worker, index) =>
+      setTo(worker, index === 0 ? CLOCK_DIFFERENCE_MS / 2 : -CLOCK_DIFFERENCE_MS / 2),
+    ),
+  )
   await sleep(random.between(500, 1500))
   const victim = random.pick(workers)
   await victim.kill()
@@ -64,7 +68,7 @@ async function restart(worker: Member, env: Record<string, string>): Promise<voi
 async function letADayPass(system: System, random: Random): Promise<Problem[]> {
   const { control } = system.provider('stripe')
   try {
-    // What happens at the processor tomorrow is not in its list of events before tomorrow.
+    // Late notifications would be sent on the next day of the processor's clock, outside its event list.
     return await withPromptNotifications(system, () => lookUpADayLater(system, random))
   } finally {
     system.wires.provider('stripe').withholdAnswersTo()
@@ -75,12 +79,12 @@ async function letADayPass(system: System, random: Random): Promise<Problem[]> {
   }
 }
 
-/** The keys under which they were sent are forgotten by then: sending again would do it again. */
+/** After a day the processor has forgotten the idempotency keys: a repeated call would have a second effect. */
 async function lookUpADayLater(system: System, random: Random): Promise<Problem[]> {
   const { sql, wires, workers, provider, tenant_id } = system
   const stripe = provider('stripe')
   const label = `day-passed-${random.between(0, 1e9)}`
-  // Nor may notifications settle them: only looks may.
+  // Only lookups may settle these jobs, not notifications.
   await stripe.control('POST', '/webhooks', { paused: true })
   const paid = await capturePayment(system, `${label}-paid`)
   wires.provider('stripe').withholdAnswersTo(paid.processor_reference, label)
@@ -93,13 +97,13 @@ async function lookUpADayLater(system: System, random: Random): Promise<Problem[
     return effects.flat().length === 2
   })
 
-  // Nothing else may be under way: a call that is being sent while the day passes would stay unknown for long.
+  // No other call may be in progress: its job would stay unknown for a long time.
   await pauseCalls(system)
-  await until('all others are settled', async () => {
-    const others = await sql`
+  await until('all other jobs are settled', async () => {
+    const other_jobs = await sql`
       select from jobs
       where queue = any(${CALLING_QUEUES}::text[]) and state = 'running' and subject_id not in (${created.id}, ${paid.id})`
-    return others.length === 0
+    return other_jobs.length === 0
   })
   await Promise.all(workers.map((worker) => worker.kill()))
   wires.provider('stripe').withholdAnswersTo()
@@ -109,12 +113,12 @@ async function lookUpADayLater(system: System, random: Random): Promise<Problem[
     update jobs set first_sent_at = first_sent_at - ${DAY_MS} * interval '1 millisecond' where finished_at is null`
   await resumeCalls(system)
   await Promise.all(workers.map((worker) => worker.start()))
-  const keys = await until('both jobs are done, by another attempt', async () => {
-    const calls = await sql<{ key: string; done: boolean }[]>`
-      select key, state = 'succeeded' and attempt > 1 as done from jobs
+  const keys = await until('both jobs have succeeded in another attempt', async () => {
+    const calls = await sql<{ key: string; succeeded: boolean }[]>`
+      select key, state = 'succeeded' and attempt > 1 as succeeded from jobs
       where tenant_id = ${tenant_id} and ((operation = 'authorize' and subject_id = ${created.id})
         or (operation = 'refund' and payload ->> 'refund_id' = ${refunded.id}))`
-    return calls.length === 2 && calls.every(({ done }) => done) && calls.map(({ key }) => key)
+    return calls.length === 2 && calls.every(({ succeeded }) => succeeded) && calls.map(({ key }) => key)
   })
   const sent: { idempotency_key: string | null }[] = await stripe.requests({
     method: 'POST',
@@ -122,5 +126,5 @@ async function lookUpADayLater(system: System, random: Random): Promise<Problem[
   })
   return keys
     .filter((key) => sent.some(({ idempotency_key }) => idempotency_key === key))
-    .map((key) => ({ problem: 'a call of yesterday was sent again', key }))
+    .map((key) => ({ problem: 'a call of the day before was sent again', key }))
 }

@@ -1,4 +1,4 @@
-// Two versions at once, as during a deployment: each meets jobs that the other asked for, and finishes them.
+// Runs two versions at once, as during a deployment. Each version finishes the jobs that the other has enqueued.
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Problem } from '#test/invariants.ts'
@@ -7,7 +7,9 @@ import type { Random } from '../random.ts'
 import type { Member, System } from '../system.ts'
 import type { Fault } from './fault.ts'
 
-/** The next version captures by a job of another name, still knows the old one, and has more in the payloads of all. */
+/**
+ * The next version captures with a job of another name, still handles the old name, and adds a field to all payloads.
+ */
 export const NEXT_VERSION: Patch[] = [
   {
     file: 'src/jobs/payments.ts',
@@ -57,20 +59,20 @@ export const paymentJobs = { takePayment, `,
 export const VERSION_FAULTS: Fault[] = [
   {
     name: 'two-versions',
-    about: 'an API and a worker of the next version beside those of this one, and a worker of each dies',
+    about: 'an API and a worker of the next version run next to those of this one, and a worker of each dies',
     duration_ms: 14_000,
     recovery_limit_ms: 6000,
     inflict: runTwoVersions,
   },
 ]
 
-/** The API goes back to this version at the end; the worker does not, so that it finishes what was asked for by then. */
+/** The API returns to this version at the end. The worker stays, so that it finishes the jobs of the next version. */
 async function runTwoVersions(system: System, random: Random): Promise<Problem[]> {
   const { apis, workers, root, sql } = system
   const next = await patchedCopy(root, NEXT_VERSION)
   system.onStop(next.remove)
   const [api, [old, fresh]] = [apis[1]!, workers as [Member, Member]]
-  const [{ began }] = await sql<[{ began: string }]>`select clock_timestamp() as began`
+  const [{ deployed_at }] = await sql<[{ deployed_at: string }]>`select clock_timestamp() as deployed_at`
   const pids = { old: [old.process().pid], fresh: [] as number[] }
   await Promise.all([deploy(api, next.path), deploy(fresh, next.path)])
   pids.fresh.push(fresh.process().pid)
@@ -88,11 +90,11 @@ async function runTwoVersions(system: System, random: Random): Promise<Problem[]
     select count(*) filter (where j.name = 'payment.take' and a.worker = any(${named(pids.fresh)}::text[])) as next_jobs,
       count(*) filter (where j.name = 'payment.capture' and a.worker = any(${named(pids.fresh)}::text[])) as old_jobs,
       count(*) filter (where j.name = 'payment.take' and a.worker = any(${named(pids.old)}::text[])) as unknown_jobs
-    from all_job_attempts a join jobs j on j.id = a.job_id where a.started_at >= ${began}`
+    from all_job_attempts a join jobs j on j.id = a.job_id where a.started_at >= ${deployed_at}`
   return [
-    ...(seen!.next_jobs === 0 ? [{ problem: 'the next version did nothing' }] : []),
-    ...(seen!.old_jobs === 0 ? [{ problem: 'the next version left the jobs of this one' }] : []),
-    ...(seen!.unknown_jobs > 0 ? [{ problem: 'a worker took a job that it does not know', ...seen }] : []),
+    ...(seen!.next_jobs === 0 ? [{ problem: 'the next version ran none of its jobs' }] : []),
+    ...(seen!.old_jobs === 0 ? [{ problem: 'the next version ran no job of this one' }] : []),
+    ...(seen!.unknown_jobs > 0 ? [{ problem: 'a worker claimed a job that it does not know', ...seen }] : []),
   ]
 }
 

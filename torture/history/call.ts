@@ -1,19 +1,19 @@
-// What is kept of a call: who was asked for what, when, and what was answered.
+// Recorded calls: the operation, its times, and the result.
 import type { Answer } from '#test/client.ts'
 
-/** What changes a payment. Under the same key it is the same change, asked for again. */
+/** A change of a payment. The same key means the same change, repeated. */
 export type Write = {
   op: 'create' | 'capture' | 'cancel' | 'refund'
   key: string
-  /** Of a capture, null: all that is held. */
+  /** Null for a capture: the full amount. */
   amount_minor: number | null
 }
 
-/** What others do at the processor: it shows here at any time afterwards, or never. */
+/** A change at the processor without Sluice. It becomes visible at any later time, or never. */
 export type ExternalChange =
   | { op: 'external capture' | 'external refund'; amount_minor: number }
   | { op: 'external cancel' }
-  /** What becomes of the refund that was asked for under `key`. */
+  /** The final status of the refund that was requested with `key`. */
   | { op: 'external refund settlement'; key: string; status: 'succeeded' | 'failed' }
 
 export type Operation =
@@ -21,10 +21,10 @@ export type Operation =
   | ExternalChange
   | { op: 'read' | 'list refunds' }
   | { op: 'read refund'; key: string }
-  /** A list of those in that status, which could hold only this one. */
+  /** Lists payments with this status, in a range that contains only this payment. */
   | { op: 'list'; status: string }
 
-/** A payment as it was shown. `failed`: it names a failure. */
+/** A payment as an answer shows it. `failed`: it has a failure. */
 export type PaymentView = {
   status: string
   capturable: number
@@ -33,13 +33,13 @@ export type PaymentView = {
   failed: boolean
 }
 
-/** `key` is null for a refund that others made. */
+/** `key` is null for a refund that was made at the processor. */
 export type RefundView = { key: string | null; status: string; amount_minor: number }
 
-/** What an answer said. A list has those that it held; a refusal has its code and the facts that it gave. */
+/** The result in an answer: the resource, the items of a list, or the code and context of a refusal. */
 export type CallResult = {
   status: number
-  /** It said that it was asked before. */
+  /** The answer repeats an earlier one. */
   replayed: boolean
   payment?: PaymentView
   refund?: RefundView
@@ -48,17 +48,17 @@ export type CallResult = {
   refusal?: { code: string; context: Record<string, unknown> }
 }
 
-/** A call of one client. Times are in milliseconds of `performance.now()`. */
+/** One client's call. Times: milliseconds of `performance.now()`. */
 export type Call = {
   operation: Operation
   start: number
-  /** Which API was asked, from 1; 0: the processor. */
+  /** Number of the API, from 1; 0: the processor. */
   api: number
-  /** Null when nothing came, or a 5xx: then it may take effect at any time after its start, or never. */
+  /** Null without an answer or after a 5xx: the call may take effect at any time after its start, or never. */
   answer: { end: number; result: CallResult } | null
 }
 
-/** All calls, by the key of the payment that they are about. */
+/** All calls, by the key of their payment. */
 export type Histories = Map<string, Call[]>
 
 /** Adds a call to the history of its payment. */
@@ -68,7 +68,7 @@ export function recordCall(histories: Histories, payment: string, call: Call): v
   else calls.push(call)
 }
 
-/** What the checks need of an answer; null when it does not say what was done. */
+/** Returns null if the answer does not tell what was done. */
 export function resultOf(operation: Operation, answer: Answer | null): CallResult | null {
   if (answer === null || answer.status >= 500 || answer.status === 408 || answer.status === 429) return null
   const { status, body, headers } = answer

@@ -1,4 +1,5 @@
-// Whether what clients saw can be explained: for each payment some order of all its calls, and if not, the fewest that cannot.
+// Checks that the answers of each payment can be explained by some order of its calls. If not, finds the smallest set
+// of calls that contradict each other.
 import type { Problem } from '#test/invariants.ts'
 import type { Call, Histories } from './call.ts'
 import { paymentMachine, viewPayment, type Payment, type State } from './payment.ts'
@@ -7,15 +8,15 @@ import { changesOf, spanOf } from './spans.ts'
 import { historyLines } from './reported.ts'
 
 export const UNEXPLAINED = 'no order of the calls explains what clients saw'
-const TOO_MANY_ORDERS = 'a history has too many orders to be judged'
-/** Of more, that they are there is all that is told. */
+const TOO_MANY_ORDERS = 'a history has too many orders to search'
+/** Further contradictions are reported without their calls. */
 const MAX_DETAILED = 20
 
 export type Checked = { problems: Problem[]; payments: number; calls: number; took_ms: number }
 
-/** Checks the calls of each payment; those of one are independent of all others. */
+/** Checks each payment by itself: payments are independent. */
 export function checkHistories(histories: Histories): Checked {
-  const began = performance.now()
+  const started_at = performance.now()
   const problems: Problem[] = []
   let calls = 0
   for (const [payment, history] of histories) {
@@ -27,16 +28,18 @@ export function checkHistories(histories: Histories): Checked {
     else if (problems.length >= MAX_DETAILED) problems.push({ problem: UNEXPLAINED, ...id })
     else problems.push({ problem: UNEXPLAINED, ...id, ...contradictionOf(history) })
   }
-  return { problems, payments: histories.size, calls, took_ms: performance.now() - began }
+  return { problems, payments: histories.size, calls, took_ms: performance.now() - started_at }
 }
 
-/** Whether some order of these calls, all of one payment, explains their answers. */
+/** Finds an order of these calls, all of one payment, that explains their answers. */
 export function explainCalls(calls: Call[]): Explanation<State> {
   const payment = paymentOf(calls)
   return explain(spansOf(payment, calls), paymentMachine(payment))
 }
 
-/** The fewest calls that no order explains, in lines, and how the payment may have stood before those that do not fit. */
+/**
+ * The smallest contradicting set of calls as lines, and the possible states before the call that cannot be explained.
+ */
 function contradictionOf(calls: Call[]): { history: string[]; before: string[] } {
   const fewest = minimalContradictionOf(calls)
   const payment = paymentOf(fewest)
@@ -48,12 +51,12 @@ function contradictionOf(calls: Call[]): { history: string[]; before: string[] }
 }
 
 /**
- * Leaves out what is not needed for the contradiction: reads, and the answers of changes. A change itself stays: without
- * it nothing would explain what others saw of it.
+ * Removes reads, and the answers of changes, that the contradiction does not need. A change itself stays, because it
+ * may explain other answers.
  */
 function minimalContradictionOf(calls: Call[]): Call[] {
-  const contradicts = (some: Call[]) => {
-    const explained = explainCalls(some)
+  const contradicts = (subset: Call[]) => {
+    const explained = explainCalls(subset)
     return !explained.found && !explained.gave_up
   }
   let fewest = calls
@@ -78,7 +81,7 @@ function paymentOf(calls: Call[]): Payment {
   return { changes, amount_minor }
 }
 
-/** Those of an act that nobody answered are one: whichever came through first, the others are the same. */
+/** Requests with the same key and without an answer count once: only the first can have an effect. */
 function spansOf(payment: Payment, calls: Call[]) {
   const operation = new Set<string>()
   return calls

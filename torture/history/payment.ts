@@ -1,21 +1,21 @@
-// A payment with its refunds as a state machine, as docs/guides/payments.md and refunds.md tell it.
+// A payment and its refunds as a state machine, as described in docs/guides/payments.md and refunds.md.
 import type { ExternalChange, PaymentView, Write } from './call.ts'
 import type { Machine } from './search.ts'
 
-/** A change that somebody asked for: what it is known by in the state is its place in a list. */
+/** A requested change. The state refers to it by its index. */
 export type Change = Exclude<Write | ExternalChange, { op: 'external refund settlement' }>
 
 /**
- * How each act stands, by its place: `-` not accepted, `a` under way, `d` done, `f` failed. Of a refund `d` says that it
- * has succeeded.
+ * The state of each change by its index: `-` not accepted, `a` in progress, `d` done, `f` failed. `d` of a refund means
+ * that it has succeeded.
  */
 type Marks = string
 
 export type State = {
   status: 'none' | 'pending' | 'authorized' | 'capturing' | 'captured' | 'canceling' | 'canceled' | 'failed'
-  /** It is pending, and a cancellation waits for its authorization. */
+  /** The payment is pending, and a cancellation waits for its authorization. */
   voided: boolean
-  /** The last capture or cancellation failed. */
+  /** The last capture or cancellation has failed. */
   failed: boolean
   captured: number
   marks: Marks
@@ -40,7 +40,7 @@ export function paymentMachine(payment: Payment): Machine<State> {
   }
 }
 
-/** What the processor and the workers do, some time or other. */
+/** The states that the processor and the workers may lead to at any time. */
 function spontaneousSteps({ changes, amount_minor }: Payment, state: State): State[] {
   const { status, marks } = state
   const after: State[] = []
@@ -81,7 +81,7 @@ function spontaneousSteps({ changes, amount_minor }: Payment, state: State): Sta
   return after
 }
 
-/** The state after a request was accepted; null where its guard refuses. */
+/** The state after a request was accepted; null if the guard refuses it. */
 export function afterAcceptance(payment: Payment, state: State, nth: number): State | null {
   const change = payment.changes[nth]!
   const { status, marks } = state
@@ -113,7 +113,7 @@ export function afterAcceptance(payment: Payment, state: State, nth: number): St
     : null
 }
 
-/** The state after the processor settled a refund that was asked for here; null where that changes nothing. */
+/** The state after the processor has settled a refund; null if nothing changes. */
 export function afterSettlement(state: State, nth: number, status: 'succeeded' | 'failed'): State | null {
   const mark = state.marks[nth]!
   const to = status === 'succeeded' ? 'd' : 'f'
@@ -122,7 +122,7 @@ export function afterSettlement(state: State, nth: number, status: 'succeeded' |
     : null
 }
 
-/** As a client would be shown it. */
+/** The payment as a client would see it. */
 export function viewPayment(payment: Payment, state: State): PaymentView {
   const { status, captured, failed } = state
   const on_hold = isOnHold(state)
@@ -151,7 +151,7 @@ function sum({ changes }: Payment, { marks }: State, mark: string): number {
   )
 }
 
-// By whomever: a capture under way finds it done, a cancellation cannot be done any more.
+// A capture in progress finds the payment captured; a cancellation in progress fails.
 function withCaptured(changes: Change[], state: State, captured: number): State {
   const marks = withFinished(changes, withFinished(changes, state.marks, 'capture', 'd'), 'cancel', 'f')
   return { ...state, status: 'captured', voided: false, failed: false, captured, marks }
@@ -162,7 +162,7 @@ function withCanceled(changes: Change[], state: State): State {
   return { ...state, status: 'canceled', voided: false, failed: false, marks }
 }
 
-/** Marks all acts of a kind that are under way. */
+/** Marks all changes of a kind that are in progress. */
 function withFinished(changes: Change[], marks: Marks, op: Change['op'], to: 'd' | 'f'): Marks {
   return Array.from(marks, (mark, nth) => (mark === 'a' && changes[nth]!.op === op ? to : mark)).join('')
 }

@@ -1,13 +1,13 @@
-// A history as people read it: one line a call, in the order in which they began.
+// Prints a history: one line per call, in the order of their starts.
 import type { Operation, Call, CallResult, PaymentView, RefundView } from './call.ts'
 
-/** Lines with times in ms from the first start. */
+/** Lines with times in milliseconds since the first start. */
 export function historyLines(calls: Call[]): string[] {
-  const began = Math.min(...calls.map(({ start }) => start))
+  const started_at = Math.min(...calls.map(({ start }) => start))
   return calls.map(({ operation, start, api, answer }) => {
-    const at = (ms: number) => (ms - began).toFixed(1).padStart(9)
+    const at = (ms: number) => (ms - started_at).toFixed(1).padStart(9)
     const times = `${at(start)} ..${answer === null ? ''.padStart(9) : at(answer.end)} ms`
-    return `${times}  ${api === 0 ? 'processor' : `api ${api}`}  ${request(operation)} -> ${answer === null ? 'any answer, or none' : reply(answer.result)}`
+    return `${times}  ${api === 0 ? 'processor' : `api ${api}`}  ${request(operation)} -> ${answer === null ? 'no answer' : reply(answer.result)}`
   })
 }
 
@@ -33,10 +33,10 @@ function reply({ status, replayed, payment, payments, refund, refunds, refusal }
 }
 
 function paymentText({ status, capturable, captured, refunded, failed }: PaymentView): string {
-  const amounts = status === 'captured' ? `${captured}, refunded ${refunded}` : `holding ${capturable}`
+  const amounts = status === 'captured' ? `${captured}, refunded ${refunded}` : `capturable ${capturable}`
   return `${status} ${amounts}${failed ? ', with a failure' : ''}`
 }
 
 function refundText({ key, status, amount_minor }: RefundView): string {
-  return `refund ${key === null ? 'of others' : `"${key}"`} ${status} ${amount_minor}`
+  return `refund ${key === null ? 'at the processor' : `"${key}"`} ${status} ${amount_minor}`
 }

@@ -1,37 +1,37 @@
-// The search of Wing and Gong with memoisation: is there an order of all calls, each taking effect between its start and its
-// end, in which a state machine would have given all answers?
+// The linearizability search of Wing and Gong with memoization: is there an order of all calls, each taking effect
+// between its start and its end, in which a state machine gives all answers?
 
 /**
- * One step of a call. `next` returns the state after it, or null where the call could not have been answered like this.
- * `reads`: it never changes the state.
+ * One step of a call. `next` returns the state after the step, or null if the answer is impossible in this state.
+ * `reads`: the step never changes the state.
  */
 export type Step<S> = { reads: boolean; next: (state: S) => S | null }
 
-/** A call whose steps happen one after the other between `start` and `end`. An optional one may never happen. */
+/** A call whose steps happen in order between `start` and `end`. An optional span may never happen. */
 export type Span<S> = { start: number; end: number; optional: boolean; steps: Step<S>[] }
 
 export type Machine<S> = {
   initial: S
   /** Equal for equal states. */
   keyOf: (state: S) => string
-  /** Where the state may go by itself, at any time. */
+  /** The states that this state may change to without a call, at any time. */
   spontaneousSteps: (state: S) => S[]
 }
 
-/** `stuck`: the states in which most of the calls were explained. */
+/** `stuck`: the states in which most calls are explained. */
 export type Explanation<S> = { found: true } | { found: false; gave_up: boolean; stuck: S[] }
 
-/** How many configurations are looked at before the search gives up. */
+/** The search gives up after this many configurations. */
 const MAX_CONFIGURATIONS = 200_000
 
-/** Looks for an order of the spans that explains them all. */
+/** Searches for an order of the spans that explains all of them. */
 export function explain<S>(spans: Span<S>[], machine: Machine<S>): Explanation<S> {
   const seen = new Set<string>()
   let furthest = -1
   let stuck: S[] = []
   let gave_up = false
 
-  // `done` counts the steps of each span that have happened.
+  // `done` counts the finished steps of each span.
   function visit(before: Uint8Array, state: S): boolean {
     const done = read(before, state)
     const key = `${String.fromCharCode(...done)}${machine.keyOf(state)}`
@@ -44,7 +44,7 @@ export function explain<S>(spans: Span<S>[], machine: Machine<S>): Explanation<S
     const horizon = horizonOf(done)
     if (horizon === Infinity) return true
     note(done, state)
-    // Those that must happen come first, those that may not come last.
+    // Required spans first, optional spans last.
     for (const optional of [false, true]) {
       for (const [nth, span] of spans.entries()) {
         if (span.optional !== optional || span.start > horizon || done[nth] === span.steps.length) continue
@@ -56,7 +56,7 @@ export function explain<S>(spans: Span<S>[], machine: Machine<S>): Explanation<S
     return false
   }
 
-  /** Takes all reads that fit: one that fits now would only be harder to place later. */
+  /** Applies all reads that are possible now. Delaying a possible read never helps. */
   function read(before: Uint8Array, state: S): Uint8Array {
     const done = before.slice()
     for (let more = true; more;) {
@@ -77,7 +77,7 @@ export function explain<S>(spans: Span<S>[], machine: Machine<S>): Explanation<S
     return done
   }
 
-  /** The earliest end of a span that has to happen still: what starts later cannot come before. */
+  /** The earliest end of a required span that is not finished. Spans that start later cannot come first. */
   function horizonOf(done: Uint8Array): number {
     let horizon = Infinity
     for (const [nth, { optional, end, steps }] of spans.entries())

@@ -1,4 +1,4 @@
-// What each answer says about the payment, as steps that the state machine can follow or not.
+// Translates calls and their answers into steps of the state machine.
 import type { Call, CallResult, PaymentView, RefundView, Write } from './call.ts'
 import {
   afterAcceptance,
@@ -11,7 +11,7 @@ import {
 } from './payment.ts'
 import type { Span, Step } from './search.ts'
 
-/** The changes that these calls asked for, each once. */
+/** The changes that these calls request, each once. */
 export function changesOf(calls: Call[]): Change[] {
   const changes = new Map<string, Change>()
   for (const { operation } of calls) {
@@ -26,7 +26,7 @@ export function changesOf(calls: Call[]): Change[] {
   return [...changes.values()]
 }
 
-/** The span of a call. Undefined for a read without an answer: it says nothing. */
+/** The span of a call; undefined for a read without an answer. */
 export function spanOf(payment: Payment, call: Call): Span<State> | undefined {
   const { operation, start, answer } = call
   const result = answer?.result
@@ -80,7 +80,7 @@ function acceptStep(payment: Payment, nth: number): Step<State> {
   return { reads: false, next: (state) => afterAcceptance(payment, state, nth) }
 }
 
-/** A change that was answered: it was accepted, now or before, or refused; then the payment was read. */
+/** The steps of an answered change: it was accepted, now or earlier, or refused; then the payment was read. */
 function stepsOf(payment: Payment, nth: number, operation: Write, result: CallResult): Step<State>[] {
   const { refusal } = result
   if (refusal === undefined) {
@@ -93,19 +93,19 @@ function stepsOf(payment: Payment, nth: number, operation: Write, result: CallRe
       paymentStep(payment, result.status === 202 ? result.payment : finalView(operation, result.payment)),
     ]
   }
-  // The job failed: the refusal names what it was about.
+  // The job failed: the refusal names the payment.
   if (refusal.context['payment_id'] !== undefined) {
     const accepted_step: Step<State> = {
       reads: false,
       next: (state) => (state.marks[nth] === '-' ? afterAcceptance(payment, state, nth) : state),
     }
-    const whole = operation.op === 'create' ? readStep(({ status }) => status === 'failed') : []
-    return [accepted_step, readStep(({ marks }) => marks[nth] === 'f'), whole].flat()
+    const final_status = operation.op === 'create' ? readStep(({ status }) => status === 'failed') : []
+    return [accepted_step, readStep(({ marks }) => marks[nth] === 'f'), final_status].flat()
   }
   const unknown = (holds: (state: State) => boolean) =>
     readStep((state) => state.marks[nth] === '-' && holds(state))
   const guarded = unknown((state) => afterAcceptance(payment, state, nth) === null)
-  // A cancellation is asked for by one statement and joined by another.
+  // A cancellation is requested by one statement and joined by another.
   if (operation.op === 'cancel')
     return [
       unknown(({ status, voided }) => status !== 'authorized' && (status !== 'pending' || voided)),
@@ -115,7 +115,7 @@ function stepsOf(payment: Payment, nth: number, operation: Write, result: CallRe
   return [guarded, refusalStep(payment, operation, result)]
 }
 
-/** What is shown by an answer that says that it is done; undefined where that cannot be. */
+/** The payment in an answer that reports success; undefined if that is impossible. */
 function finalView({ op }: Write, view: PaymentView | undefined): PaymentView | undefined {
   const is = {
     create: view?.status !== 'pending',
@@ -125,7 +125,7 @@ function finalView({ op }: Write, view: PaymentView | undefined): PaymentView | 
   return op === 'refund' || is[op] ? view : undefined
 }
 
-/** A refusal names facts, read after the guard refused. */
+/** The context of a refusal is read after the guard has refused. */
 function refusalStep(payment: Payment, { amount_minor }: Write, { refusal }: CallResult): Step<State> {
   const { code, context } = refusal!
   const capturable = (state: State) => viewPayment(payment, state).capturable
@@ -159,7 +159,7 @@ function paymentStep(payment: Payment, view: PaymentView | undefined): Step<Stat
     const { status, capturable, captured, refunded, failed } = viewPayment(payment, state)
     if (status !== view.status || capturable !== view.capturable) return false
     if (captured !== view.captured || refunded !== view.refunded) return false
-    // Elsewhere it tells about the authorization, or about what is past.
+    // In other states the failure belongs to the authorization or to an earlier change.
     return status !== 'authorized' || failed === view.failed
   })
 }

@@ -1,4 +1,5 @@
-// Stories of messages: sent at once or later, canceled, refused, lost, in batches, and to whom nothing goes any more.
+// Message scenarios: sent at once, async or scheduled, canceled, refused, lost, in batches, and to suppressed
+// recipients.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CHANNELS, type Channel } from '#core/addresses.ts'
 import type { Answer } from '#test/client.ts'
@@ -45,11 +46,11 @@ async function sentAtOnce(scenario: Scenario, channel: Channel): Promise<void> {
   const key = `${scenario.key}-message`
   const to = addressOf(scenario, channel)
   const answer = await send(scenario, channel, bodyOf(channel, key, to), FINAL_STATUSES[channel])
-  const begun = attemptChangeOf(key, answer)
-  if (begun !== null) await readMessage(scenario, begun.id, to)
+  const created = attemptChangeOf(key, answer)
+  if (created !== null) await readMessage(scenario, created.id, to)
 }
 
-/** Nobody waits for it: what was certainly not sent is tried again. */
+/** No client waits, so a message that was certainly not sent is retried. */
 async function sentAsync(scenario: Scenario, channel: Channel): Promise<void> {
   const key = `${scenario.key}-message`
   const to = addressOf(scenario, channel)
@@ -57,7 +58,10 @@ async function sentAsync(scenario: Scenario, channel: Channel): Promise<void> {
   if (answer.status < 300) await readMessage(scenario, answer.body.id, to)
 }
 
-/** To whom a provider sends nothing, or answers nothing, each with how that may end; `delivered` where we tell so. */
+/**
+ * Test addresses that a provider refuses or never confirms, with the possible final statuses. `delivered` if the
+ * scenario reports the delivery.
+ */
 const TEST_ADDRESSES: Record<Channel, { to: (scenario: Scenario) => string; ends: string[] }[]> = {
   email: [
     { to: ({ key }) => `${key}@bounce.example`, ends: REFUSED_STATUSES },
@@ -70,7 +74,7 @@ const TEST_ADDRESSES: Record<Channel, { to: (scenario: Scenario) => string; ends
       to: () => number,
       ends: REFUSED_STATUSES,
     })),
-    // Somebody said STOP to it once: after the first time nothing leaves.
+    // The first message to this number fails because it has sent STOP. Later messages are suppressed.
     { to: () => '+15005550004', ends: [...REFUSED_STATUSES, 'suppressed'] },
     { to: () => '+15005550599', ends: FINAL_STATUSES.sms },
   ],
@@ -90,7 +94,7 @@ async function toTestAddress(scenario: Scenario, channel: Channel): Promise<void
   )
   const { status, id } = answer.status === 202 ? answer.body : {}
   if (!ends.includes('delivered') || channel === 'sms' || status !== 'unknown' || random.next() < 0.5) return
-  // Something else may have gone wrong before.
+  // Another failure may have happened before.
   const query = new URLSearchParams({ to: to(scenario) }).toString()
   const accepted: unknown[] = await scenario.provider('smtp').control('GET', `/messages?${query}`)
   if (accepted.length === 0) return
@@ -98,29 +102,29 @@ async function toTestAddress(scenario: Scenario, channel: Channel): Promise<void
   await waitForStatus(scenario, { resource: 'message', key, id }, 'delivered')
 }
 
-/** Canceled before it is due, at the moment when it is, or not at all. */
+/** Canceled before it is due, when it is due, or not at all. */
 async function scheduled(scenario: Scenario, channel: Channel): Promise<void> {
   const { random } = scenario
   const key = `${scenario.key}-message`
   const due = Date.now() + random.between(2000, 4000)
   const body = { ...bodyOf(channel, key, addressOf(scenario, channel)), send_at: new Date(due).toISOString() }
-  const begun = attemptChangeOf(
+  const created = attemptChangeOf(
     key,
     await send(scenario, channel, body, [...FINAL_STATUSES[channel], 'canceled']),
   )
   const kind = random.next()
-  if (begun === null || kind < 0.3) return
+  if (created === null || kind < 0.3) return
   if (kind < 0.7) await sleep(Math.max(0, due - Date.now() + scenario.reads.between(-100, 100)))
-  const status = await changeResource(scenario, 'cancel_message', begun, 'cancel', {
+  const status = await changeResource(scenario, 'cancel_message', created, 'cancel', {
     idempotency_key: `${key}-cancel`,
   })
-  if (status === 200) await waitForStatus(scenario, begun, 'canceled')
+  if (status === 200) await waitForStatus(scenario, created, 'canceled')
   else expectEnd(scenario, key, ...FINAL_STATUSES[channel])
 }
 
 type Item = { status: number; message?: any; error?: any }
 
-/** Some at once, of which one cannot be sent at all; now and then the same text to the same number. */
+/** A batch with one invalid recipient, sometimes with the same text to the same number. */
 async function batch(scenario: Scenario, channel: Channel): Promise<void> {
   const { random } = scenario
   const invalid_index = random.between(0, 3)
@@ -135,7 +139,7 @@ async function batch(scenario: Scenario, channel: Channel): Promise<void> {
   const sendOnce = () =>
     postUntilFinal(scenario, `/v1/messages/${channel}/batch`, { messages }, { observed: 'message' })
   let answer = await sendOnce()
-  // Each is accepted by itself, or told to come again.
+  // Each item is accepted by itself or refused with 503.
   for (
     const deadline = performance.now() + scenario.limit_ms;
     performance.now() < deadline;
@@ -154,7 +158,7 @@ async function batch(scenario: Scenario, channel: Channel): Promise<void> {
   }
 }
 
-/** What steers relays: some obey it, and send to others or report nothing. */
+/** Headers that control relays: some relays obey them and send to others or report nothing. */
 const STEERING = [
   'X-SMTPAPI',
   'X-MC-BccAddress',
@@ -164,12 +168,12 @@ const STEERING = [
   'x-mailgun-drop-message',
 ]
 
-/** An email with such a header is refused, and nothing is on record of it. */
+/** An email with such a header is refused and not stored. */
 async function steeringScenario(scenario: Scenario): Promise<void> {
   const key = `${scenario.key}-message`
   const headers = { [scenario.random.pick(STEERING)]: '{"to":["other@example.com"]}' }
   const body = { ...bodyOf('email', key, addressOf(scenario, 'email')), headers }
-  // There is no status in which it may be found.
+  // No status is allowed: the message must not exist.
   expectEnd(scenario, key)
   const refused = ({ status }: Answer) => status === 400 || isFinalAnswer({ status, body: {} } as Answer)
   const answer = await postUntilFinal(scenario, '/v1/messages/email', body, undefined, undefined, refused)
@@ -177,7 +181,7 @@ async function steeringScenario(scenario: Scenario): Promise<void> {
   await checkNotAccepted(scenario, key)
 }
 
-/** One of them is refused, the others get it. */
+/** One recipient is refused, the others receive the email. */
 async function recipientsScenario(scenario: Scenario): Promise<void> {
   const key = `${scenario.key}-message`
   const cc = [`${scenario.key}@bounce.example`, addressOf(scenario, 'email', 1)]
@@ -185,6 +189,6 @@ async function recipientsScenario(scenario: Scenario): Promise<void> {
   const answer = await send(scenario, 'email', body, FINAL_STATUSES.email)
   if (answer.status !== 201) return
   const statuses = (answer.body.recipients as { status: string | null }[]).map(({ status }) => status)
-  // Where the server fails, another one may be refused, too, and this one may have to be tried again.
+  // If the server fails, other recipients may be refused and this one may be retried.
   if (statuses[1] === 'accepted' || !statuses.includes('accepted')) reportUnexpected(scenario, key, answer)
 }

@@ -1,4 +1,4 @@
-// Stories of balances: money is brought in, and paid out again.
+// Balance scenarios: money is topped up and paid out.
 import type { Scenario } from '../calls.ts'
 import { payoutScenario, raceForBalance } from './payouts.ts'
 import { topUp, topUpScenario } from './top-ups.ts'

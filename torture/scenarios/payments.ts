@@ -1,4 +1,4 @@
-// Stories of payments: what clients, and others at the processor, do with one.
+// Payment scenarios: changes by clients and by others at the processor.
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   changePayment,
@@ -13,7 +13,7 @@ import {
   type Scenario,
 } from '../calls.ts'
 
-/** Of the changes, with reads beside them. */
+/** Share of changes with concurrent reads. */
 const READ_PROBABILITY = 0.25
 const MAX_READS = 4
 
@@ -42,12 +42,15 @@ export async function paymentScenario(scenario: Scenario): Promise<void> {
   ])
   const [captured] = await withReads(scenario, payment, captures)
   if (captured === null || random.next() < 0.4) return
-  // Each is more than half: one wins.
+  // Each refund is more than half: one succeeds.
   const refund_minor = Math.floor(captured_minor / 2) + 1
   await refundTimes(scenario, payment, random.next() < 0.5 ? 3 : 1, refund_minor)
 }
 
-/** Who comes first wins; the others are refused. Refunds fit only after a capture has won. */
+/**
+ * Concurrent captures and a cancellation: the first wins, the others are refused. A refund succeeds only after a
+ * capture.
+ */
 async function raceScenario(scenario: Scenario, payment: CreatedPayment): Promise<void> {
   const { key } = scenario
   const others = fromOtherClient(scenario)
@@ -81,7 +84,7 @@ async function refundTimes(
   await withReads(scenario, payment, Promise.all(refunds))
 }
 
-/** Reads from both APIs beside some changes, and after most. */
+/** Reads from both APIs during some changes and after most. */
 async function withReads<T>(scenario: Scenario, payment: CreatedPayment, work: Promise<T>): Promise<T> {
   const { reads } = scenario
   const one = () =>
@@ -90,21 +93,21 @@ async function withReads<T>(scenario: Scenario, payment: CreatedPayment, work: P
       payment,
       reads.pick(['payment', 'payment', 'payment', 'payment', 'refunds', 'list']),
     )
-  const over = new AbortController()
+  const finished = new AbortController()
   const watching = async () => {
-    for (let times = 0; !over.signal.aborted && times < MAX_READS; times++) {
+    for (let times = 0; !finished.signal.aborted && times < MAX_READS; times++) {
       await one()
       await sleep(reads.between(2, 40))
     }
   }
-  const beside = reads.next() < READ_PROBABILITY ? watching() : undefined
-  const done = await work.finally(() => over.abort())
+  const concurrent_reads = reads.next() < READ_PROBABILITY ? watching() : undefined
+  const result = await work.finally(() => finished.abort())
   if (reads.next() < READ_PROBABILITY) await one()
-  await beside
-  return done
+  await concurrent_reads
+  return result
 }
 
-/** What others do in the processor's dashboard shows here in the end, whether its notification comes or not. */
+/** Changes in the processor's dashboard become visible here in the end, with or without a notification. */
 const EXTERNAL_CHANGE_SCENARIOS: ((scenario: Scenario, amount_minor: number) => Promise<void>)[] = [
   async (scenario, amount_minor) => {
     const payment = await createPayment(scenario, amount_minor, 'pm_card_visa')
@@ -167,8 +170,12 @@ async function externalRefundSettlement(
   await changeAtProcessor(scenario, payment.key, { op: 'external refund settlement', key, status }, path, {
     status,
   })
-  const left = status === 'failed' ? 0 : amount_minor
-  await waitUntilPayment(scenario, payment, ({ amount_refunded_minor }) => amount_refunded_minor === left)
+  const remaining_minor = status === 'failed' ? 0 : amount_minor
+  await waitUntilPayment(
+    scenario,
+    payment,
+    ({ amount_refunded_minor }) => amount_refunded_minor === remaining_minor,
+  )
   await readRefund(scenario, payment, { id, key })
 }
 
@@ -185,7 +192,7 @@ async function createCaptured(
   return captured && payment
 }
 
-/** As often as not somebody here wants something else at the same moment. */
+/** In half of the cases a client requests another change at the same time. */
 async function raceWithClient(
   scenario: Scenario,
   payment: CreatedPayment,
@@ -201,7 +208,7 @@ async function raceWithClient(
   )
 }
 
-/** Looks until the payment is as it has become at the processor. */
+/** Reads until the payment shows the change at the processor. */
 async function waitUntilPayment(
   scenario: Scenario,
   payment: CreatedPayment,
@@ -211,7 +218,7 @@ async function waitUntilPayment(
     const answer = await readPayment(scenario, payment, 'payment')
     if (answer?.status === 200 && is(answer.body)) return
     if (performance.now() < deadline) continue
-    scenario.seen.problems.push({ problem: 'what others did at the processor is not shown', ...payment })
+    scenario.record.problems.push({ problem: 'a change at the processor is not shown', ...payment })
     return
   }
 }

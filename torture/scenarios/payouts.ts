@@ -1,4 +1,4 @@
-// Stories of payouts: each way in which one can end, and many that want the same balance.
+// Payout scenarios: each way in which a payout can end, and concurrent payouts from one balance.
 import type { Answer } from '#test/client.ts'
 import { sendOnce, fromOtherClient, type Scenario } from '../calls.ts'
 import { recordAcceptance } from '../record.ts'
@@ -21,7 +21,7 @@ const CONCURRENT_PAYOUTS = 8
 
 type Variant = (scenario: Scenario, amount_minor: number) => Promise<void>
 
-/** Of money that is there, unless others were faster. */
+/** A payout of an available amount, unless another payout was faster. */
 export async function payoutScenario(scenario: Scenario, amount_minor: number): Promise<void> {
   await scenario.random.pick(VARIANTS)(scenario, amount_minor)
 }
@@ -47,7 +47,7 @@ const VARIANTS: Variant[] = [
   failedByOperator,
 ]
 
-/** The bank decides, and the processor no longer lets go of it. */
+/** The bank decides. The processor can no longer cancel the payout. */
 async function bankSettles(scenario: Scenario, amount_minor: number): Promise<void> {
   const { random, key } = scenario
   const payout = await payOut(scenario, amount_minor, 'ba_manual', 'processing')
@@ -60,7 +60,7 @@ async function bankSettles(scenario: Scenario, amount_minor: number): Promise<vo
   await waitForStatus(scenario, payout!, status)
 }
 
-/** By the bank, after it was seen to be paid. */
+/** The bank returns the payout after it was paid. */
 async function bankReturns(scenario: Scenario, amount_minor: number): Promise<void> {
   const payout = await payOut(scenario, amount_minor, 'ba_manual', 'processing')
   const reference = payout && (await referenceOf(scenario, payout))
@@ -71,7 +71,7 @@ async function bankReturns(scenario: Scenario, amount_minor: number): Promise<vo
   }
 }
 
-/** In parts; it has failed when all of it is back. */
+/** A transfer that is reversed in parts. The payout has failed when the full amount is back. */
 async function transferReversed(scenario: Scenario, amount_minor: number): Promise<void> {
   const payout = await payOut(scenario, amount_minor, 'acct_success', 'paid')
   const reference = payout && (await referenceOf(scenario, payout))
@@ -83,7 +83,7 @@ async function transferReversed(scenario: Scenario, amount_minor: number): Promi
   await waitForStatus(scenario, payout!, 'failed')
 }
 
-/** The processor lets go of it, as long as the bank has not paid it. */
+/** The processor can cancel the payout until the bank has paid it. */
 async function canceledBeforePaid(scenario: Scenario, amount_minor: number): Promise<void> {
   const { random, key } = scenario
   const payout = await payOut(scenario, amount_minor, 'ba_pending', 'processing')
@@ -98,7 +98,7 @@ async function canceledBeforePaid(scenario: Scenario, amount_minor: number): Pro
   if (status !== 202) await waitForStatus(scenario, payout!, status === 200 || !racing ? 'canceled' : 'paid')
 }
 
-/** While its call is on its way, twice. */
+/** Two cancellations during the call. */
 async function canceledDuringCall(scenario: Scenario, amount_minor: number): Promise<void> {
   const payout = await payOut(scenario, amount_minor, scenario.random.pick(PAID), ['canceled', 'paid'], {})
   if (payout === null) return
@@ -116,7 +116,7 @@ async function canceledDuringCall(scenario: Scenario, amount_minor: number): Pro
     await waitForStatus(scenario, payout, statuses.includes(200) ? 'canceled' : 'paid')
 }
 
-/** While its call is on its way: what that comes to decides. */
+/** A failure by an operator during the call: the result of the call decides. */
 async function failedDuringCall(scenario: Scenario, amount_minor: number): Promise<void> {
   const payout = await payOut(scenario, amount_minor, scenario.random.pick(PAID), ['failed', 'paid'], {})
   if (payout === null) return
@@ -124,7 +124,7 @@ async function failedDuringCall(scenario: Scenario, amount_minor: number): Promi
   if (status !== 202) await waitForStatus(scenario, payout, status === 200 ? 'failed' : 'paid')
 }
 
-/** The bank decides, at the same moment or later: a failure by hand waits for that. */
+/** A failure by an operator waits for the bank's decision, which comes at the same time or later. */
 async function failedByOperator(scenario: Scenario, amount_minor: number): Promise<void> {
   const { random } = scenario
   const payout = await payOut(scenario, amount_minor, 'ba_manual', 'processing')
@@ -133,7 +133,7 @@ async function failedByOperator(scenario: Scenario, amount_minor: number): Promi
   const status = random.pick(['paid', 'paid', 'failed', 'canceled'])
   const settle = () => atProcessor(scenario, `/payouts/${reference}/settle`, { status })
   const racing = random.next() < 0.5
-  // Where the bank is faster, nobody wanted the payout failed yet.
+  // If the bank is faster, the failure is refused.
   const end = status === 'paid' ? 'paid' : 'failed'
   expectEnd(scenario, payout!.key, end, ...(racing ? [status] : []))
   const [answered] = await Promise.all([fail(scenario, payout!), racing && settle()])
@@ -141,14 +141,14 @@ async function failedByOperator(scenario: Scenario, amount_minor: number): Promi
   await waitForStatus(scenario, payout!, answered === 409 ? status : end)
 }
 
-/** Somebody without money brings some in, and wants to pay it out more often than it is there. */
+/** A tenant without a balance tops up once and requests more payouts than it can afford. */
 export async function raceForBalance(scenario: Scenario): Promise<void> {
-  const { random, seen } = scenario
+  const { random, record } = scenario
   const funded = { ...scenario, clients: await scenario.newTenant() }
   const [affordable, amount_minor] = [random.between(1, 3), random.between(200, 2000)]
   if (!(await topUp(funded, affordable * amount_minor))) return
   const recipient_id = await recipient(funded, random.pick(PAID))
-  const asked = await Promise.all(
+  const results = await Promise.all(
     Array.from({ length: CONCURRENT_PAYOUTS }, async (_, nth) => {
       const key = `${scenario.key}-payout-${nth + 1}`
       expectEnd(funded, key, 'paid')
@@ -161,15 +161,15 @@ export async function raceForBalance(scenario: Scenario): Promise<void> {
       return { key, answer }
     }),
   )
-  const accepted = asked.filter(({ answer }) => answer.status < 300)
+  const accepted = results.filter(({ answer }) => answer.status < 300)
   if (accepted.length !== affordable)
-    seen.problems.push({
-      problem: 'a race for a balance has another number of winners',
+    record.problems.push({
+      problem: 'another number of concurrent payouts was accepted than the balance allows',
       affordable,
       accepted: accepted.length,
       scenario: scenario.key,
     })
-  for (const { key, answer } of asked)
+  for (const { key, answer } of results)
     if (answer.status === 201)
       await waitForStatus(funded, { resource: 'payout', key, id: answer.body.id }, 'paid')
     else if (answer.status >= 400 && !lacksBalance(answer)) reportUnexpected(funded, key, answer)
@@ -177,14 +177,14 @@ export async function raceForBalance(scenario: Scenario): Promise<void> {
   const balances = await sendOnce(funded, random.between(0, 1), (client) => client.get('/v1/wallet/balances'))
   const left = balances?.status === 200 && balances.body[0]
   if (left && (left.balance_minor !== 0 || left.pending_payouts_minor !== 0))
-    seen.problems.push({
-      problem: 'a balance that was paid out is still shown',
+    record.problems.push({
+      problem: 'a balance is shown after it was paid out',
       left,
       scenario: scenario.key,
     })
 }
 
-/** Null: there is too little, or nobody knows yet whether the processor has taken it, or it was refused as it should be. */
+/** Returns null if the balance is too low, the outcome is unknown, or the payout was refused as expected. */
 async function payOut(
   scenario: Scenario,
   amount_minor: number,
@@ -201,7 +201,7 @@ async function payOut(
     return answer.status === 201 ? { resource: 'payout', key, id: answer.body.id } : null
   const { code, context } = answer.body.error
   if (code === 'payout_refused' && destination === 'ba_refused')
-    recordAcceptance(scenario.seen, {
+    recordAcceptance(scenario.record, {
       kind: 'payout',
       key,
       id: context.payout_id,

@@ -1,37 +1,39 @@
-// Steps of stories about messages: whom one goes to, asking for it until it is answered for good, reading it.
+// Steps of message scenarios: addresses, sending until the answer is final, and reads.
 import type { Channel } from '#core/addresses.ts'
 import type { Answer } from '#test/client.ts'
 import { sendOnce, fromOtherClient, postUntilFinal, isFinalAnswer, type Scenario } from '../calls.ts'
 import { recordAcceptance } from '../record.ts'
 import { reportUnexpected, expectEnd, type CreatedResource } from './steps.ts'
 
-/** How a message may end with which nothing is wrong: its provider fails now and then, or gives no answer. */
+/** Possible final statuses without a problem: a provider may fail or give no answer. */
 export const FINAL_STATUSES: Record<Channel, string[]> = {
   email: ['sent', 'failed', 'unknown'],
   sms: ['sent', 'delivered', 'failed', 'unknown'],
 }
-/** The same of one that its provider refuses. */
+/** Possible final statuses of a message that its provider refuses. */
 export const REFUSED_STATUSES = ['failed', 'unknown']
 export const ASYNC = { prefer: 'respond-async' }
 const ADDRESSES_PER_SCENARIO = 8
 const FIRST_NUMBER = 2_300_000
 const MAX_READS = 3
 
-/** An address or a number that no other story has; each place another. */
+/** An address or number of this scenario alone, different for each index. */
 export function addressOf({ key, nth }: Scenario, channel: Channel, nth_address = 0): string {
   return channel === 'email'
     ? `${key}-${nth_address}@example.com`
     : `+1415${FIRST_NUMBER + nth * ADDRESSES_PER_SCENARIO + nth_address}`
 }
 
-/** The body of a request for one message; its text names its key, so that the provider's record can be told apart. */
+/**
+ * The body of a request for one message. The text contains the key, to recognize the message in the provider's record.
+ */
 export function bodyOf(channel: Channel, key: string, to: string): { idempotency_key: string } {
   const text = `This is ${key}.`
   const reported = channel === 'email' ? { to: [to], subject: key, text } : { to, body: text }
   return { idempotency_key: key, ...reported }
 }
 
-/** Asks for a message, now and then twice. Answers the message, or that its provider has failed. */
+/** Sends a message, sometimes twice. Returns the message or the provider's failure. */
 export async function send(
   scenario: Scenario,
   channel: Channel,
@@ -56,20 +58,20 @@ export async function send(
   return answer
 }
 
-/** By the time when somebody was there to accept it, it should have gone. */
+/** By the time an API could accept the request, `send_at` had passed. */
 function isExpiredSendAt({ status, body }: Answer): boolean {
   return status === 400 && body.error.param === 'send_at'
 }
 
-/** What was accepted is repeated whenever it is asked for again: what is refused was not. */
+/** An accepted request is replayed from its key. A refused one must not be stored. */
 export async function checkNotAccepted(scenario: Scenario, key: string): Promise<void> {
   const answer = await sendOnce(scenario, scenario.first_client, (client) =>
     client.get(`/v1/idempotency_keys/${key}`),
   )
-  if (answer?.status === 200) scenario.seen.problems.push({ problem: 'what is refused was accepted', key })
+  if (answer?.status === 200) scenario.record.problems.push({ problem: 'a refused request was stored', key })
 }
 
-/** Keeps that a message is on record: it was accepted, also where its provider failed. */
+/** Records that a message is stored. It is stored also if its provider failed. */
 export function recordMessage(
   scenario: Scenario,
   key: string,
@@ -77,16 +79,16 @@ export function recordMessage(
 ): void {
   const id: unknown = answer.status < 300 ? answer.body.id : answer.body.error.context?.message_id
   if (typeof id === 'string')
-    recordAcceptance(scenario.seen, { kind: 'message', key, id, status: null, amount_minor: null })
+    recordAcceptance(scenario.record, { kind: 'message', key, id, status: null, amount_minor: null })
   else reportUnexpected(scenario, key, answer)
 }
 
-/** The message of an answer; null when its provider failed, or nobody knows. */
+/** The message in an answer; null if its provider failed or the outcome is unknown. */
 export function attemptChangeOf(key: string, answer: Answer): CreatedResource | null {
   return answer.status === 201 ? { resource: 'message', key, id: answer.body.id } : null
 }
 
-/** Reads it a few times on either API, alone and in lists. */
+/** Reads the message a few times on either API, by itself and in lists. */
 export async function readMessage(scenario: Scenario, id: string, to: string): Promise<void> {
   const { reads, clients } = scenario
   const query = new URLSearchParams({ to }).toString()

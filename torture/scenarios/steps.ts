@@ -1,4 +1,5 @@
-// Steps of stories about payouts, top-ups, verifications and messages: ask for one, read it until it is as awaited.
+// Steps of scenarios with payouts, top-ups, verifications and messages: create one, and read it until it has the
+// expected state.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Answer } from '#test/client.ts'
 import {
@@ -23,15 +24,15 @@ const PATHS: Record<Exclude<Created, 'payment'>, string> = {
   message: '/v1/messages',
 }
 
-/** One that was created under `key`. */
+/** A resource that was created with `key`. */
 export type CreatedResource = { resource: ResourceName; key: string; id: string }
 
-/** From now on this is how the story may leave it. */
-export function expectEnd({ seen }: Scenario, key: string, ...statuses: string[]): void {
-  seen.ends.set(key, statuses)
+/** Sets the statuses in which the scenario may leave the resource. */
+export function expectEnd({ record }: Scenario, key: string, ...statuses: string[]): void {
+  record.ends.set(key, statuses)
 }
 
-/** Creates a party that payouts go to or that is verified. Answers its id. */
+/** Creates a party for payouts or verifications. Returns its id. */
 export async function createParty(
   scenario: Scenario,
   resource: 'customer' | 'merchant' | 'recipient',
@@ -39,11 +40,11 @@ export async function createParty(
 ): Promise<string> {
   const key = `${scenario.key}-${resource}`
   const answer = await postUntilFinal(scenario, PATHS[resource], { ...body, idempotency_key: key })
-  recordAcceptance(scenario.seen, acceptanceOf(resource, key, answer))
+  recordAcceptance(scenario.record, acceptanceOf(resource, key, answer))
   return answer.body.id
 }
 
-/** Asks for one, now and then twice. The answer may be a refusal, or 202 when nobody knows yet. */
+/** Creates the resource, sometimes with two requests. The answer may be a refusal, or 202 if the outcome is unknown. */
 export async function createResource(
   scenario: Scenario,
   resource: ResourceName,
@@ -53,7 +54,7 @@ export async function createResource(
   const { idempotency_key: key } = body
   const once = async (by: Scenario) => {
     const answer = await postUntilFinal(by, PATHS[resource], body, { observed: resource }, headers)
-    if (answer.status < 300) recordAcceptance(scenario.seen, acceptanceOf(resource, key, answer))
+    if (answer.status < 300) recordAcceptance(scenario.record, acceptanceOf(resource, key, answer))
     return answer
   }
   const [answer] = await Promise.all([
@@ -63,7 +64,7 @@ export async function createResource(
   return answer
 }
 
-/** Asks for a change until it is answered for good: 200, a refusal, or 202 when nobody knows yet. */
+/** Requests a change until the answer is final: 200, a refusal, or 202 if the outcome is unknown. */
 export async function changeResource(
   scenario: Scenario,
   kind: Kind,
@@ -74,11 +75,11 @@ export async function changeResource(
   const answer = await postUntilFinal(scenario, `${PATHS[resource]}/${id}/${action}`, body, {
     observed: resource,
   })
-  if (answer.status < 300) recordAcceptance(scenario.seen, acceptanceOf(kind, body.idempotency_key, answer))
+  if (answer.status < 300) recordAcceptance(scenario.record, acceptanceOf(kind, body.idempotency_key, answer))
   return answer.status
 }
 
-/** Reads it, on either API, until it is so. Null: it never was. */
+/** Reads the resource on either API until the condition holds. Returns null after the limit. */
 export async function readUntil(
   scenario: Scenario,
   { resource, id }: CreatedResource,
@@ -96,30 +97,30 @@ export async function readUntil(
     )
     if (answer?.status === 200 && is(answer.body)) return answer.body
     if (performance.now() < deadline) continue
-    scenario.seen.problems.push({ problem: 'what happened at the processor is not shown', resource, id })
+    scenario.record.problems.push({ problem: 'a change at the provider is not shown', resource, id })
     return null
   }
 }
 
-/** Reads it until it is in this status, in which the story leaves it. */
+/** Waits for this status, in which the scenario leaves the resource. */
 export async function waitForStatus(
   scenario: Scenario,
-  begun: CreatedResource,
+  created: CreatedResource,
   status: string,
 ): Promise<void> {
-  expectEnd(scenario, begun.key, status)
-  await readUntil(scenario, begun, (body) => body.status === status)
+  expectEnd(scenario, created.key, status)
+  await readUntil(scenario, created, (body) => body.status === status)
 }
 
-/** What the processor calls it; null when that is never known. */
-export async function referenceOf(scenario: Scenario, begun: CreatedResource): Promise<string | null> {
-  const body = await readUntil(scenario, begun, ({ processor_reference, provider_reference }) =>
+/** The provider's reference; null if it never appears. */
+export async function referenceOf(scenario: Scenario, created: CreatedResource): Promise<string | null> {
+  const body = await readUntil(scenario, created, ({ processor_reference, provider_reference }) =>
     Boolean(processor_reference ?? provider_reference),
   )
   return body && (body.processor_reference ?? body.provider_reference)
 }
 
-/** What a bank or a person does there. False: it is not possible any more. */
+/** An action of a bank or a person at the processor. Returns false if the processor refuses. */
 export async function atProcessor({ processor }: Scenario, path: string, body: object): Promise<boolean> {
   return await processor('POST', path, body).then(
     () => true,
@@ -127,11 +128,11 @@ export async function atProcessor({ processor }: Scenario, path: string, body: o
   )
 }
 
-/** The answer is none of those that the story knows. */
+/** Reports an answer that the scenario does not expect. */
 export function reportUnexpected(
-  { seen }: Scenario,
+  { record }: Scenario,
   key: string,
   { status, text }: Pick<Answer, 'status' | 'text'>,
 ): void {
-  seen.problems.push({ problem: 'an answer that nobody may get', key, status, answer: text })
+  record.problems.push({ problem: 'an unexpected answer', key, status, answer: text })
 }

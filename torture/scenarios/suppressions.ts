@@ -1,4 +1,4 @@
-// Stories of those who get nothing any more: their email came back, or they answered STOP.
+// Suppression scenarios: bounced emails and replies with STOP.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Channel } from '#core/addresses.ts'
@@ -8,14 +8,14 @@ import { sendOnce, EXTERNAL_CHANGE_TIMEOUT_MS, type Scenario } from '../calls.ts
 import { addressOf, attemptChangeOf, bodyOf, FINAL_STATUSES, send } from './send.ts'
 import { reportUnexpected, waitForStatus } from './steps.ts'
 
-/** An inbound SMS is not told of twice; somebody who is still written to repeats it. */
+/** A lost inbound SMS is not sent again by the provider. The person repeats it. */
 const REPEAT_DELAY_MS = 3000
 
-/** As people write them. */
+/** In the spellings that people use. */
 const OPT_OUT = ['STOP', ' stop ', 'Stop.', 'opt out', 'Opt-Out!', 'Unsubscribe', 'QUIT']
 const OPT_IN = ['START', 'Start.', 'yes', '"Unstop"']
 
-/** Delivered, it comes back after all; nothing is sent there again. */
+/** A delivered email bounces later. The address is suppressed. */
 export async function bounceScenario(scenario: Scenario): Promise<void> {
   const { random } = scenario
   const address = addressOf(scenario, 'email')
@@ -25,21 +25,21 @@ export async function bounceScenario(scenario: Scenario): Promise<void> {
     'delivered',
     'undelivered',
   ])
-  const begun = attemptChangeOf(key, answer)
-  if (begun === null) return
-  const email = { message_id: begun.id, address }
+  const created = attemptChangeOf(key, answer)
+  if (created === null) return
+  const email = { message_id: created.id, address }
   if (random.next() < 0.3) await sendEmailEvent(scenario, { type: 'email.delivered', data: email })
   const event = random.pick([
     { type: 'email.bounced', data: { ...email, bounce: 'hard', diagnostic: '550 5.1.1 No such mailbox.' } },
     { type: 'email.complained', data: email },
   ])
   await sendEmailEvent(scenario, event)
-  await waitForStatus(scenario, begun, 'undelivered')
+  await waitForStatus(scenario, created, 'undelivered')
   await waitUntilSuppressed(scenario, 'email', address, true)
   await expectSuppressed(scenario, 'email', address)
 }
 
-/** Until they change their mind. */
+/** The recipient opts out and perhaps in again. */
 export async function optOutScenario(scenario: Scenario): Promise<void> {
   const { random } = scenario
   const number = addressOf(scenario, 'sms')
@@ -51,11 +51,11 @@ export async function optOutScenario(scenario: Scenario): Promise<void> {
   await expectSuppressed(scenario, 'sms', number)
   if (random.next() < 0.5) return
   await sendInbound(scenario, { from: number, to: from, body: random.pick(OPT_IN) }, false)
-  // What was said before may be heard of later.
+  // An earlier keyword may be processed later.
   await send(scenario, 'sms', bodyOf('sms', `${key}-again`, number), [...FINAL_STATUSES.sms, 'suppressed'])
 }
 
-/** Several words at once, in any order: the one that was received last counts, which the verdict checks. */
+/** Several keywords at once, in any order. The keyword that was received last counts; the verdict checks that. */
 export async function keywordScenario(scenario: Scenario): Promise<void> {
   const { random } = scenario
   const number = addressOf(scenario, 'sms')
@@ -75,7 +75,7 @@ async function expectSuppressed(scenario: Scenario, channel: Channel, address: s
   if (answer.body.status !== 'suppressed') reportUnexpected(scenario, key, answer)
 }
 
-/** Somebody writes to us, until it shows. */
+/** Sends an inbound SMS until it takes effect. */
 async function sendInbound(
   scenario: Scenario,
   inbound: { from: string; to: string; body: string },
@@ -85,10 +85,10 @@ async function sendInbound(
     await scenario.provider('twilio').control('POST', '/inbound', inbound)
     if (await waitUntilSuppressed(scenario, 'sms', inbound.from, suppressed, REPEAT_DELAY_MS)) return
   }
-  scenario.seen.problems.push({ problem: 'what somebody answered to an SMS is not heeded', ...inbound })
+  scenario.record.problems.push({ problem: 'an inbound SMS had no effect', ...inbound })
 }
 
-/** Reads the suppressions until this address is, or is no more, one of them. False: not within `limit_ms`. */
+/** Waits until the address is suppressed, or no longer suppressed. Returns false after `limit_ms`. */
 async function waitUntilSuppressed(
   scenario: Scenario,
   channel: Channel,
@@ -112,7 +112,7 @@ type EmailProviderEvent = {
   data: { message_id: string; address: string; bounce?: string; diagnostic?: string }
 }
 
-/** A relay tells of an email until it is taken, perhaps twice. */
+/** The relay posts an email event until it is acknowledged, sometimes twice. */
 export async function sendEmailEvent(
   { random, webhooks_url, email_secret }: Scenario,
   event: EmailProviderEvent,

@@ -1,4 +1,4 @@
-// Stories of top-ups: they come, fail, are canceled, or are taken back.
+// Top-up scenarios: succeeded, failed, canceled, reversed.
 import type { Scenario } from '../calls.ts'
 import {
   reportUnexpected,
@@ -10,11 +10,11 @@ import {
   type CreatedResource,
 } from './steps.ts'
 
-/** Brings money in. Whether it has come. */
+/** Tops up the balance. Returns whether it has succeeded. */
 export async function topUp(scenario: Scenario, amount_minor: number): Promise<boolean> {
-  const begun = await beginTopUp(scenario, amount_minor, 'src_success', 'succeeded')
-  if (begun !== null) await waitForStatus(scenario, begun, 'succeeded')
-  return begun !== null
+  const created = await beginTopUp(scenario, amount_minor, 'src_success', 'succeeded')
+  if (created !== null) await waitForStatus(scenario, created, 'succeeded')
+  return created !== null
 }
 
 export async function topUpScenario(scenario: Scenario): Promise<void> {
@@ -22,35 +22,35 @@ export async function topUpScenario(scenario: Scenario): Promise<void> {
   const amount_minor = random.between(200, 5000)
   const end = random.pick(['fails', 'succeeded', 'failed', 'canceled', 'reversed'])
   if (end === 'fails') {
-    const begun = await beginTopUp(scenario, amount_minor, 'src_fails', 'failed')
-    if (begun !== null) await waitForStatus(scenario, begun, 'failed')
+    const created = await beginTopUp(scenario, amount_minor, 'src_fails', 'failed')
+    if (created !== null) await waitForStatus(scenario, created, 'failed')
     return
   }
-  const begun = await beginTopUp(scenario, amount_minor, 'src_manual', 'pending')
-  const reference = begun && (await referenceOf(scenario, begun))
+  const created = await beginTopUp(scenario, amount_minor, 'src_manual', 'pending')
+  const reference = created && (await referenceOf(scenario, created))
   if (reference === null) return
   const settle = async (status: string) =>
     await atProcessor(scenario, `/topups/${reference}/settle`, { status })
   if (end !== 'reversed') {
     await settle(end)
-    return await waitForStatus(scenario, begun!, end)
+    return await waitForStatus(scenario, created!, end)
   }
   await settle('succeeded')
-  // Taken back before anybody here has heard of it, or afterwards.
-  if (random.next() < 0.5) await waitForStatus(scenario, begun!, 'succeeded')
+  // Reversed before or after the success was processed here.
+  if (random.next() < 0.5) await waitForStatus(scenario, created!, 'succeeded')
   await settle('reversed')
-  await waitForStatus(scenario, begun!, 'failed')
+  await waitForStatus(scenario, created!, 'failed')
 }
 
-/** Null: nobody knows yet whether the processor has taken it. */
+/** Returns null if the outcome is unknown. */
 async function beginTopUp(
   scenario: Scenario,
   amount_minor: number,
   source: string,
-  left: string,
+  statuses: string,
 ): Promise<CreatedResource | null> {
   const key = `${scenario.key}-top-up`
-  expectEnd(scenario, key, left)
+  expectEnd(scenario, key, statuses)
   const body = { idempotency_key: key, amount_minor, currency: 'usd', source }
   const answer = await createResource(scenario, 'top_up', body)
   if (answer.status >= 400) reportUnexpected(scenario, key, answer)

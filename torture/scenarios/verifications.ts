@@ -1,4 +1,4 @@
-// Stories of verifications: the person is checked, tries again, gives up; somebody here decides.
+// Verification scenarios: the person is checked, tries again or gives up, and an operator may decide.
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { postUntilFinal, type Scenario } from '../calls.ts'
 import {
@@ -27,16 +27,16 @@ export async function verificationScenario(scenario: Scenario): Promise<void> {
   const answer = await createResource(scenario, 'kyc', body)
   if (answer.status >= 400) reportUnexpected(scenario, key, answer)
   if (answer.status !== 201) return
-  const begun: CreatedResource = { resource: 'kyc', key: body.idempotency_key, id: answer.body.id }
+  const created: CreatedResource = { resource: 'kyc', key: body.idempotency_key, id: answer.body.id }
   await expectSecondRefused(scenario, { ...body, idempotency_key: `${key}-kyc-more` })
-  const reference = await referenceOf(scenario, begun)
+  const reference = await referenceOf(scenario, created)
   if (reference === null) return
   const settle: Check['settle'] = (status, reason) =>
     atProcessor(scenario, `/identity/${reference}/settle`, { status, ...(reason && { reason }) })
-  await random.pick(VARIANTS)(scenario, { ...begun, settle })
+  await random.pick(VARIANTS)(scenario, { ...created, settle })
 }
 
-/** While one is open another is refused. */
+/** A second verification is refused while one is open. */
 async function expectSecondRefused(
   scenario: Scenario,
   body: object & { idempotency_key: string },
@@ -71,7 +71,7 @@ const VARIANTS: ((scenario: Scenario, check: Check) => Promise<void>)[] = [
   decidedByHand,
 ]
 
-/** Before, after or while the provider decides: once, and for good. */
+/** A manual decision before, after or during the provider's decision. Exactly one request decides. */
 async function decidedByHand(scenario: Scenario, check: Check): Promise<void> {
   const { random, key } = scenario
   const decision = random.pick(['approved', 'rejected'])
@@ -87,6 +87,10 @@ async function decidedByHand(scenario: Scenario, check: Check): Promise<void> {
     meanwhile && check.settle(random.pick(['verified', 'canceled', 'processing'])),
   ])
   if (statuses.filter((status) => status === 200).length !== 1)
-    scenario.seen.problems.push({ problem: 'a verification was decided twice, or not at all', key, statuses })
+    scenario.record.problems.push({
+      problem: 'a verification was not decided exactly once',
+      key,
+      statuses,
+    })
   await readUntil(scenario, check, ({ status, decided_by }) => status === decision && decided_by === 'manual')
 }

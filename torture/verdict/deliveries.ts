@@ -1,4 +1,5 @@
-// The deliveries: each endpoint that asked for an event has taken it, nothing else came there, and in order where that is asked for.
+// Judges deliveries: each subscribed endpoint has accepted each event, ordered endpoints in order, and nothing else was
+// sent.
 import type { Problem } from '#test/invariants.ts'
 import type { Arrival, ReceiverEndpoint } from '../events/receivers.ts'
 import type { FeedEvent } from './feeds.ts'
@@ -6,7 +7,7 @@ import type { FeedEvent } from './feeds.ts'
 export const EVENT_LOST = 'an event was lost'
 export const OVERTAKEN = 'an ordered endpoint was sent a later event first'
 
-/** As it is in the database. */
+/** A row of `webhook_deliveries`. */
 export type Delivery = {
   endpoint_id: string
   event_id: string
@@ -15,10 +16,10 @@ export type Delivery = {
   last_error: string | null
 }
 
-/** Effects that the endpoints themselves were made, one after the other. */
+/** Events of the endpoints themselves. Each is sent only to endpoints that existed at that time. */
 const ENDPOINT_EVENTS = 'webhook_endpoint.'
 
-/** What receivers saw against what happened. All endpoints were there before anything else happened to their tenants. */
+/** Compares the arrivals with the events. All endpoints exist before any other event of their tenant. */
 export function judgeDeliveries({
   events,
   endpoints,
@@ -36,7 +37,7 @@ export function judgeDeliveries({
   const names = new Set(endpoints.map(({ name }) => name))
   const unknown = arrivals.filter(({ endpoint }) => !names.has(endpoint))
   return [
-    ...unknown.map((arrival) => ({ problem: 'an event arrived where no endpoint is', ...arrival })),
+    ...unknown.map((arrival) => ({ problem: 'an event arrived at an unknown endpoint', ...arrival })),
     ...endpoints.flatMap((endpoint) => {
       const sent = new Set((of.get(endpoint.id) ?? []).map(({ event_id }) => event_id))
       const expected = (feeds.get(endpoint.tenant_id) ?? []).filter(
@@ -56,7 +57,7 @@ function subscribesTo({ types }: ReceiverEndpoint, type: string): boolean {
   return types.some((one) => one === '*' || one === type || one === `${type.split('.')[0]}.*`)
 }
 
-/** What is still to be sent, or was given up, is named so; what is said to be delivered was taken. */
+/** Reports pending and failed deliveries, and delivered ones that no receiver has accepted. */
 function notAccepted(
   { name }: ReceiverEndpoint,
   expected: FeedEvent[],
@@ -71,9 +72,9 @@ function notAccepted(
     const [delivery, ...more] = byEvent.get(id) ?? []
     const facts = { endpoint: name, event_id: id, sequence, type, subject_id, delivery }
     if (more.length > 0) return [{ problem: 'an event has two deliveries to one endpoint', ...facts, more }]
-    if (delivery?.status === 'pending') return [{ problem: 'a delivery has not ended', ...facts }]
+    if (delivery?.status === 'pending') return [{ problem: 'a delivery is still pending', ...facts }]
     if (delivery !== undefined && delivery.status !== 'delivered')
-      return [{ problem: 'a delivery was given up', ...facts }]
+      return [{ problem: 'a delivery has failed', ...facts }]
     return accepted.has(id) ? [] : [{ problem: EVENT_LOST, ...facts }]
   })
 }
@@ -82,10 +83,10 @@ function unrequested({ name }: ReceiverEndpoint, expected: FeedEvent[], received
   const ids = new Set(expected.map(({ id }) => id))
   return received
     .filter(({ event_id }) => !ids.has(event_id))
-    .map(({ event_id }) => ({ problem: 'an event arrived that was not asked for', endpoint: name, event_id }))
+    .map(({ event_id }) => ({ problem: 'an event arrived without a subscription', endpoint: name, event_id }))
 }
 
-/** Before a request for an event begins, the one before it was taken: so all before it were. An earlier one may come again. */
+/** A request for an event starts only after the previous event was accepted. An earlier event may be repeated. */
 function outOfOrderArrivals(
   { name }: ReceiverEndpoint,
   expected: FeedEvent[],

@@ -1,18 +1,18 @@
-// What left, by the own records of those who send it.
+// Reads sent messages from the providers' own records.
 import type { System } from '../system.ts'
 
-/** One SMS or email as its provider took it. */
+/** An SMS or email that its provider has accepted. */
 export type Departure = {
-  /** Of our message; null: it does not say. */
+  /** The id of our message; null if the provider's record has none. */
   id: string | null
   reference: string
-  /** Of those that it went to. */
+  /** Number of recipients. */
   recipients: number
 }
 
 type Metadata = { message_id?: string }
 
-/** Oldest first, of each provider. */
+/** Oldest first for each provider. */
 export async function departuresOf({ provider }: Pick<System, 'provider'>): Promise<Departure[]> {
   const sms: { sid: string; metadata: Metadata }[] = await provider('twilio').effects()
   const email: { message_id: string | null; recipients: number; metadata: Metadata }[] =

@@ -1,10 +1,10 @@
-// What we take to be under way at the processor, or over there, as it stands there.
+// Compares payouts and verifications that look open here, or are decided here, with the processor.
 import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
 
 const OPEN_STATUSES = ['pending', 'in_transit']
 
-/** Those whose work is still open, because nobody knows whether a call took effect, may stand as they do. */
+/** Resources with an open job are skipped: the outcome of a call is unknown. */
 export async function statusDifferences(system: System): Promise<Problem[]> {
   const { sql } = system
   const idle = (table: string) => sql`
@@ -20,7 +20,7 @@ export async function statusDifferences(system: System): Promise<Problem[]> {
   for (const payout of payouts) {
     const at_processor = await statusOf(system, `/v1/payouts/${payout.reference}`)
     if (!OPEN_STATUSES.includes(at_processor))
-      problems.push({ problem: 'what became of a payout is lost', ...payout, at_processor })
+      problems.push({ problem: 'the final status of a payout was lost', ...payout, at_processor })
   }
   for (const verification of decided) {
     const at_processor = await statusOf(
@@ -28,7 +28,7 @@ export async function statusDifferences(system: System): Promise<Problem[]> {
       `/v1/identity/verification_sessions/${verification.reference}`,
     )
     if (at_processor === 'requires_input')
-      problems.push({ problem: 'a session waits for somebody about whom all is decided', ...verification })
+      problems.push({ problem: 'a session is open although the verification is decided', ...verification })
   }
   return problems
 }

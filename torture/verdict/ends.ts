@@ -1,4 +1,4 @@
-// How payouts, top-ups, verifications and messages have ended: as their stories leave them, and step by step.
+// Judges the final statuses of payouts, top-ups, verifications and messages.
 import type { Problem } from '#test/invariants.ts'
 import type { ClientRecord } from '../record.ts'
 import { goesBackwards, RESOURCE_NAMES, stateOf, type ResourceName } from '../observations.ts'
@@ -11,10 +11,10 @@ const TABLES: Record<ResourceName, string> = {
   message: 'messages',
 }
 
-/** How many of each there are, by status. */
+/** Number of resources by status. */
 export type Ends = Record<ResourceName, Record<string, number>>
 
-/** Those whose work is still open, because nobody knows whether a call took effect, may stand as they do. */
+/** Resources with an open job are not judged: the outcome of a call is unknown. */
 export async function endsOf(
   { sql }: System,
   { ends }: Pick<ClientRecord, 'ends'>,
@@ -28,16 +28,25 @@ export async function endsOf(
       from ${sql(TABLES[resource])} r`
     for (const { open, ...row } of rows) {
       found[resource][row.status] = (found[resource][row.status] ?? 0) + 1
-      const left = ends.get(row.key)
-      // Some messages are asked for by faults, which leave them to themselves.
-      if (!open && !left?.includes(row.status) && (left !== undefined || resource !== 'message'))
-        problems.push({ problem: 'a story has not ended as it should', resource, ...row, left })
+      const expected_statuses = ends.get(row.key)
+      // Messages of faults have no expected status.
+      if (
+        !open &&
+        !expected_statuses?.includes(row.status) &&
+        (expected_statuses !== undefined || resource !== 'message')
+      )
+        problems.push({
+          problem: 'a scenario ended with an unexpected status',
+          resource,
+          ...row,
+          expected_statuses,
+        })
     }
   }
   return { problems, ends: found }
 }
 
-/** What was announced of each went forward. */
+/** The events of each resource must not go backwards. */
 export async function eventsBackwards({ sql }: System): Promise<Problem[]> {
   const events = await sql<
     {
@@ -56,7 +65,7 @@ export async function eventsBackwards({ sql }: System): Promise<Problem[]> {
     const [before, after] = [latest.get(id), stateOf(shown)]
     latest.set(id, after)
     return before !== undefined && goesBackwards(resource, before, after)
-      ? [{ problem: 'a state went backwards in what was announced', resource, id, before, after }]
+      ? [{ problem: 'a state went backwards in the events', resource, id, before, after }]
       : []
   })
 }

@@ -1,5 +1,5 @@
-// What became of each event: it is in the feed of its tenant, once and in order, whoever follows that has seen it, and each
-// endpoint that asked for it took it.
+// Judges events: each is in its tenant's feed once and in order, each follower has read it, and each subscribed
+// endpoint has accepted it.
 import { isDeepStrictEqual } from 'node:util'
 import type { Json, Sql } from '#core/db.ts'
 import type { Vault } from '#core/secrets.ts'
@@ -18,12 +18,12 @@ export type EventCounts = {
   feeds: number
   endpoints: number
   deliveries: number
-  /** Requests that receivers read, and those of them of an event that they had seen before. */
+  /** Requests that receivers have read, and how many of them repeated an event. */
   requests: number
   repeated: number
 }
 
-/** Whether an event is on its way into the feed, to a follower or to an endpoint. */
+/** True while an event is on its way into the feed, to a follower or to an endpoint. */
 export async function hasOpenEvents({ sql, followers }: Pick<System, 'sql' | 'followers'>): Promise<boolean> {
   const [row] = await sql<{ open: boolean }[]>`
     select exists (select from events where not sequenced) or exists (select from webhook_due)
@@ -35,7 +35,7 @@ export async function hasOpenEvents({ sql, followers }: Pick<System, 'sql' | 'fo
   return followers.some((follower) => follower.after() < (lastOf.get(follower.tenant_id) ?? 0))
 }
 
-/** After waiting for what is still on its way. */
+/** Waits for events on their way before it judges. */
 export async function judgeAllEvents(system: System): Promise<{ problems: Problem[]; counts: EventCounts }> {
   const { sql, followers, receivers } = system
   const deadline = performance.now() + TIMEOUT_MS
@@ -70,7 +70,7 @@ export async function judgeAllEvents(system: System): Promise<{ problems: Proble
 
 type SentEvent = FeedEvent & { stored: Json }
 
-/** What was sent of an event is what happened. */
+/** The sent bodies must match the events. */
 async function bodyDifferences(
   { sql, vault, receivers }: { sql: Sql; vault: Vault } & Pick<System, 'receivers'>,
   events: SentEvent[],
@@ -86,6 +86,6 @@ async function bodyDifferences(
     const same =
       isDeepStrictEqual({ ...reported, timestamp: null }, { ...happened, timestamp: null }) &&
       Date.parse(reported!.timestamp) === Date.parse(created_at)
-    return same ? [] : [{ problem: 'an event was sent that happened otherwise', id, subject_id, body }]
+    return same ? [] : [{ problem: 'a sent event differs from the stored one', id, subject_id, body }]
   })
 }

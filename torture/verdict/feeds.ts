@@ -1,36 +1,36 @@
-// The feeds: sequences without a gap, in the order in which things happened, and seen so by those who follow them.
+// Judges the feeds: sequences without gaps, in the order of the events, and read completely by the followers.
 import { RESOURCE_NAMES, resourceOf } from '#domain/resources.ts'
 import type { Problem } from '#test/invariants.ts'
 import type { Follower } from '../events/follower.ts'
 
 const SKIPPED = 'a reader of the feed skipped an event'
 
-/** An event as it is in the database. */
+/** A row of `events`. */
 export type FeedEvent = {
   id: string
   tenant_id: string
-  /** Null: it has none yet. */
+  /** Null: not assigned yet. */
   sequence: number | null
   type: string
   subject_id: string
   created_at: string
 }
 
-/** Types of which, where both happened, the first comes first. */
+/** Event types in their required order. */
 const ORDERS = [
   ['payment.created', 'payment.authorized', 'payment.captured'],
   ['payment.authorized', 'payment.canceled'],
   ['refund.created', 'refund.succeeded'],
   ['refund.created', 'refund.failed'],
 ]
-/** Nouns whose first event says that there is one. */
+/** Resources whose first event is `created`. */
 const CREATED_TYPES = new Set(
   RESOURCE_NAMES.filter((resource) => 'created' in resourceOf(resource).events).map(
     (resource) => `${resource}.created`,
   ),
 )
 
-/** `events` are all that there are, those of a tenant by their sequences. */
+/** `events`: all events, ordered by sequence within each tenant. */
 export function judgeFeeds(
   events: FeedEvent[],
   followers: Pick<Follower, 'tenant_id' | 'seen' | 'after'>[],
@@ -71,19 +71,19 @@ function judgeFollower(
   const sequences = new Map(feed.map(({ id, sequence }) => [id, sequence]))
   for (const { id, sequence } of seen)
     if (sequences.get(id) !== sequence)
-      problems.push({ problem: 'a reader of the feed saw what is not there', tenant_id, id, sequence })
+      problems.push({ problem: 'a reader of the feed saw an unknown event', tenant_id, id, sequence })
   for (const { id, sequence, subject_id } of feed) {
     const count = times.get(id) ?? 0
     if (count > 1)
       problems.push({ problem: 'a reader of the feed saw an event twice', tenant_id, id, sequence })
     if (count > 0) continue
-    const problem = sequence! <= after() ? SKIPPED : 'a reader of the feed does not come to its end'
+    const problem = sequence! <= after() ? SKIPPED : 'a reader of the feed did not reach its end'
     problems.push({ problem, tenant_id, id, sequence, subject_id, after: after() })
   }
   return problems
 }
 
-/** What happened to one thing is in the feed in the order in which it happened. */
+/** The events of one resource must be in the feed in the order in which they happened. */
 function outOfOrder(feed: FeedEvent[]): Problem[] {
   const problems: Problem[] = []
   const subjects = Map.groupBy(feed, ({ type, subject_id }) => `${type.split('.')[0]} ${subject_id}`)
@@ -93,12 +93,12 @@ function outOfOrder(feed: FeedEvent[]): Problem[] {
       history.some(({ created_at }, index) => index > 0 && created_at < history[index - 1]!.created_at) ||
       [...CREATED_TYPES].some((type) => types.indexOf(type) > 0) ||
       ORDERS.some((order) => {
-        const places = order.map((type) => types.indexOf(type)).filter((place) => place >= 0)
-        return places.some((place, index) => index > 0 && place < places[index - 1]!)
+        const positions = order.map((type) => types.indexOf(type)).filter((position) => position >= 0)
+        return positions.some((position, index) => index > 0 && position < positions[index - 1]!)
       })
     if (contradicts)
       problems.push({
-        problem: 'the feed tells what happened in another order',
+        problem: 'the feed has events in another order',
         subject_id: history[0]!.subject_id,
         history: history.map(({ type, sequence, created_at }) => ({ type, sequence, created_at })),
       })

@@ -1,4 +1,5 @@
-// Messages, against the records of those who send them: each left once at most, and what became of each is known or named.
+// Judges messages against the providers' records: each is sent at most once, and its outcome is known or marked as
+// unknown.
 import type { Channel } from '#core/addresses.ts'
 import { sendSms } from '#jobs/messages.ts'
 import type { Problem } from '#test/invariants.ts'
@@ -7,27 +8,27 @@ import { departuresOf, type Departure } from './departures.ts'
 
 export const SENT_TWICE = 'a message was sent twice'
 
-/** A message as its row and its job have it. */
+/** A message with the state of its job. */
 export type JudgedMessage = {
   id: string
   key: string
   channel: Channel
   status: string
   reference: string | null
-  /** The codes of its failure, ours and the provider's. */
+  /** Our failure code, and the provider's. */
   failure: string | null
   provider_code: string | null
-  /** How many recipients it is said to have reached. */
+  /** Number of recipients that the message reports as reached. */
   reached: number
-  /** Its first recipient. */
+  /** The first recipient. */
   address: string
-  /** How many of those to its first recipient are unknown. */
+  /** Number of unknown messages to the same first recipient. */
   unknown_at_address: number
-  /** Its job is not over. */
+  /** The job is open. */
   open: boolean
-  /** At some time nobody knew whether it was sent. */
+  /** At some time the outcome was unknown. */
   ambiguous: boolean
-  /** Its provider told what became of it before its job found out. */
+  /** The provider reported the outcome before the job found it. */
   reported: boolean
 }
 
@@ -40,11 +41,11 @@ export type MessageCounts = {
 }
 
 const SENT_STATUSES = new Set(['sent', 'delivered', 'undelivered'])
-/** What a provider answered with 500 it may have done all the same, which it tells later, or never. */
+/** Twilio may have sent a message that it answered with a 500. It reports that later, or never. */
 const TWILIO_INTERNAL_ERROR = '20500'
 const NEVER_SENT = new Set(['scheduled', 'queued', 'canceled', 'suppressed'])
 
-/** What contradicts itself, and how many there are about which nobody knew for a while, by how that ended. */
+/** Returns contradictions, and counts of ambiguous messages by how they were resolved. */
 export function judgeMessages(
   messages: JudgedMessage[],
   departures: Departure[],
@@ -53,7 +54,7 @@ export function judgeMessages(
   const counts: MessageCounts = { ambiguous: 0, reported: 0, found: 0, unknown: 0, failed_and_sent: 0 }
   const of = Map.groupBy(departures, ({ id }) => id)
   const by_reference = new Map(messages.map((message) => [message.reference, message]))
-  // Of two that say the same to the same number, and of which nobody knew, either may be either.
+  // Two ambiguous messages with the same text to the same number may have each other's reference.
   const isExchanged = ({ id, address, reference, ambiguous }: JudgedMessage): boolean => {
     const other = by_reference.get(of.get(id)![0]!.reference)
     return (
@@ -69,32 +70,32 @@ export function judgeMessages(
     const sent = of.get(id) ?? []
     const report = (problem: string) => problems.push({ problem, ...message, sent })
     if (sent.length > 1) report(SENT_TWICE)
-    if (SENT_STATUSES.has(status) && sent.length === 0) report('a message that was sent is lost')
-    if (NEVER_SENT.has(status) && sent.length > 0) report('a message left that never should have')
+    if (SENT_STATUSES.has(status) && sent.length === 0) report('a sent message is lost')
+    if (NEVER_SENT.has(status) && sent.length > 0) report('a message was sent that must not be')
     if (status === 'failed' && sent.length > 0) {
       if (channel === 'sms' && message.provider_code === TWILIO_INTERNAL_ERROR) counts.failed_and_sent++
-      else report('a message that failed was sent')
+      else report('a failed message was sent')
     }
     if (!open && ['scheduled', 'queued', 'sending'].includes(status)) report('an accepted message is lost')
     if (!open && status === 'unknown' && message.failure !== 'not_resolved')
-      report('an unknown message is left lying')
+      report('an unknown message has no open job')
     if (
       SENT_STATUSES.has(status) &&
       sent.length === 1 &&
       reference !== sent[0]!.reference &&
       !(channel === 'sms' && isExchanged(message))
     )
-      report('a message is known by another reference')
+      report('a message has another reference')
     if (
       SENT_STATUSES.has(status) &&
       channel === 'email' &&
       sent.length === 1 &&
       message.reached !== sent[0]!.recipients
     )
-      report('a message reached others than it says')
-    // Email cannot be asked about, and of several alike nobody can tell which one has left.
+      report('a message reached another number of recipients')
+    // Email has no lookup, and of several equal messages a lookup cannot tell which one was sent.
     if (channel === 'sms' && status === 'unknown' && sent.length > 0 && message.unknown_at_address === 1)
-      report('an SMS that was sent stays unknown')
+      report('a sent SMS stays unknown')
     if (ambiguous) counts.ambiguous++
     if (status === 'unknown') counts.unknown++
     else if (ambiguous) counts[reported ? 'reported' : 'found']++
@@ -102,21 +103,21 @@ export function judgeMessages(
   const ids = new Set(messages.map(({ id }) => id))
   for (const departure of departures)
     if (departure.id === null || !ids.has(departure.id))
-      problems.push({ problem: 'a message left of which nothing is known', ...departure })
+      problems.push({ problem: 'an unknown message was sent', ...departure })
   return { problems, counts }
 }
 
-/** From now on each SMS about which nobody knows is due to be looked for: its provider works, so what has left is found. */
+/** Makes all lookups of unknown SMS due. The provider works, so sent ones are found. */
 export async function lookUpUnknownSms({ sql }: System): Promise<void> {
   await sql`
     update jobs set run_at = now(), wakeup_sent_at = null
     where name = ${sendSms.name} and state = 'unknown' and run_at > now()`
 }
 
-/** What became of all messages. */
+/** Judges all messages. */
 export async function messagesOf(system: System): Promise<ReturnType<typeof judgeMessages>> {
   const { sql } = system
-  // Ours first: what is told meanwhile is then news, not a contradiction.
+  // Ours first: what a provider reports in the meantime is an update, not a contradiction.
   const messages = await sql<JudgedMessage[]>`
     select m.id, m.idempotency_key as key, m.channel, m.status, m.provider_reference as reference,
       m.failure ->> 'code' as failure, m.failure ->> 'provider_code' as provider_code, (

@@ -1,22 +1,23 @@
-// Payouts, against the processor's own record and against what was there when they were accepted.
+// Judges payouts against the processor's record and against the balances at their acceptance.
 import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
 
-/** Of more, that they are there is all that is told. */
+/** Further cases are not reported. */
 const MAX_REPORTED = 20
 
-export const OVERDRAWN = 'payouts were accepted for more than there was'
+export const OVERDRAWN = 'payouts were accepted for more than the balance'
 
-/** What problems of money there are, beside those that hold of any deployment. */
+/** Problems that `findRemainingProblems` does not check. */
 export async function moneyProblems(system: System): Promise<Problem[]> {
   const found = await Promise.all([overdrawn(system), paidAfterFailure(system)])
   return found.flat()
 }
 
 /**
- * When a payout is accepted, it and all others that are open take no more than the balance. Under the lock of an account
- * its transfers and payouts are in the order of their times, but that of a payout is only good to a millisecond: whatever
- * came or was freed in the next one counts as there. What is failed or canceled is free a little later than its time.
+ * All open payouts together must not exceed the balance when a payout is accepted. Transfers and payouts of an account
+ * are serialized by its lock, but the time of a payout has only millisecond precision: money that arrived or was
+ * released within the next millisecond counts as available. A failed or canceled payout releases its amount a little
+ * after its time.
  */
 async function overdrawn({ sql }: System): Promise<Problem[]> {
   return await sql<Problem[]>`
@@ -49,7 +50,10 @@ async function overdrawn({ sql }: System): Promise<Problem[]> {
     order by p.created_at limit ${MAX_REPORTED}`
 }
 
-/** What was refused, canceled, failed by hand or came back has not been paid: operators force no failure here. */
+/**
+ * Payouts that were refused, canceled, failed by an operator or returned must not be paid: no operator forces a failure
+ * here.
+ */
 async function paidAfterFailure({ sql, provider }: System): Promise<Problem[]> {
   const payouts = await sql<{ id: string; status: string; at_processor: string | null }[]>`
     select id, status, processor_status as at_processor from payouts where status in ('failed', 'canceled')`
@@ -59,10 +63,10 @@ async function paidAfterFailure({ sql, provider }: System): Promise<Problem[]> {
   for (const { effect, amount, metadata } of effects) {
     const id = metadata['sluice_payout_id']
     if (id === undefined) continue
-    const out = effect === 'payout' || effect === 'transfer'
-    paid.set(id, (paid.get(id) ?? 0) + (out ? amount : -amount))
+    const is_paid = effect === 'payout' || effect === 'transfer'
+    paid.set(id, (paid.get(id) ?? 0) + (is_paid ? amount : -amount))
   }
   return payouts.flatMap((payout) =>
-    (paid.get(payout.id) ?? 0) === 0 ? [] : [{ problem: 'a payout that has ended was paid', ...payout }],
+    (paid.get(payout.id) ?? 0) === 0 ? [] : [{ problem: 'a failed or canceled payout was paid', ...payout }],
   )
 }

@@ -1,10 +1,10 @@
-// Opt-out words: whoever sent several is suppressed, or is not, by the one that was received last.
+// Judges opt-out keywords: the keyword that was received last decides whether the number is suppressed.
 import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
 
-export const OVERRULED = 'an opt-out word was overruled by one that was received before it'
+export const OVERRULED = 'an opt-out keyword was overruled by an earlier one'
 
-/** Each number belongs to one story, and so to one tenant. */
+/** Each number belongs to one scenario and so to one tenant. */
 export async function overruledOptOuts({ sql }: Pick<System, 'sql'>): Promise<Problem[]> {
   return await sql<Problem[]>`
     select ${OVERRULED} as problem, w.id, w.kind, w.received_at

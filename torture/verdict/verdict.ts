@@ -1,4 +1,4 @@
-// The verdict: when all has settled, what clients saw, what we wrote and what the processor did must be one story.
+// The verdict: after everything has settled, the clients' records, the database and the processor's record must agree.
 import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -18,16 +18,16 @@ import { lookUpUnknownSms, messagesOf, type MessageCounts } from './messages.ts'
 import { moneyProblems } from './money.ts'
 import { overruledOptOuts } from './opt-outs.ts'
 
-/** Later than this, a job waits on purpose: its effect is not known, or it is parked. */
+/** Jobs that are due later wait on purpose: their outcome is unknown, or they are parked. */
 const SOON_S = 15
-/** The keys of calls that a fault aged by a day while they were on their way: the processor cannot be asked about those. */
+/** Calls that a fault aged by a day while they were in progress: the processor no longer knows their keys. */
 const MAX_UNKNOWN = 5
 
 export type Verdict = {
   problems: Problem[]
-  /** Keys of accepted requests whose work has come to its end. */
+  /** Keys of accepted requests whose work is finished. */
   finished: Set<string>
-  /** Jobs whose effect nobody knows; they are looked at again and never sent. */
+  /** Jobs with an unknown outcome. They are looked up and never sent again. */
   unknown: number
   histories: Omit<Checked, 'problems'>
   ends: Ends
@@ -36,8 +36,8 @@ export type Verdict = {
 }
 
 /**
- * Resolves when nothing is due, every event was delivered and read, every SMS about which nobody knew was looked for, and every notification has come or was read
- * from the processor's list; false when that takes longer than `limit_ms`.
+ * Resolves with true when no work is due, all events were delivered and read, all unknown SMS were looked up, and all
+ * notifications arrived or were read from the processor's event list. Resolves with false after `limit_ms`.
  */
 export async function settle(system: System, limit_ms: number): Promise<boolean> {
   const { sql, provider } = system
@@ -47,7 +47,7 @@ export async function settle(system: System, limit_ms: number): Promise<boolean>
     const open = await hasOpenWork(sql, SOON_S, 0)
     const { waiting, sending } = await provider('stripe').control('GET', '/webhooks')
     const quiet = !open && waiting === 0 && sending === 0 && !(await hasOpenEvents(system))
-    // It takes a look at all of them, so that it comes last.
+    // Compares all events, so it runs last.
     if (quiet && (await missingNotifications(system)).missed.length === 0) {
       if (looked_up) return true
       looked_up = true
@@ -59,8 +59,8 @@ export async function settle(system: System, limit_ms: number): Promise<boolean>
   }
 }
 
-/** Everything that contradicts the invariants, after waiting for what may still come. */
-export async function judge(system: System, seen: ClientRecord): Promise<Verdict> {
+/** Waits for work in progress, then returns everything that contradicts the invariants. */
+export async function judge(system: System, record: ClientRecord): Promise<Verdict> {
   const { sql } = system
   const [
     books,
@@ -82,8 +82,8 @@ export async function judge(system: System, seen: ClientRecord): Promise<Verdict
     lateWrites(system),
     duplicateWork(system),
     notificationsOnce(system),
-    acceptedRequests(system, seen),
-    endsOf(system, seen),
+    acceptedRequests(system, record),
+    endsOf(system, record),
     moneyProblems(system),
     eventsBackwards(system),
     statusDifferences(system),
@@ -91,13 +91,13 @@ export async function judge(system: System, seen: ClientRecord): Promise<Verdict
     overruledOptOuts(system),
     judgeAllEvents(system),
   ])
-  const { problems: unexplained, ...histories } = checkHistories(seen.histories)
-  // Whether a message was sent may never be known: those are counted by themselves.
+  const { problems: unexplained, ...histories } = checkHistories(record.histories)
+  // The outcome of a message may stay unknown for ever: messages are counted separately.
   const [unknown] = await sql<{ count: number }[]>`
     select count(*) from jobs where state = 'unknown' and queue <> 'messages'`
   return {
     problems: [
-      ...seen.problems,
+      ...record.problems,
       ...books,
       ...overdue,
       ...late,
@@ -112,9 +112,9 @@ export async function judge(system: System, seen: ClientRecord): Promise<Verdict
       ...messages.problems,
       ...opt_outs,
       ...events.problems,
-      ...checkObservations(seen.observations),
+      ...checkObservations(record.observations),
       ...(unknown!.count > MAX_UNKNOWN
-        ? [{ problem: 'too many effects are unknown', jobs: unknown!.count }]
+        ? [{ problem: 'too many outcomes are unknown', jobs: unknown!.count }]
         : []),
     ],
     finished: requests.finished,
@@ -126,14 +126,14 @@ export async function judge(system: System, seen: ClientRecord): Promise<Verdict
   }
 }
 
-/** What is due is taken up, whatever was lost on the way. */
+/** Due jobs must be claimed, whatever was lost. */
 async function overdueJobs({ sql }: System): Promise<Problem[]> {
   return await sql<Problem[]>`
-    select 'a due job was left lying' as problem, id, name, state, attempt, subject_id, last_error from jobs
+    select 'a due job was not claimed' as problem, id, name, state, attempt, subject_id, last_error from jobs
     where finished_at is null and run_at < now() - interval '5 seconds' and (state <> 'running' or lease_until < now() - interval '5 seconds')`
 }
 
-/** A worker that lost a lease wrote nothing: no worker logged that it settled a lost attempt. And no lease was taken early. */
+/** A worker that lost its lease must not settle the attempt, which its log would show, and no lease may end early. */
 async function lateWrites({ sql, folder, workers }: System): Promise<Problem[]> {
   const lost = await sql<{ job_id: string; attempt: number; lease_s: number | null }[]>`
     select a.job_id, a.attempt, extract(epoch from b.started_at - a.started_at)::float8 as lease_s
@@ -141,8 +141,8 @@ async function lateWrites({ sql, folder, workers }: System): Promise<Problem[]> 
     where a.outcome is null`
   const early = lost
     .filter(({ lease_s }) => lease_s !== null && lease_s < 3.9)
-    .map((each) => ({ problem: 'a lease was taken away early', ...each }))
-  const known = new Set(lost.map(({ job_id, attempt }) => `${job_id} ${attempt}`))
+    .map((each) => ({ problem: 'a lease ended early', ...each }))
+  const stored_keys = new Set(lost.map(({ job_id, attempt }) => `${job_id} ${attempt}`))
   const late: Problem[] = []
   for (const { name } of workers)
     for await (const line of linesOf(join(folder, 'logs', `${name}.log`))) {
@@ -150,13 +150,15 @@ async function lateWrites({ sql, folder, workers }: System): Promise<Problem[]> 
       const { job_id, attempt, outcome } = z
         .object({ job_id: z.string(), attempt: z.number(), outcome: z.string() })
         .parse(JSON.parse(line))
-      if (outcome !== 'fenced' && known.has(`${job_id} ${attempt}`))
+      if (outcome !== 'fenced' && stored_keys.has(`${job_id} ${attempt}`))
         late.push({ problem: 'a late write changed something', job_id, attempt, outcome })
     }
   return [...early, ...late]
 }
 
-/** One request wins: no payment is captured by two jobs, and of refunds that race only what fits is accepted. None fails here. */
+/**
+ * No payment is captured by two jobs, and concurrent refunds do not exceed the captured amount. No refund fails here.
+ */
 async function duplicateWork({ sql }: System): Promise<Problem[]> {
   const refunds = await sql<Problem[]>`
     select 'refunds were accepted for more than was captured' as problem, p.id, p.amount_captured_minor, sum(r.amount_minor) as accepted
@@ -168,14 +170,14 @@ async function duplicateWork({ sql }: System): Promise<Problem[]> {
   return [...captures, ...refunds]
 }
 
-/** Every event is stored, whether its notification came or not, and stored once; each is applied, or does not matter here. */
+/** Each event must be stored once, with or without its notification, and be applied or ignored. */
 async function notificationsOnce(system: System): Promise<Problem[]> {
   const { sql, provider } = system
   const doubled = await sql<Problem[]>`
     select 'a notification was stored twice' as problem, event_id, count(*) as times from notifications
     group by provider, account, event_id having count(*) > 1`
   const unapplied = await sql<Problem[]>`
-    select 'a notification was taken and not applied' as problem, n.id, n.kind, n.state, n.reason, j.state as job
+    select 'a notification was accepted and not applied' as problem, n.id, n.kind, n.state, n.reason, j.state as job
     from notifications n left join jobs j on j.id = n.id
     where n.state not in ('applied', 'ignored')
       -- What belongs to another application is ignored after five minutes; here it came late.
@@ -195,7 +197,7 @@ async function notificationsOnce(system: System): Promise<Problem[]> {
     ...unapplied,
     ...undelivered,
     ...named('a notification was answered 200 and is lost', acknowledged),
-    ...named('a lost notification was never read from the list of events', missed),
+    ...named('a lost notification was not read from the event list', missed),
   ]
 }
 
@@ -205,7 +207,7 @@ function linesOf(path: string): AsyncIterable<string> {
 
 type StoredKey = { key: string; id: string; state: string | null; job_missing: boolean; finished: boolean }
 
-/** Each request that a client saw accepted has its row and its job, and what the client was told is what became of it. */
+/** Each accepted request must have its row and its job, and the answers must match the final state. */
 async function acceptedRequests(
   { sql }: System,
   { accepted }: ClientRecord,
@@ -214,7 +216,7 @@ async function acceptedRequests(
     select k.key, k.resource_id as id, j.state, k.job_id is not null and j.id is null as job_missing,
       k.job_id is null or j.finished_at is not null as finished
     from idempotency_keys k left join jobs j on j.id = k.job_id`
-  const known = new Map(keys.map((row) => [row.key, row]))
+  const stored_keys = new Map(keys.map((row) => [row.key, row]))
   const rows = await sql<{ id: string; status: string; amount: number | null }[]>`
     select id, 'there' as status, null::bigint as amount from customers
     union all select id, 'there', null from merchants
@@ -229,21 +231,21 @@ async function acceptedRequests(
   const problems: Problem[] = []
   const finished = new Set<string>()
   for (const request of accepted.values()) {
-    const row = known.get(request.key)
+    const row = stored_keys.get(request.key)
     const resource = resources.get(request.id)
     if (row === undefined || resource === undefined)
       problems.push({ problem: 'an accepted request is lost', ...request })
     else if (row.job_missing) problems.push({ problem: 'the job of an accepted request is lost', ...request })
     else if (row.id !== request.id)
-      problems.push({ problem: 'a key names another resource', ...request, ours: row.id })
+      problems.push({ problem: 'a key has another resource', ...request, ours: row.id })
     else if (contradicts(request, resource))
-      problems.push({ problem: 'a client was told what is not so', ...request, resource })
+      problems.push({ problem: 'an answer contradicts the final state', ...request, resource })
     if (row?.finished) finished.add(request.key)
   }
   return { problems, finished }
 }
 
-/** A final state is for ever, and so is its amount. */
+/** A final status and its amount never change. */
 function contradicts(
   { status, amount_minor }: Accepted,
   now: { status: string; amount: number | null },
