@@ -1,4 +1,4 @@
-// Rounds of properties: one for each operation of the document, and those of notifications, endless requests, stories and
+// Rounds of properties: one per operation of the document, and those of notifications, endless requests, scenarios and
 // floods.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Arbitrary, array, asyncProperty, check, constant, constantFrom } from 'fast-check'
@@ -21,27 +21,27 @@ import { asCommand, send, type Sent } from './wire.ts'
 export type Finding = {
   property: string
   seed: number
-  /** Leads fast-check straight to the shrunk case. */
+  /** Leads fast-check directly to the shrunk case. */
   path: string
   problems: string[]
-  /** What to type to see it. */
+  /** A shell command that reproduces the finding. */
   command: string
 }
 
-/** What was done so far, for a progress line. */
+/** Progress so far. */
 export type Tally = { property: string; requests: number; statuses: Map<number, number> }
 
 const NOTIFIERS = [stripeNotifier, twilioNotifier, emailNotifier]
 
 type Property = {
   name: string
-  /** How many of its cases a round holds, for each of a route's. */
+  /** Number of cases per round, relative to a route's. */
   share: number
   cases: Arbitrary<any>
   holds: (value: any) => Promise<void>
 }
 
-/** A round of so many requests to each operation floods with all of its requests; a smaller one with a part of them. */
+/** A round with this many requests per operation runs complete floods. A smaller round runs a share of them. */
 const RUNS_OF_FULL_FLOODS = 40
 
 const FLOOD = 'a flood of '
@@ -66,8 +66,8 @@ export function propertiesOf(target: Target): string[] {
 }
 
 /**
- * One round: every property whose name holds `only`, with `runs` cases of each route. Answers what was found first, or null.
- * The same seed makes the same cases; `floods`: whether queues are flooded too; `path` goes to one of them.
+ * One round: every property whose name contains `only`, with `runs` cases per route. Returns the first finding or null.
+ * The same seed creates the same cases. `floods`: whether floods run too. `path` selects one case.
  */
 export async function runRound(
   target: Target,
@@ -98,7 +98,7 @@ export async function runRound(
       seed,
       numRuns: Math.max(1, Math.ceil(runs * share)),
       ...(path !== undefined && { path }),
-      // A flood ends by itself: what it leaves under way would meet a system that is being closed.
+      // A flood ends by itself. If it were interrupted, its requests would meet a system that is being closed.
       ...(left_ms < 1e9 && share > 0 && { interruptAfterTimeLimit: left_ms }),
     })
     if (!result.failed || result.counterexamplePath === null) continue
@@ -183,7 +183,7 @@ function allProperties(target: Target, tally: Tally, runs = RUNS_OF_FULL_FLOODS)
       tally.requests += commands.length
       if (problems.length > 0) throw new PropertyError(problems, commands.join('\n'))
     }
-    return { name: `stories of ${name}`, share, cases, holds }
+    return { name: `scenarios of ${name}`, share, cases, holds }
   }
 }
 
@@ -202,7 +202,7 @@ async function checkRequest(
   if (problems.length > 0) throw failure(problems, answer, target.url, sent)
 }
 
-/** All at once: each keeps its connection until the server closes it. */
+/** Sends all at once. Each keeps its connection until the server closes it. */
 async function checkEndless(
   target: Target,
   tally: Tally,
@@ -216,14 +216,14 @@ async function checkEndless(
   for (const [index, answer] of answers.entries()) {
     const { route } = all[index]!
     const problems = problemsWith(target, route, { sent: sent[index]!, answer, before, after })
-    if (answer.status < 400) problems.push('it had no end and was taken')
+    if (answer.status < 400) problems.push('a request without an end was accepted')
     if (problems.length > 0) throw failure(problems, answer, target.url, sent[index]!)
   }
 }
 
 /**
- * What is refused is not stored and moves nothing. Whatever it claims, a notification moves nothing that its provider does not
- * confirm, unless it is genuine and believed.
+ * A refused notification is not stored and changes nothing. An accepted one changes nothing that its provider does not
+ * confirm, unless it is genuine and its provider's notifications are trusted.
  */
 async function checkNotice(
   target: Target,
@@ -239,19 +239,19 @@ async function checkNotice(
   const [after, count_after] = [await target.stored(), await target.notifications()]
   const { status, body, text } = answer
   const { code = '', message = '' } = body?.error ?? {}
-  // Twilio reads its own XML.
+  // Twilio gets an XML answer.
   const taken = body?.received === true || text.includes('<Response')
   const explained = status < 400 ? taken : /^[a-z_]+$/.test(code) && /\w/.test(message)
-  const problems = explained ? [] : ['it does not say what became of it']
-  if (status >= 500 || status === 0) problems.push(`no notification may end in ${status}`)
-  if (status < 400 && isForged(notice.signature)) problems.push('nobody signed it, and it was taken')
-  if (status >= 400 && count_after !== count_before) problems.push('it was refused and stored')
+  const problems = explained ? [] : ['the answer does not tell the outcome']
+  if (status >= 500 || status === 0) problems.push(`a notification was answered with ${status}`)
+  if (status < 400 && isForged(notice.signature)) problems.push('a forged notification was accepted')
+  if (status >= 400 && count_after !== count_before) problems.push('a refused notification was stored')
   if (after !== before && (status >= 400 || !notifier.trusted))
-    problems.push('it changed what only the processor can change')
+    problems.push('a notification changed stored data without a confirmation')
   if (problems.length > 0) throw failure(problems, answer, host.url, sent)
 }
 
-/** A 429 says nothing about the request itself, so the request is sent again. */
+/** A 429 does not depend on the request, so the request is sent again. */
 async function answered(url: string, sent: Sent, tally: Tally): Promise<RawAnswer> {
   for (let retries = 0; ; retries++) {
     const answer = await send(url, sent)

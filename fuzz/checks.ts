@@ -1,4 +1,4 @@
-// What has to hold for every answer, whatever was asked.
+// Checks that hold for every answer.
 import { ERRORS, type ErrorCode } from '#core/errors.ts'
 import { schemaOf, type DocumentedRoute } from '#test/documentation.ts'
 import type { RawAnswer } from '#test/raw.ts'
@@ -6,7 +6,7 @@ import type { Target } from './target.ts'
 import { INJECTED } from './values.ts'
 import type { Sent } from './wire.ts'
 
-/** What may be answered before a route is found, on any path and in any state of the connection. */
+/** Errors that are possible before routing, on any path and connection. */
 const CODES_BEFORE_ROUTING = new Set<string>([
   'invalid_request',
   'unauthorized',
@@ -16,14 +16,14 @@ const CODES_BEFORE_ROUTING = new Set<string>([
   'unsupported_media_type',
   'headers_too_large',
 ])
-/** What no input may cause, although it is documented. */
+/** Documented errors that no input may cause. */
 const FORBIDDEN_CODES = new Set<string>(['internal_error', 'database_unavailable', 'misconfigured_gateway'])
 const REVEALING =
   /node_modules|PostgresError|ZodError|TypeError|SyntaxError at|at or near|\bat [\w.<>]+ \(|\/src\/\w+\/|root:x:|"devDependencies"/
 
 export type Exchange = { sent: Sent; answer: RawAnswer; before: string; after: string }
 
-/** Everything wrong with an answer of the API; empty when nothing is. */
+/** All problems of an API answer. */
 export function problemsWith(target: Target, route: DocumentedRoute, exchange: Exchange): string[] {
   const { sent, answer, before, after } = exchange
   const { status, body, text, headers } = answer
@@ -32,33 +32,33 @@ export function problemsWith(target: Target, route: DocumentedRoute, exchange: E
   const report = (problem: string) => problems.push(problem)
 
   if (status === 0) return ['the connection was closed without an answer']
-  if (headers.has(INJECTED)) report('a header was smuggled into the answer')
+  if (headers.has(INJECTED)) report('the answer has an injected header')
   if (target.other_tenant_texts.some((mark) => text.includes(mark) && !request_text.includes(mark)))
-    report("it shows another tenant's record")
-  if (REVEALING.test(text) && !REVEALING.test(decoded(request_text))) report('it reveals what is inside')
+    report("the answer shows another tenant's record")
+  if (REVEALING.test(text) && !REVEALING.test(decoded(request_text))) report('the answer reveals internals')
 
-  // A path that was changed may lead to another place, which has its own document.
+  // A changed path may lead to a host or page with another document.
   const is_other_document = status < 400 && body === undefined
-  if (is_other_document) return isOn(route, sent.target) ? [...problems, 'it is no JSON'] : problems
-  if (headers.get('x-request-id') === undefined) report('it has no x-request-id')
+  if (is_other_document) return isOn(route, sent.target) ? [...problems, 'the answer is not JSON'] : problems
+  if (headers.get('x-request-id') === undefined) report('the answer has no x-request-id')
   if (status < 400) {
     if (isOn(route, sent.target)) problems.push(...schemaViolations(target, route, status, body))
-    if (sent.method === 'GET' && after !== before) report('reading changed what is stored')
+    if (sent.method === 'GET' && after !== before) report('a read changed stored data')
     return [...problems, ...changedFields(route, answer, sent)]
   }
 
   const { code } = errorOf(body)
   problems.push(...malformedError(target, answer))
-  if (FORBIDDEN_CODES.has(code)) report(`no request may end in ${code}`)
+  if (FORBIDDEN_CODES.has(code)) report(`a request was answered with ${code}`)
   if (isOn(route, sent.target) && !route.codes.includes(code) && !CODES_BEFORE_ROUTING.has(code))
     report(`the route does not document ${code}`)
-  // What was accepted and then declined by the processor names what it made.
+  // A request that was accepted and then declined by the processor names its resource.
   const accepted = Object.keys(body?.error?.context ?? {}).some((name) => name.endsWith('_id'))
-  if (!accepted && after !== before) report(`it was refused (${status} ${code}) and changed what is stored`)
+  if (!accepted && after !== before) report(`a refused request (${status} ${code}) changed stored data`)
   return problems
 }
 
-/** What is wrong with an error as such. */
+/** Problems of an error answer in itself. */
 function malformedError(target: Target, { status, body, headers }: RawAnswer): string[] {
   const problems: string[] = []
   const { code, message, request_id } = errorOf(body)
@@ -67,10 +67,10 @@ function malformedError(target: Target, { status, body, headers }: RawAnswer): s
   else if (row[0] !== status) problems.push(`${code} has the status ${row[0]}, not ${status}`)
   const anyRoute = target.document.components.schemas.ErrorAnswer
   if (anyRoute === undefined) problems.push('the document has no schema of errors')
-  if (!/\w/.test(message)) problems.push('the error says nothing')
+  if (!/\w/.test(message)) problems.push('the error has no message')
   if (request_id !== headers.get('x-request-id')) problems.push("the error's request_id is not x-request-id")
   if ([429, 503].includes(status) && headers.get('retry-after') === undefined)
-    problems.push('it does not say when to try again')
+    problems.push('the error has no retry-after')
   return problems
 }
 
@@ -96,19 +96,19 @@ function schemaViolations(
   return (error?.issues ?? []).map(({ path, message }) => `the answer's ${path.join('.')}: ${message}`)
 }
 
-/** Whether a path is one of the route's, as far as its segments tell. */
+/** True if the path has the segments of the route. */
 function isOn({ path }: DocumentedRoute, target: string): boolean {
   const pattern = path.replaceAll(/\{\w+\}/g, '[^/]+')
   return new RegExp(`^${pattern}(?:[?#]|$)`).test(target)
 }
 
-/** Null means that the system chooses. */
+/** With null the system chooses the value. */
 const SYSTEM_CHOSEN_FIELDS = new Set(['amount_minor', 'model', 'from'])
 
-/** What is shown in another form: files without what is in them, an address once, a time with its microseconds. */
+/** Fields in another form in the answer: files without content, normalized addresses, times with microseconds. */
 const TRANSFORMED_FIELDS = new Set(['attachments', 'to', 'cc', 'bcc', 'tags', 'send_at'])
 
-/** The fields of a create that its answer does not repeat. */
+/** Fields of a create that the answer does not repeat. */
 function changedFields(route: DocumentedRoute, { status, body, headers }: RawAnswer, sent: Sent): string[] {
   if (status !== 201 || headers.has('idempotent-replayed') || sent.body === null) return []
   const sent_fields = JSON.parse(Buffer.from(sent.body, 'latin1').toString('utf8')) as Record<string, unknown>
@@ -116,7 +116,7 @@ function changedFields(route: DocumentedRoute, { status, body, headers }: RawAns
     if (value === null && SYSTEM_CHOSEN_FIELDS.has(name)) return []
     if (!(name in body) || TRANSFORMED_FIELDS.has(name)) return []
     const answered: unknown = body[name]
-    // A token is shown masked.
+    // Tokens are masked in answers.
     if (name === 'source' && typeof answered === 'string' && /\*{4}.{0,4}$/.test(answered)) return []
     const same =
       name === 'currency' || name.endsWith('_id')
@@ -125,12 +125,12 @@ function changedFields(route: DocumentedRoute, { status, body, headers }: RawAns
     return same
       ? []
       : [
-          `${route.method} ${route.path} was told ${name} ${canonical(value)} and answers ${canonical(answered)}`,
+          `${route.method} ${route.path} was sent ${name} ${canonical(value)} and answers ${canonical(answered)}`,
         ]
   })
 }
 
-/** JSON whose keys are sorted: the order of keys is no part of what was told. */
+/** JSON with sorted keys. */
 function canonical(value: unknown): string {
   return JSON.stringify(value, (_name, each: unknown) =>
     typeof each === 'object' && each !== null && !Array.isArray(each)

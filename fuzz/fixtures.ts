@@ -1,4 +1,4 @@
-// What a tenant has when it is fuzzed: records of each noun, in the states that requests meet.
+// Records of a fuzzed tenant: each resource in the states that requests need.
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Channel } from '#core/addresses.ts'
@@ -10,23 +10,23 @@ import { payOut, recipient } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
 
 const AUTHORIZED_MINOR = 100_000
-/** Nobody listens there. */
+/** No server listens there. */
 export const UNREACHABLE_URL = 'http://127.0.0.1:9/hook'
 const PREFER_WAIT = { prefer: 'wait=10' }
 
-/** What the tenant's records hold: fields of payments, of customers, and of all others. */
+/** Fields of the tenant's payments, customers, and all other records. */
 export type FixtureFields = {
   payment?: Record<string, unknown>
   customer?: Record<string, unknown>
   record?: Record<string, unknown>
 }
 
-/** A time at which nothing that is fuzzed is still there. */
+/** A time after the end of the fuzzing. */
 export function inAnHour(): string {
   return new Date(Date.now() + 3_600_000).toISOString()
 }
 
-/** What a tenant has, made when it is first needed and again when it was used up. */
+/** Creates a tenant's records when they are first needed, and again after they were used up. */
 export function createFixtures(
   client: Client,
   { payment = {}, customer = {}, record = {} }: FixtureFields = {},
@@ -60,14 +60,14 @@ export function createFixtures(
     }
   }
   const message = async (channel: Channel, content: object): Promise<any> => {
-    // Another one each time, which nobody has suppressed.
+    // A new recipient each time, which is not suppressed.
     const to =
       channel === 'email' ? [`${freshKey()}@example.com`] : `+1415${randomInt(2_000_000, 10_000_000)}`
     const body = { idempotency_key: freshKey(), to, ...content, ...record }
     return (await client.post(`/v1/messages/${channel}`, body, PREFER_WAIT)).body
   }
   const messageOf = async (channel: Channel) => (await client.get(`/v1/messages/${await find(channel)}`)).body
-  /** There are at most twenty: one that nobody knows makes room. */
+  /** A tenant has at most twenty endpoints. One that no fixture uses is deleted. */
   const endpoint = async (): Promise<any> => {
     for (;;) {
       const body = {
@@ -86,7 +86,7 @@ export function createFixtures(
   const creators: Record<string, () => Promise<string>> = {
     customer: person,
     async recipient() {
-      // So that there is something to pay out.
+      // So that there is a balance to pay out.
       await capture()
       const body = { idempotency_key: freshKey(), ...RECIPIENT, ...record }
       return (await client.post('/v1/recipients', body)).body.id
@@ -182,7 +182,7 @@ export function createFixtures(
     const existing = ids.get(name)
     if (existing !== undefined) return existing
     const make = creators[name]
-    // A placeholder that was spoiled stands for nothing.
+    // A mutated placeholder stays as it is.
     if (make === undefined) return `@{${name}}`
     const id = await make()
     ids.set(name, id)
@@ -190,7 +190,7 @@ export function createFixtures(
   }
   return {
     find,
-    /** Lets go what stands in this text. */
+    /** Forgets the records whose ids are in this text. */
     forget(text: string): void {
       for (const [name, id] of ids) if (text.includes(id)) ids.delete(name)
     },

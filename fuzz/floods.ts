@@ -1,5 +1,5 @@
-// Floods: one key fills each queue that a caller can fill. What is too much is refused by name, others are answered, and
-// nothing is left of those who have left.
+// Floods: one key fills each queue that a caller can fill. Excess requests must be refused with the name of the full
+// queue, another tenant must be answered, and disconnected callers must leave nothing behind.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { openUnfinished, type RawAnswer } from '#test/raw.ts'
@@ -10,32 +10,32 @@ import { asCommand, binary, bytesOf, send, type Sent } from './wire.ts'
 
 export type Flood = {
   name: string
-  /** How many requests at once. */
+  /** Number of concurrent requests. */
   requests: number
-  /** What may be full, in the words of the refusals. */
+  /** Texts of refusals for this queue. */
   full: RegExp
-  /** Statuses beside 2xx, 429 and 503 that say nothing of a queue. */
+  /** Other allowed statuses besides 2xx, 429 and 503. */
   ignored_statuses?: number[]
-  /** Where it goes, if not to the API; null: it cannot be reached. */
+  /** The target URL. Default: the API. Null: it cannot be reached. */
   urlOf?: (target: Target) => string | null
-  /** Makes what the requests need, and answers the request of each number. */
+  /** Creates what the requests need and returns the request with this index. */
   prepare: (client: Client) => Promise<(nth: number) => Sent>
-  /** What another tenant asks meanwhile. */
+  /** A concurrent request of another tenant. */
   neighbour?: (client: Client) => Promise<Answer>
 }
 
-/** What may be full for any request. */
-const FULL_ANYWHERE = /process is too busy|statements wait|does not keep up|Too requests connections/
-/** Node's heap has 512 MiB; the rest is threads, buffers and code. */
+/** Refusals that any request may get. */
+const FULL_ANYWHERE = /process is too busy|statements wait|does not keep up|Too many connections/
+/** Node's heap has 512 MiB; the rest is for threads, buffers and code. */
 const MAX_MEMORY_BYTES = 1024 ** 3
 const POLL_INTERVAL_MS = 200
-/** So soon a request is answered that is repeated while it is told to come again. */
+/** A repeated request must succeed within this time. */
 const TIMEOUT_MS = 10_000
 const RETRY_DELAY_MS = 250
 const MAX_COMMAND_BODY_LENGTH = 10_000
 const MEBIBYTE = 1024 * 1024
 
-/** Takes some hundredths of a second. */
+/** Renders in some hundredths of a second. */
 const SLOW = '{% for i in (1..50000) %}{% assign a = mark %}{% endfor %}x'
 const slowTemplate = async (client: Client): Promise<string> => {
   const body = { name: freshKey(), channel: 'email', subject: 'x', text: SLOW, html: SLOW }
@@ -148,8 +148,8 @@ export const FLOODS: Flood[] = [
     full: /changes of webhook endpoints/,
     async prepare(client) {
       const body = { idempotency_key: freshKey(), url: UNREACHABLE_URL, types: ['payout.canceled'] }
-      const made = await client.post('/v1/webhook_endpoints', body)
-      const id = made.body.id ?? (await client.get('/v1/webhook_endpoints?limit=1')).body[0].id
+      const created = await client.post('/v1/webhook_endpoints', body)
+      const id = created.body.id ?? (await client.get('/v1/webhook_endpoints?limit=1')).body[0].id
       return (nth) =>
         request(client, 'PATCH', `/v1/webhook_endpoints/${id}`, JSON_BODY, `{"description":"${nth}"}`)
     },
@@ -167,7 +167,7 @@ export const FLOODS: Flood[] = [
     },
   },
   {
-    name: 'keys that nobody has',
+    name: 'unknown keys',
     requests: 800,
     full: /keys/,
     ignored_statuses: [401],
@@ -210,7 +210,10 @@ function post(client: Client, path: string, body: object): Sent {
   return request(client, 'POST', path, JSON_BODY, JSON.stringify(body))
 }
 
-/** Floods with this part of its requests: some wait for their answers, then others leave without. */
+/**
+ * Runs this share of the flood's requests: first with clients that wait for their answers, then with clients that
+ * disconnect.
+ */
 export async function flood(
   target: Target,
   of: Flood,
@@ -219,13 +222,13 @@ export async function flood(
   const url = of.urlOf === undefined ? target.url : of.urlOf(target)
   if (url === null) return { problems: [], commands: [], statuses: [] }
   const requests = Math.ceil(of.requests * share)
-  const make = await of.prepare(target.client)
+  const requestOf = await of.prepare(target.client)
   const problems = new Set<string>()
   const isGood = (status: number) =>
     (status >= 200 && status < 300) || of.ignored_statuses?.includes(status) === true
 
   const finished = new AbortController()
-  const asked = Array.from({ length: requests }, (_, nth) => send(url, make(nth)))
+  const asked = Array.from({ length: requests }, (_, nth) => send(url, requestOf(nth)))
   const answered = Promise.all(asked).finally(() => finished.abort())
   const others = (async () => {
     do await checkOtherTenant()
@@ -233,9 +236,9 @@ export async function flood(
   })()
   const memory = (async () => {
     do {
-      // One that has ended answers nothing.
+      // An ended process has no metrics.
       const bytes = await target.memory().catch(() => 0)
-      if (bytes > MAX_MEMORY_BYTES) problems.add(`it took ${Math.round(bytes / MEBIBYTE)} MiB of memory`)
+      if (bytes > MAX_MEMORY_BYTES) problems.add(`the API used ${Math.round(bytes / MEBIBYTE)} MiB of memory`)
       await sleep(POLL_INTERVAL_MS)
     } while (!finished.signal.aborted)
   })()
@@ -243,27 +246,28 @@ export async function flood(
   await Promise.all([others, memory])
   for (const answer of answers) if (!isGood(answer.status)) judge(answer)
 
-  const unfinished = openUnfinished(url, requests, bytesOf(url, make(requests)))
+  const unfinished = openUnfinished(url, requests, bytesOf(url, requestOf(requests)))
   await checkOtherTenant()
   await unfinished.reset()
   await checkAnswered(
-    'one that comes after those who left',
-    async () => (await send(url, make(requests + 1))).status,
+    'a request after the disconnected ones',
+    async () => (await send(url, requestOf(requests + 1))).status,
     isGood,
   )
   return {
     problems: [...problems],
-    commands: (make(0).body?.length ?? 0) > MAX_COMMAND_BODY_LENGTH ? [] : [asCommand(url, make(0))],
+    commands:
+      (requestOf(0).body?.length ?? 0) > MAX_COMMAND_BODY_LENGTH ? [] : [asCommand(url, requestOf(0))],
     statuses: answers.map(({ status }) => status),
   }
 
   function judge({ status, body, text, headers }: RawAnswer): void {
     if (status !== 429 && status !== 503)
-      return void problems.add(`it answered ${status} ${text.slice(0, 300)}`)
+      return void problems.add(`unexpected answer ${status} ${text.slice(0, 300)}`)
     const { code, message = '' }: { code?: string; message?: string } = body?.error ?? {}
     if (code !== 'timeout' && !of.full.test(message) && !FULL_ANYWHERE.test(message))
-      problems.add(`a refusal does not say what is full: ${status} ${message}`)
-    if (!headers.has('retry-after')) problems.add(`a refusal does not say when to try again: ${message}`)
+      problems.add(`a refusal does not name the full queue: ${status} ${message}`)
+    if (!headers.has('retry-after')) problems.add(`a refusal has no retry-after: ${message}`)
   }
 
   async function checkOtherTenant(): Promise<void> {
@@ -287,7 +291,7 @@ export async function flood(
       const status = await ask().catch(() => 0)
       if (isAnswered(status)) return
       if (performance.now() > late_at)
-        return void problems.add(`${caller} is not answered for ${TIMEOUT_MS / 1000} s, but told ${status}`)
+        return void problems.add(`${caller} is still answered with ${status} after ${TIMEOUT_MS / 1000} s`)
       await sleep(RETRY_DELAY_MS)
     }
   }

@@ -1,4 +1,4 @@
-// `npm run fuzz`: sends what nobody should send to every operation, and checks that nothing breaks.
+// `npm run fuzz`: sends invalid and unexpected requests to every operation and checks the answers.
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startPostgres } from '#start/postgres.ts'
@@ -7,36 +7,36 @@ import { createDeployment } from '#test/deployment.ts'
 import { newTally, propertiesOf, runRound, type Finding, type Tally } from './campaign.ts'
 import { deployedTarget, FUZZED_VARIABLES, runningTarget, type Target } from './target.ts'
 
-const HELP = `npm run fuzz: every operation of the OpenAPI document, with what nobody should send.
+const HELP = `npm run fuzz: invalid and unexpected requests to every operation of the OpenAPI document.
 
   npm run fuzz -- --minutes 5
   npm run fuzz -- --seed 17 --route 'POST /v1/payments' --path 12:0:1
 
-No input may end in an undocumented answer or a failure of ours, or change anything when it is refused; every answer is what the
-document says; no answer shows another tenant's records; in the end the books add up. Floods of one key fill each queue: what is too
-much is refused by name, another tenant is answered meanwhile, memory is bounded, and nothing is left of callers who have left.
+No request may cause an undocumented answer or an internal error, or change anything if it is refused. Every answer matches the
+document and shows no records of another tenant. In the end the books balance. Floods of one key fill each queue: excess requests are
+refused with the name of the queue, another tenant is answered, memory is bounded, and disconnected callers leave nothing behind.
 
---minutes N           how long (1)
---seed N              the first round's; each round counts one on. The same seed makes the same requests (drawn)
---runs N              requests to each operation in a round (40)
---route NAME          only what has NAME in its name: an operation, "POST /stripe", "requests without an end", "stories of payouts",
-                      "a flood of previews"
---path P              goes straight to a case of one round, as a finding says
---queue Q             the system's queue: redis or postgres (redis)
---list                names what can be fuzzed
+--minutes N           duration. Default: 1
+--seed N              seed of the first round; each round adds one. The same seed creates the same requests. Default: random
+--runs N              requests per operation and round. Default: 40
+--route NAME          only properties with NAME in their name: an operation, "POST /stripe", "requests without an end",
+                      "scenarios of payouts", "a flood of previews"
+--path P              runs one case of a round, as printed with a finding
+--queue Q             the system's queue: redis or postgres. Default: redis
+--list                prints the names of all properties
 
-It starts a system of its own, in processes on free ports, with its data in a temporary folder. To take one that runs:
+It starts its own system in processes on free ports, with data in a temporary folder. For a running system:
 
 --url URL             its API
---key KEY             a key of a tenant that nobody else uses, with every scope
---other-key KEY       another tenant's, for records that must stay hidden
---webhooks-url URL    its webhooks host, and what notifications there are signed with:
---webhook-secret S    Stripe's
---email-secret S      those of email
---twilio-token S      Twilio's
-What is stored is then judged by the newest 100 records of each kind alone, and nobody acts at the processor.
+--key KEY             a key with all scopes, of a tenant without other users
+--other-key KEY       a key of another tenant, whose records must stay hidden
+--webhooks-url URL    its webhooks host, with the secrets that sign notifications:
+--webhook-secret S    of Stripe
+--email-secret S      of email
+--twilio-token S      of Twilio
+Stored data is then judged only by the newest 100 records of each kind, and nothing happens at the processor.
 
-Exit code: 0, or 1 when something was found: the seed, the path and the shrunk request as a command are printed.`
+Exit code: 0, or 1 after a finding: the seed, the path and the shrunk request as a command are printed.`
 
 const { values } = parseArgs({
   options: {
@@ -69,12 +69,11 @@ async function main(): Promise<void> {
     const names = propertiesOf(target)
     if (values.list) return void process.stdout.write(`${names.join('\n')}\n`)
     if (!names.some((name) => name.toLowerCase().includes(values.route.toLowerCase())))
-      throw new Error(`--route: nothing is called "${values.route}". See --list.`)
+      throw new Error(`--route: no property contains "${values.route}". See --list.`)
     const tally = newTally()
     const finding = await runRounds(target, tally, { first_seed, runs, minutes })
     process.stdout.write(`${summary(tally)}\n`)
-    if (finding === null)
-      return void process.stdout.write(`nothing found; the first seed was ${first_seed}\n`)
+    if (finding === null) return void process.stdout.write(`No findings. The first seed was ${first_seed}.\n`)
     process.stdout.write(report(finding))
     process.exitCode = 1
   } finally {
@@ -99,8 +98,8 @@ async function open(): Promise<{ target: Target; close: () => Promise<void> }> {
     return { target, close: () => Promise.resolve() }
   }
   const { queue } = values
-  if (queue !== 'redis' && queue !== 'postgres') throw new Error('--queue is redis or postgres')
-  log('starting a system')
+  if (queue !== 'redis' && queue !== 'postgres') throw new Error('--queue must be redis or postgres')
+  log('Starting a system')
   const closers: (() => Promise<unknown>)[] = []
   const close = async () => {
     for (const each of closers.toReversed()) await each()
@@ -163,8 +162,8 @@ function summary({ requests, statuses }: Tally): string {
 function report({ property, seed, path, problems, command }: Finding): string {
   const route = property === '' ? '' : ` --route '${property}'`
   const replay = `npm run fuzz -- --seed ${seed}${route}${path === '' ? '' : ` --path ${path}`}`
-  const lines = [`found with the seed ${seed}: ${property}`, ...problems.map((each) => `  ${each}`)]
-  return `${[...lines, '', `again: ${replay}`, ...(command === '' ? [] : ['', command])].join('\n')}\n`
+  const lines = [`Finding with seed ${seed}: ${property}`, ...problems.map((each) => `  ${each}`)]
+  return `${[...lines, '', `Repeat: ${replay}`, ...(command === '' ? [] : ['', command])].join('\n')}\n`
 }
 
 function number(name: string, text: string): number {
@@ -180,7 +179,7 @@ function log(line: string): void {
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
 await main().catch((error: unknown) => {
-  // What names an option is said to who typed it.
+  // Errors about options are printed without a stack.
   const { message, stack } = error as Error
   process.stderr.write(`${message.startsWith('--') ? message : stack}\n`)
   process.exit(1)

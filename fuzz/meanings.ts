@@ -1,10 +1,10 @@
-// Valid values of fields whose schema does not say enough: references to what there is, tokens of providers, JSON.
+// Valid values of fields that the schema does not describe completely: ids of records, provider tokens, JSON.
 import { type Arbitrary, constant, constantFrom, integer, jsonValue, oneof, uniqueArray } from 'fast-check'
 import type { DocumentedRoute } from '#test/documentation.ts'
 import { UNREACHABLE_URL } from './fixtures.ts'
 import { CONSISTENT_BODIES, MESSAGE_FIELD_VALUES, type Fields } from './message-meanings.ts'
 
-/** Texts for a language model; the emulator does as those in brackets say. */
+/** Prompts. The emulator reacts to the words in brackets. */
 const prompt = constantFrom(
   'My card was charged twice.',
   'charged [[refuse]]',
@@ -15,7 +15,7 @@ const prompt = constantFrom(
   '{{7*7}} __proto__',
 )
 
-/** JSON Schemas that are hard on who follows them. */
+/** JSON Schemas that are difficult for validators. */
 const SCHEMAS: unknown[] = [
   { type: 'object', properties: { born: { type: 'integer' } }, required: ['born'] },
   {},
@@ -73,7 +73,7 @@ const FIELD_VALUES: FieldValues = {
     maxLength: 5,
   }),
   schema: constantFrom(...SCHEMAS),
-  // One that is there would have to be made for each of them.
+  // An existing template would have to be created for each request.
   template: constantFrom(null, null, null, 'nobody'),
   variables: constant(null),
   send_at: constantFrom(null, new Date(Date.now() + 86_400_000).toISOString()),
@@ -89,7 +89,7 @@ const FIELD_VALUES: FieldValues = {
   metadata: jsonValue({ maxDepth: 3, noUnicodeString: false }).map((value) => withoutInvalidJson(value)),
 }
 
-/** By the beginning of the path, the longest first. */
+/** By path prefix, longest first. */
 const FIELD_VALUES_BY_PATH: Record<string, FieldValues> = {
   ...MESSAGE_FIELD_VALUES,
   '/v1/webhook_endpoints': {
@@ -103,24 +103,24 @@ const FIELD_VALUES_BY_PATH: Record<string, FieldValues> = {
       'ftp://127.0.0.1/',
     ),
     headers: constantFrom({ 'x-shop': '17' }, {}, { host: 'elsewhere.example' }, { 'webhook-id': 'x' }),
-    // What waits for its turn would be waited for.
+    // A low rate would make the requests wait.
     rate_per_s: constantFrom(null, 1000),
   },
 }
 
-/** What fields mean in requests of this operation. */
+/** Values of the fields of this operation. */
 export function fieldValuesFor({ path }: DocumentedRoute): FieldValues {
   const own = Object.entries(FIELD_VALUES_BY_PATH).find(([prefix]) => path.startsWith(prefix))
   return own === undefined ? FIELD_VALUES : { ...FIELD_VALUES, ...own[1] }
 }
 
-/** The body of a request of this operation, with no field that another forbids, and those that it needs. */
+/** Makes a body consistent: no conflicting fields, and all required ones. */
 export function makeConsistent({ path }: DocumentedRoute, body: Fields): Fields {
   const [, change] = Object.entries(CONSISTENT_BODIES).find(([prefix]) => path.startsWith(prefix)) ?? []
   return change === undefined ? body : change(body)
 }
 
-/** JSON without what the API refuses in any JSON. */
+/** JSON without values that the API always refuses. */
 export function withoutInvalidJson(value: unknown): unknown {
   const text = JSON.stringify(value, (name, each: unknown) => {
     if (name === '__proto__') return undefined

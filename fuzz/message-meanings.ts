@@ -1,7 +1,7 @@
-// Valid values of the fields of messages, templates and suppressions, by the paths that they are sent to.
+// Valid values of the fields of messages, templates and suppressions, by path.
 import { type Arbitrary, array, constant, constantFrom, oneof } from 'fast-check'
 
-/** What the emulator does with these, it says by their domains. */
+/** The domain selects the emulator's behavior. */
 const address = constantFrom(
   '@{address}',
   '@{address}',
@@ -14,7 +14,7 @@ const address = constantFrom(
   'a@lost.example',
 )
 const addresses = array(address, { minLength: 1, maxLength: 3 })
-/** The same by the numbers; the others are somebody's. */
+/** The number selects the emulator's behavior. */
 const number = constantFrom(
   '@{number}',
   '@{number}',
@@ -26,7 +26,7 @@ const number = constantFrom(
   '+15005550599',
 )
 
-const line = constantFrom(
+const subject_text = constantFrom(
   'Hello',
   'Ваш заказ',
   'é'.repeat(200),
@@ -43,7 +43,7 @@ const text = constantFrom(
   '名'.repeat(70),
   '€'.repeat(81),
 )
-/** Templates, some of which cost more than they should. */
+/** Templates, some of them expensive to render. */
 const liquid = constantFrom(
   'Hello {{ name }}',
   'Hello',
@@ -65,9 +65,13 @@ const variables = constantFrom<unknown>(
   {},
   { name: { toString: 1 } },
 )
-const soon = constant('@{in_an_hour}')
+const in_an_hour = constant('@{in_an_hour}')
 
-const SENDING = { template: constantFrom('@{template}', '@{template}', 'nobody'), variables, send_at: soon }
+const SENDING = {
+  template: constantFrom('@{template}', '@{template}', 'nobody'),
+  variables,
+  send_at: in_an_hour,
+}
 const EMAIL = {
   ...SENDING,
   to: addresses,
@@ -75,7 +79,7 @@ const EMAIL = {
   bcc: addresses,
   from: constantFrom('Shop <mail@shop.example>', 'mail@shop.example'),
   reply_to: address,
-  subject: line,
+  subject: subject_text,
   text,
   html: constantFrom('<p>Hello</p>', '<a href="http://{{ name }}">x</a>'),
   headers: constantFrom<unknown>({ 'X-Order': 'A-17' }, { References: '<a@b>', Precedence: 'bulk' }, {}),
@@ -102,7 +106,7 @@ const TEMPLATES = {
 }
 const SUPPRESSIONS = { address: oneof(constantFrom('@{fresh}@example.com', '@{address}'), number) }
 
-/** By the beginning of the path, the longest first. */
+/** By path prefix, longest first. */
 export const MESSAGE_FIELD_VALUES: Record<string, Record<string, Arbitrary<unknown>>> = {
   '/v1/messages/email': EMAIL,
   '/v1/messages/sms': SMS,
@@ -111,18 +115,18 @@ export const MESSAGE_FIELD_VALUES: Record<string, Record<string, Arbitrary<unkno
   '/v1/messages': { to: oneof(address, number), tag: constantFrom('a', 'ü') },
 }
 
-/** Of a body. */
+/** Fields of a body. */
 export type Fields = Record<string, unknown>
 
 const sent = ({ template, variables, ...own }: Fields, texts: Fields): Fields => {
-  if (template === undefined || template === null) return { ...own, ...without(texts, own) }
+  if (template === undefined || template === null) return { ...own, ...missingFrom(texts, own) }
   const names = ['text', 'html', ...Object.keys(texts)]
   const rest = Object.entries(own).filter(([name]) => !names.includes(name))
   return { ...Object.fromEntries(rest), template, ...(variables !== undefined && { variables }) }
 }
 
-/** Those that are missing. */
-function without(fields: Fields, own: Fields): Fields {
+/** The fields that `own` does not have. */
+function missingFrom(fields: Fields, own: Fields): Fields {
   return Object.fromEntries(Object.entries(fields).filter(([name]) => (own[name] ?? null) === null))
 }
 
@@ -147,7 +151,7 @@ const suppression = (body: Fields): Fields => ({
   channel: /^(@\{number|\+)/.test(String(body['address'])) ? 'sms' : 'email',
 })
 
-/** Makes bodies hold what belongs together, by the beginning of the path, the longest first. */
+/** Makes bodies consistent, by path prefix, longest first. */
 export const CONSISTENT_BODIES: Record<string, (body: Fields) => Fields> = {
   '/v1/messages/email/batch': each(sentEmail),
   '/v1/messages/email': sentEmail,

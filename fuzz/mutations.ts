@@ -1,18 +1,18 @@
-// What is done to a request that was valid: another path, query or header, a spoiled field or spoiled bytes.
+// Mutations of a valid request: another path, query or header, an invalid field or invalid bytes.
 import { gzipSync } from 'node:zlib'
 import { type Arbitrary, constant, constantFrom, nat, oneof, tuple } from 'fast-check'
 import type { DocumentedRoute } from '#test/documentation.ts'
 import { badBytes, badHeaderValue, badQuery, badSegment, badText, badToken, INJECTED } from './values.ts'
 import { binary } from './wire.ts'
 
-/** A request in its parts, before it is written down. */
+/** The parts of a request before it is serialized. */
 export type Draft = {
   path: string
   query: string
   headers: (readonly [name: string, value: string])[]
-  /** The fields of the body, each with its JSON; null: no body. */
+  /** The fields of the body with their JSON; null: no body. */
   fields: [name: string, json: string][] | null
-  /** What is done to the body's bytes once they are written. */
+  /** Changes of the serialized body. */
   spoil: ((body: string) => string)[]
   framing: 'length' | 'chunked'
 }
@@ -40,10 +40,10 @@ const OTHER_TENANT_IDS = [
   'captured',
   'refund',
 ].map((name) => `@{other.${name}}`)
-/** An id that nothing has. */
+/** An id that does not exist. */
 export const NONEXISTENT_ID = '0198f6f0-1234-7000-8000-123456789abc'
 
-/** Any one mutation; `names`: the fields that the body knows. */
+/** Any one mutation. `names`: the fields of the body. */
 export function mutationFor(route: DocumentedRoute, names: string[]): Arbitrary<Mutation> {
   const ofPath = route.path.includes('{') ? [otherPath(route)] : []
   const ofBody = route.operation.requestBody === undefined ? [strayBody] : [otherField(names), otherBytes]
@@ -55,7 +55,7 @@ export function mutationFor(route: DocumentedRoute, names: string[]): Arbitrary<
   )
 }
 
-/** Another id: another tenant's, nobody's, one that is written differently, or none. */
+/** Another id: of another tenant, nonexistent, spelled differently, or invalid. */
 function otherPath({ path }: DocumentedRoute): Arbitrary<Mutation> {
   const id = oneof(
     constantFrom(
@@ -182,7 +182,7 @@ function replacing(name: string, value: string): Mutation {
   })
 }
 
-/** One field changed, left out, added, or named twice. */
+/** Changes, removes, adds or duplicates a field. */
 function otherField(names: string[]): Arbitrary<Mutation> {
   const name = names.length === 0 ? constant('x') : constantFrom(...names)
   const token = oneof(
@@ -232,9 +232,9 @@ function otherField(names: string[]): Arbitrary<Mutation> {
   )
 }
 
-/** The JSON of an object with this token as one of its values; any other JSON as it is. */
+/** Replaces one value of a JSON object by this token. Returns other JSON unchanged. */
 function inside(json: string, at: number, token: string): string {
-  // A field that was spoiled before may be none.
+  // An earlier mutation may have made it invalid JSON.
   const value = parsed(json)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return json
   const pairs = Object.entries(value).map(([name, each]) => [name, JSON.stringify(each)] as const)
@@ -243,10 +243,10 @@ function inside(json: string, at: number, token: string): string {
   return `{${pairs.map(([name, each], index) => `${JSON.stringify(name)}:${index === spoilt ? token : each}`).join(',')}}`
 }
 
-/** Where a text becomes a header, what follows would be one of its own. */
+/** A header injection, if the text becomes a header. */
 const lineEnd = constantFrom('\r\n', '\n', '\r').map((end) => `${end}${INJECTED}: 1${end}`)
 
-/** The JSON with this piece in each of its texts. */
+/** Inserts this piece into each string of the JSON. */
 function broken(json: string, at: number, piece: string): string {
   const insert = (text: string) =>
     text.slice(0, at % (text.length + 1)) + piece + text.slice(at % (text.length + 1))
@@ -267,7 +267,7 @@ function spoiling(spoil: (body: string) => string): Mutation {
   return (draft) => ({ ...draft, fields: draft.fields ?? [], spoil: [...draft.spoil, spoil] })
 }
 
-/** The whole body changed: cut, compressed, wrapped, or something else altogether. */
+/** Changes of the complete body: truncated, compressed, wrapped, or replaced. */
 const otherBytes: Arbitrary<Mutation> = oneof(
   nat({ max: 300 }).map((at) => spoiling((body) => body.slice(0, at))),
   tuple(nat({ max: 300 }), badBytes).map(([at, bytes]) =>
@@ -292,7 +292,7 @@ const otherBytes: Arbitrary<Mutation> = oneof(
   ).map(spoiling),
 )
 
-/** A body where none is known. */
+/** A body where the operation has none. */
 const strayBody: Arbitrary<Mutation> = badToken.map((token) => (draft) => ({
   ...replacing('content-type', 'application/json')(draft),
   fields: [],

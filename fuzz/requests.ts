@@ -1,4 +1,4 @@
-// Requests for an operation of the document: valid ones, and what becomes of them by a mutation or two.
+// Requests for an operation of the document: valid ones, with up to two mutations.
 import {
   type Arbitrary,
   array,
@@ -20,13 +20,13 @@ import { mutationFor, NONEXISTENT_ID, PAYMENTS, type Draft } from './mutations.t
 import { binary, type Sent } from './wire.ts'
 
 /**
- * What stands for a thing that the fuzzed system has, and is put in when the request is sent: each of those in `things.ts`, as
- * `@{customer}` or `@{held}`, also as `@{other.customer}` of another tenant; `@{key}`, a key that was used; `@{fresh}`, one that was
- * not; `@{api_key}`; `@{in_an_hour}`. `@{upper.held}` is the same id in capitals.
+ * A placeholder for a record of the fuzzed system, filled when the request is sent: each of those in `fixtures.ts`, as
+ * `@{customer}` or `@{held}`, also as `@{other.customer}` of another tenant; `@{key}`, a used key; `@{fresh}`, a new
+ * one; `@{api_key}`; `@{in_an_hour}`. `@{upper.held}` is the same id in capitals.
  */
 export const PLACEHOLDER = /@\{([\w.]+)\}/g
 
-/** Every kind of request for one operation. */
+/** All kinds of requests for one operation. */
 export function requestsFor(document: any, route: DocumentedRoute): Arbitrary<Sent> {
   const operation = `${route.method} ${route.path}`
   const names = namesOf(document, route)
@@ -86,12 +86,12 @@ function asQuery(pairs: (readonly [name: string, value: unknown])[]): string {
   return `?${all.map(([name, value]) => `${encodeURIComponent(name)}=${escaped(String(value))}`).join('&')}`
 }
 
-// A placeholder stays one.
+// Keeps placeholders.
 function escaped(text: string): string {
   return /^@\{[\w.]+\}$/.test(text) ? text : encodeURIComponent(text.toWellFormed())
 }
 
-/** What is at the paths that begin so, in the states that it can be met in, the likeliest first. */
+/** Fixtures by path prefix, in the states that the operations need, most likely first. */
 const FIXTURES_BY_PATH: Record<string, string[]> = {
   '/v1/customers/': ['customer'],
   '/v1/recipients/': ['recipient'],
@@ -112,12 +112,12 @@ const FIXTURES_BY_PATH: Record<string, string[]> = {
   '/v1/idempotency_keys/': ['key'],
 }
 
-/** The path with an id of what the operation is about. */
+/** The path with the id of a fixture. */
 function pathFor({ method, path }: DocumentedRoute): Arbitrary<string> {
   if (!path.includes('{')) return constant(path)
   const [, names] = Object.entries(FIXTURES_BY_PATH).find(([prefix]) => path.startsWith(prefix)) ?? []
   const own = names?.map((name) => `@{${name}}`) ?? paymentsFor(method, path)
-  // An id means the same in capitals; a key of the caller's does not.
+  // An id in capitals is the same id; a caller's key is not.
   const ids = path.includes('{key}')
     ? own
     : [...own, ...own, NONEXISTENT_ID, ...own.slice(0, 1).map((id) => id.replace('@{', '@{upper.'))]
@@ -125,8 +125,7 @@ function pathFor({ method, path }: DocumentedRoute): Arbitrary<string> {
 }
 
 function paymentsFor(method: string, path: string): string[] {
-  if (!path.startsWith('/v1/payments/'))
-    throw new Error(`nothing is known to be at ${path}: see FIXTURES_BY_PATH`)
+  if (!path.startsWith('/v1/payments/')) throw new Error(`no fixture for ${path}: see FIXTURES_BY_PATH`)
   if (method === 'GET') return PAYMENTS
   return path.endsWith('/refunds')
     ? ['@{captured}', '@{captured}', ...PAYMENTS]
@@ -137,17 +136,17 @@ function toRequest(operation: string, method: string, draft: Draft): Sent {
   const { path, query, headers, fields, spoil, framing } = draft
   const json = fields && `{${fields.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`
   const body = json === null ? null : spoil.reduce((now, change) => change(now), binary(json))
-  // A request line is ASCII: what is beyond it goes over the wire percent-encoded.
+  // A request line is ASCII. Other characters are percent-encoded.
   const target = `${path}${query}`.replaceAll(/[^\x21-\x7e]/gu, (each) => encodeURIComponent(each))
   return { operation, method, target, headers, body, framing }
 }
 
-/** The names of the fields that the body of an operation knows. */
+/** The names of the fields of the operation's body. */
 function namesOf(document: any, route: DocumentedRoute): string[] {
   return [...new Set(bodySchemas(document, route).flatMap(({ properties = {} }) => Object.keys(properties)))]
 }
 
-/** The objects that the body of an operation may be; none where it takes no body. */
+/** The object schemas of the operation's body; none without a body. */
 function bodySchemas(document: any, { operation }: DocumentedRoute): any[] {
   const content = operation.requestBody?.content['application/json'].schema
   if (content === undefined) return []
@@ -156,7 +155,7 @@ function bodySchemas(document: any, { operation }: DocumentedRoute): any[] {
     return (schema.anyOf ?? schema.oneOf)?.flatMap(flat) ?? [schema]
   }
   const objects = flat(content).filter(({ type }) => type === 'object')
-  if (objects.length === 0) throw new Error(`${operation.operationId} takes a body that is no object`)
+  if (objects.length === 0) throw new Error(`the body of ${operation.operationId} is not an object`)
   return objects
 }
 
@@ -169,7 +168,7 @@ function resolved(document: any, schema: any): any {
   )
 }
 
-/** What a request is made by. */
+/** The input of the generators. */
 type Generator = { document: any; field_values: FieldValues }
 
 function validObject(generator: Generator, schema: any): Arbitrary<Record<string, unknown>> {
@@ -181,7 +180,7 @@ function validObject(generator: Generator, schema: any): Arbitrary<Record<string
   return tuple(...fields).map((pairs) => Object.fromEntries(pairs.filter((pair) => pair !== null)))
 }
 
-/** A value that the schema takes; what it cannot say is known by the field's name. */
+/** A value that the schema accepts. Values that the schema does not describe are found by the field's name. */
 function validValue(generator: Generator, unresolved: any, name: string): Arbitrary<unknown> {
   const schema = resolved(generator.document, unresolved)
   const field_value = generator.field_values[name]

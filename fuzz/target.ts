@@ -1,4 +1,4 @@
-// What is fuzzed: a system with two tenants, the things that they have, and a look at what it stores.
+// The fuzzed system: two tenants, their records, and a summary of the stored data.
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
@@ -17,20 +17,20 @@ import { createFixtures, inAnHour } from './fixtures.ts'
 import { INJECTED } from './values.ts'
 import type { Sent } from './wire.ts'
 
-/** Stands in everything that the other tenant has: no answer may hold it. */
+/** Part of every text of the other tenant. No answer may contain it. */
 const OTHER_TENANT_MARK = 'belongs-to-another-tenant'
-/** Between two looks at a system whose jobs cannot be seen. */
+/** Pause between two reads of a system whose jobs are not visible. */
 const QUIET_MS = 150
 
-/** Variables of a system that is fuzzed: what has no end is ended soon, no limit of messages is met, and email is told of. */
+/** Variables of a fuzzed system: short timeouts, no message limits, and email webhooks. */
 export const FUZZED_VARIABLES = {
   REQUEST_TIMEOUT_MS: '2000',
-  // What is sent to endpoints fails at once, and once.
+  // Deliveries fail at once, after one attempt.
   WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8',
   WEBHOOK_RETRY_SCHEDULE_S: '0',
   MESSAGES_PER_MINUTE: '1000000',
   MESSAGES_PER_DESTINATION_HOUR: '1000000',
-  // As the scripts of package.json have it.
+  // As in the scripts of package.json.
   NODE_OPTIONS: '--max-old-space-size=512',
   EMAIL_WEBHOOK_SECRET: `whsec_${randomBytes(32).toString('base64')}`,
 }
@@ -43,44 +43,44 @@ export type Target = {
   client: Client
   /** Another tenant; null: there is none. */
   neighbour: Client | null
-  /** Where to send notifications, and what those of each provider are signed with; null: they are not fuzzed. */
+  /** The webhooks host, and the signing secrets of the providers; null: notifications are not fuzzed. */
   webhooks: { url: string; secrets: Secrets } | null
-  /** What stands only in records of the other tenant. */
+  /** Texts that only records of the other tenant contain. */
   other_tenant_texts: string[]
-  /** The processor, whose hand stories can force; null: it cannot be reached. */
+  /** The processor, whose control API scenarios use; null: not reachable. */
   processor: Provider | null
-  /** The provider of SMS, likewise. */
+  /** The SMS provider, likewise. */
   sms: Provider | null
-  /** Whether requests without an end are ended soon enough to wait for it. */
+  /** Whether the request timeout is short enough to wait for. */
   short_timeout: boolean
-  /** Puts in what the placeholders stand for, and makes it where there is none. */
+  /** Fills the placeholders and creates missing records. */
   concrete(sent: Sent): Promise<Sent>
-  /** Has to be told what was sent and taken: what it used up is made anew. */
+  /** Called after an accepted request: records that it has used up are created again. */
   taken(sent: Sent): void
-  /** What is stored, once nothing is under way. */
+  /** A summary of the stored data when no work is open. */
   stored(): Promise<string>
-  /** The bytes that the API takes; 0 where that is not known. */
+  /** Resident memory of the API in bytes; 0 if unknown. */
   memory(): Promise<number>
-  /** How many notifications are stored that neither the processor nor a look of ours has made. */
+  /** Number of stored notifications that come neither from the processor nor from a lookup. */
   notifications(): Promise<number>
-  /** What is wrong in the end: books that do not add up, processes that ended, logs that hold what they must not. */
+  /** Problems at the end: contradictions in the books, ended processes, invalid log lines. */
   problems(): Promise<string[]>
 }
 
 type Running = { api: Process; others: Process[] }
 
-/** A deployment of processes, with a new tenant; `running`: what it has started. */
+/** A deployment of processes with a new tenant. `running`: its processes. */
 export async function deployedTarget(deployment: Deployment, running: Running): Promise<Target> {
   const { sql, env, client } = deployment
   const neighbour = await createKey(sql, 'neighbour')
   const other = createClient(client.url, neighbour.secret)
   const processor = deployment.provider('stripe')
   const inbox = deployment.provider('smtp')
-  // What becomes of an SMS is told by stories alone.
+  // Only scenarios report the outcome of an SMS.
   const sms = deployment.provider('twilio')
   await sms.control('POST', '/callbacks', { automatic: false })
 
-  // What is parked or in doubt looks again later, and changes nothing until then.
+  // Parked and unknown jobs are looked up later and change nothing until then.
   async function hasWork(): Promise<boolean> {
     const [row] = await sql<{ open: boolean }[]>`
       select exists (
@@ -94,7 +94,7 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
 
   async function settled(): Promise<void> {
     for (;;) {
-      // The processor first: what it has told is work here.
+      // The processor first: its notifications cause work here.
       const { to_come, waiting, sending } = await processor.control('GET', '/webhooks')
       if (to_come + waiting + sending === 0 && !(await hasWork())) return
       await sleep(5)
@@ -141,7 +141,7 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
     },
   }
 
-  // Whatever is asked, a log is one line of JSON for each thing said, and tells nobody's secrets.
+  // A log consists of JSON lines without secrets.
   function invalidLogLines(process: Process): string[] {
     return process
       .output()
@@ -155,20 +155,20 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
           return true
         }
       })
-      .map((line) => `a strange line in a log: ${line}`)
+      .map((line) => `an invalid log line: ${line}`)
   }
 }
 
-/** Emails with a header that nobody may have put there. */
+/** Emails with an injected header. */
 async function injectedHeaders(inbox: Provider): Promise<string[]> {
   const emails: { raw: string }[] = await inbox.control('GET', '/messages')
   return emails
     .map(({ raw }) => raw.split('\r\n\r\n', 1)[0]!)
     .filter((head) => new RegExp(`^${INJECTED}:`, 'im').test(head))
-    .map((head) => `an email with a header that was smuggled into it: ${head}`)
+    .map((head) => `an email with an injected header: ${head}`)
 }
 
-/** A system that runs already; what it stores is what its lists show. The keys' tenants should be nobody else's. */
+/** A running system. Its lists show its stored data. No one else may use the tenants of the keys. */
 export async function runningTarget(options: {
   url: string
   key: string
@@ -208,7 +208,7 @@ export async function runningTarget(options: {
     webhooks: webhooks_url === undefined ? null : { url: webhooks_url.replace(/\/+$/, ''), secrets },
     short_timeout: false,
     async stored() {
-      // A refund that is under way shows nowhere: what looks the same twice is taken to be settled.
+      // A refund in progress is not visible. Two equal reads count as settled.
       for (let before = await readLists(); ;) {
         await sleep(QUIET_MS)
         const now = await readLists()
@@ -258,7 +258,7 @@ async function targetOf(
         all.flatMap((text) => Array.from(text.matchAll(PLACEHOLDER), ([, name]) => name!)),
       )
       const values = new Map<string, string>()
-      // One after the other: a payment that two of them need is made once.
+      // In sequence: a payment that two placeholders need is created once.
       for (const name of names) values.set(name, await valueOf(name))
       const fill = (text: string) => text.replaceAll(PLACEHOLDER, (_, name: string) => values.get(name)!)
       return {
@@ -270,7 +270,7 @@ async function targetOf(
     },
     taken({ target, body }) {
       own.forget(target.toLowerCase())
-      // Who is being verified cannot be verified again.
+      // A verified party cannot be verified again.
       if (target.startsWith('/v1/compliance/kyc')) own.forget((body ?? '').toLowerCase())
     },
   }

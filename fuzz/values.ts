@@ -1,4 +1,4 @@
-// What nobody should send: pieces of JSON, of paths and of headers that have broken somebody's server before.
+// Values that have broken servers before: pieces of JSON, paths and headers.
 import {
   type Arbitrary,
   array,
@@ -11,9 +11,9 @@ import {
   stringMatching,
 } from 'fast-check'
 
-/** The name of a header that must never come back. */
+/** A header that no answer may have. */
 export const INJECTED = 'x-injected'
-/** The name of a property that no object gets. */
+/** A property that no object may get. */
 const POLLUTED_PROPERTY = 'polluted'
 
 const TEXTS = [
@@ -66,7 +66,7 @@ const TEXTS = [
   '😀'.repeat(128),
 ]
 
-/** Any text, most of it bad; never a lone surrogate. */
+/** Any text, most of it problematic; no lone surrogates. */
 export const badText: Arbitrary<string> = oneof(
   constantFrom(...TEXTS),
   string({ unit: 'binary', maxLength: 20 }).map((text) => text.toWellFormed()),
@@ -137,10 +137,10 @@ const NUMBERS = [
   '12345678901234567890',
 ]
 
-/** A number as JSON might write it, around every limit. */
+/** A number as JSON text, around every limit. */
 const badNumber: Arbitrary<string> = oneof(constantFrom(...NUMBERS), maxSafeInteger().map(String))
 
-/** A piece of text where JSON has a value; not always JSON. */
+/** A text in the place of a JSON value; not always JSON. */
 export const badToken: Arbitrary<string> = oneof(
   { weight: 3, arbitrary: constantFrom(...TOKENS) },
   { weight: 3, arbitrary: badNumber },
@@ -148,7 +148,7 @@ export const badToken: Arbitrary<string> = oneof(
   { weight: 1, arbitrary: json({ maxDepth: 4 }) },
 )
 
-/** Bytes that are no valid UTF-8, or no text at all; as a binary string. */
+/** Invalid UTF-8 or binary bytes, as a binary string. */
 export const badBytes: Arbitrary<string> = oneof(
   constantFrom(
     '\xff\xfe',
@@ -194,13 +194,13 @@ const SEGMENTS = [
   'ａ'.normalize('NFKC'),
 ]
 
-/** A piece of a path, written as it goes over the wire. */
+/** A path segment as it is sent. */
 export const badSegment: Arbitrary<string> = oneof(
   constantFrom(...SEGMENTS),
   badText.map((text) => encodeURIComponent(text)),
 )
 
-/** Query strings that are none, or say what no route knows. */
+/** Invalid query strings, and unknown parameters. */
 export const badQuery: Arbitrary<string> = oneof(
   constantFrom(
     '?',
@@ -229,7 +229,7 @@ export const badQuery: Arbitrary<string> = oneof(
   badText.map((text) => `?${encodeURIComponent(text)}=1`),
 )
 
-/** Values of a header that is text to us; bytes that HTTP forbids are among them. */
+/** Header values, including bytes that HTTP forbids. */
 export const badHeaderValue: Arbitrary<string> = oneof(
   constantFrom(
     '',

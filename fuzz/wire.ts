@@ -1,33 +1,33 @@
-// A request as bytes, its answer, and the same request as a command line.
+// A request as bytes, its answer, and the request as a shell command.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sendBytes, type RawAnswer } from '#test/raw.ts'
 
 export type Sent = {
-  /** The operation of the document that it is meant for, e.g. `POST /v1/payments/{id}/capture`. */
+  /** The operation in the document, e.g. `POST /v1/payments/{id}/capture`. */
   operation: string
   method: string
-  /** Path and query as they are written. */
+  /** Path and query as sent. */
   target: string
   headers: (readonly [name: string, value: string])[]
-  /** As a binary string: one character for each byte. Null: the request has none. */
+  /** A binary string: one character per byte. Null: no body. */
   body: string | null
-  /** How the body's end is told; `endless`: not at all. */
+  /** How the end of the body is marked; `endless`: never. */
   framing: 'length' | 'chunked' | 'endless'
 }
 
-/** Nothing waits longer than this for an answer, not even what asks to wait for 30 s. */
+/** Every answer must arrive within this time, even with `wait=30`. */
 const ANSWER_TIMEOUT_MS = 60_000
 const CHUNK_BYTES = 20_000
 const DRIP_INTERVAL_MS = 100
 
-/** Text as the bytes of its UTF-8, in a binary string. */
+/** The UTF-8 bytes of a text as a binary string. */
 export function binary(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1')
 }
 
-/** Sends it on a connection of its own and answers what came back. Throws when nothing comes at all. */
+/** Sends a request on a new connection and returns the answer. Throws without one. */
 export async function send(url: string, sent: Sent): Promise<RawAnswer> {
-  const late = new AbortController()
+  const timeout = new AbortController()
   const drip =
     sent.framing === 'endless'
       ? (socket: { write(text: string): unknown }) => {
@@ -38,21 +38,21 @@ export async function send(url: string, sent: Sent): Promise<RawAnswer> {
   try {
     return await Promise.race([
       sendBytes(url, bytesOf(url, sent), drip),
-      sleep(ANSWER_TIMEOUT_MS, undefined, { signal: late.signal }).then(() => {
+      sleep(ANSWER_TIMEOUT_MS, undefined, { signal: timeout.signal }).then(() => {
         throw new Error(`no answer within ${ANSWER_TIMEOUT_MS / 1000} s`)
       }),
     ])
   } finally {
-    late.abort()
+    timeout.abort()
   }
 }
 
-/** The bytes of it; without an end where it has none. */
+/** The bytes of a request, without an end if it has none. */
 export function bytesOf(url: string, { method, target, headers, body, framing }: Sent): Buffer {
-  const given = new Set(headers.map(([name]) => name.toLowerCase()))
+  const present = new Set(headers.map(([name]) => name.toLowerCase()))
   const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`)
   const add = (name: string, value: string) => {
-    if (!given.has(name)) lines.unshift(`${name}: ${value}\r\n`)
+    if (!present.has(name)) lines.unshift(`${name}: ${value}\r\n`)
   }
   add('connection', 'close')
   if (framing !== 'length') add('transfer-encoding', 'chunked')
@@ -72,8 +72,8 @@ function chunks(body: string, framing: Sent['framing']): string {
 }
 
 /**
- * The request for a shell (bash). Where curl would put right what is meant to be wrong, the bytes themselves are sent through nc,
- * and what has no end is left open.
+ * The request as a bash command. Requests that curl would correct are sent as bytes with nc. An endless request keeps
+ * its connection open.
  */
 export function asCommand(url: string, sent: Sent): string {
   const { method, target, headers, body, framing } = sent
@@ -82,8 +82,8 @@ export function asCommand(url: string, sent: Sent): string {
   const no_framing_headers = !names.includes('content-length') && !names.includes('transfer-encoding')
   if (framing === 'endless' || !valid_headers || !no_framing_headers || /[\s\0]/.test(target)) {
     const { hostname, port } = new URL(url)
-    const rest = framing === 'endless' ? '; sleep 60' : ''
-    return `(printf %b ${quoted(bytesOf(url, sent).toString('latin1'), 'printf')}${rest}) | nc ${hostname} ${port}`
+    const suffix = framing === 'endless' ? '; sleep 60' : ''
+    return `(printf %b ${quoted(bytesOf(url, sent).toString('latin1'), 'printf')}${suffix}) | nc ${hostname} ${port}`
   }
   const parts = [`curl -sS -i --path-as-is -g -X ${method} ${quoted(`${url}${target}`)}`]
   for (const [name, value] of headers)
@@ -92,7 +92,7 @@ export function asCommand(url: string, sent: Sent): string {
   if (body === null) return parts.join(' \\\n  ')
   if (!names.includes('content-type')) parts.push(`-H 'content-type:'`)
   if (!body.includes('\0')) return [...parts, `--data-binary ${quoted(body)}`].join(' \\\n  ')
-  // No argument of a program can hold a NUL.
+  // A program argument cannot contain NUL.
   return `printf %b ${quoted(body, 'printf')} | ${[...parts, '--data-binary @-'].join(' \\\n  ')}`
 }
 

@@ -45,7 +45,7 @@ test('every operation, the notifications, stories and queues are fuzzed', () => 
     'POST /stripe',
     'POST /twilio',
     'POST /email',
-    ...resources.map((name) => `stories of ${name}`),
+    ...resources.map((name) => `scenarios of ${name}`),
     ...FLOODS.map(({ name }) => `a flood of ${name}`),
   ])
 })
@@ -67,7 +67,7 @@ describe('it would notice', () => {
     let looks = 0
     const found = await round({ stored: () => Promise.resolve(String(looks++)) })
     expect(found).toMatchObject({ property: route, seed: 17 })
-    expect(found!.problems[0]).toMatch(/^it was refused \(\d+ \w+\) and changed what is stored$/)
+    expect(found!.problems[0]).toMatch(/^a refused request \(\d+ \w+\) changed stored data$/)
     expect(found!.command).toMatch(/^(?:curl|\(?printf) /)
   })
 
@@ -93,9 +93,9 @@ describe('it would notice', () => {
       { ...LINKS, full: /another queue/ },
       1,
     )
-    expect(problems).toContain('it took 2048 MiB of memory')
+    expect(problems).toContain('the API used 2048 MiB of memory')
     expect(problems).toContainEqual(
-      expect.stringMatching(/^a refusal does not say what is full: 429 .*links to this verification/),
+      expect.stringMatching(/^a refusal does not name the full queue: 429 .*links to this verification/),
     )
   })
 

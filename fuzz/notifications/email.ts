@@ -1,4 +1,4 @@
-// Bounces, complaints and deliveries of email as nobody should send them (Standard Webhooks).
+// Invalid and unexpected bounces, complaints and deliveries of email (Standard Webhooks).
 import { createHmac, randomUUID } from 'node:crypto'
 import { type Arbitrary, constant, constantFrom, oneof, record, tuple } from 'fast-check'
 import { NONEXISTENT_ID } from '../mutations.ts'

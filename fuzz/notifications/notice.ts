@@ -1,33 +1,35 @@
-// Notifications as nobody should send them: what those of all providers have in common.
+// Invalid and unexpected notifications: the common part of all providers.
 import { type Arbitrary, constant, constantFrom, nat, oneof, record, tuple } from 'fast-check'
 import { badBytes, badHeaderValue, badSegment, badToken } from '../values.ts'
 import { binary, type Sent } from '../wire.ts'
 
-/** How a body is signed; `header`: with this instead. */
+/** How a body is signed. `header`: with this header instead. */
 export type Signature =
   | { kind: 'genuine' | 'wrong_secret' | 'no_secret' | 'missing' | 'twice'; age_s: number }
   | { kind: 'header'; header: string }
 
 export type Notice = { body: string; signature: Signature; method: string; path: string; type: string | null }
 
-/** Who notifies us. */
+/** A provider that sends notifications. */
 export type Notifier = {
-  /** Of the webhooks host, as in `secrets` of a target. */
+  /** As in `secrets` of a target. */
   name: 'stripe' | 'twilio' | 'email'
-  /** Whether what is genuine is believed as it stands, and may move what it is about; else its provider is asked. */
+  /** Whether a genuine notification is trusted and may change its resource. Otherwise its provider is queried. */
   trusted: boolean
-  /** Every kind of request to its route. */
+  /** All kinds of requests to its route. */
   cases: Arbitrary<Notice>
-  /** The headers that sign these bytes, sent to this URL at this time (Unix, in seconds). */
+  /** The headers that sign these bytes for this URL and time (Unix seconds). */
   sign: (bytes: Buffer, how: { url: string; secret: string; t: number; twice: boolean }) => Headers
-  /** The header that a bad signature stands in. */
+  /** The header with the signature. */
   header: string
 }
 type Headers = Sent['headers']
 
 const WRONG_SECRET = `whsec_${Buffer.from('nobody knows this secret').toString('base64')}`
 
-/** Requests of these bodies to this path, with any signature; some to another path, or as what they are not. */
+/**
+ * Requests with these bodies to these paths, with any signature, sometimes with another method, path or content type.
+ */
 export function noticesOf(
   paths: Arbitrary<string>,
   type: string,
@@ -51,7 +53,7 @@ export function noticesOf(
   })
 }
 
-/** These texts, some of them spoiled, and what is no notification at all. */
+/** These texts, some of them mutated, and bodies that are no notifications. */
 export function spoiledBodies(texts: Arbitrary<string>): Arbitrary<string> {
   return oneof(
     { weight: 6, arbitrary: texts.map(binary) },
@@ -60,8 +62,8 @@ export function spoiledBodies(texts: Arbitrary<string>): Arbitrary<string> {
     {
       weight: 1,
       arbitrary: tuple(texts, nat({ max: 300 }), badBytes).map(([text, at, bytes]) => {
-        const whole = binary(text)
-        return whole.slice(0, at) + bytes + whole.slice(at)
+        const bytes_of_text = binary(text)
+        return bytes_of_text.slice(0, at) + bytes + bytes_of_text.slice(at)
       }),
     },
     {
@@ -73,7 +75,7 @@ export function spoiledBodies(texts: Arbitrary<string>): Arbitrary<string> {
 
 export type Fields = [name: string, json: string][]
 
-/** Leaves fields as they are, or puts anything in the place of one of `names`. */
+/** Returns the fields unchanged, or with any value for one of `names`. */
 export function spoiling(names: string[]): Arbitrary<(fields: Fields) => Fields> {
   const spoil = tuple(constantFrom(...names), badToken).map(([name, token]) => (fields: Fields): Fields => [
     ...fields.filter(([each]) => each !== name),
@@ -89,7 +91,7 @@ export function asFields(object: Record<string, unknown>): Fields {
   return Object.entries(object).map(([name, value]) => [name, JSON.stringify(value)])
 }
 
-/** The fields as the JSON of an object. */
+/** The fields as a JSON object. */
 export function toJson(fields: Fields): string {
   return `{${fields.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`
 }
@@ -107,14 +109,14 @@ const signature: Arbitrary<Signature> = oneof(
   { weight: 1, arbitrary: badHeaderValue.map((header): Signature => ({ kind: 'header', header })) },
 )
 
-/** The notice as a request; its placeholders must be filled before it is signed. */
+/** The notice as an unsigned request. Placeholders must be filled before it is signed. */
 export function unsigned({ name }: Notifier, { body, method, path, type }: Notice): Sent {
   const headers = type === null ? [] : [['content-type', type] as const]
   const target = path.replaceAll(/[^\x21-\x7e]/gu, (each) => encodeURIComponent(each))
   return { operation: `POST /${name}`, method, target, headers, body, framing: 'length' }
 }
 
-/** The request with the signature that it shall have; `webhooks_url`: where the host is. */
+/** Signs the request. `webhooks_url`: the URL of the host. */
 export function signed(
   { sign, header }: Notifier,
   sent: Sent,
@@ -138,7 +140,7 @@ export function signed(
   }
 }
 
-/** Whether nobody but us could have believed that it is genuine. */
+/** True if only the holder of the secret could have signed it and did not. */
 export function isForged(how: Signature): boolean {
   return how.kind === 'wrong_secret' || how.kind === 'no_secret' || how.kind === 'missing'
 }

@@ -1,11 +1,11 @@
-// Notifications of Stripe as nobody should send them: wrongly signed, or signed and wrong.
+// Invalid Stripe notifications: with wrong signatures, or signed with wrong content.
 import { createHmac } from 'node:crypto'
 import { type Arbitrary, constant, constantFrom, nat, oneof, record, tuple } from 'fast-check'
 import { API_VERSION, EVENT_TYPES } from '#providers/stripe/events.ts'
 import { NONEXISTENT_ID } from '../mutations.ts'
 import { asFields, noticesOf, spoiledBodies, spoiling, toJson, type Fields, type Notifier } from './notice.ts'
 
-/** What events of this prefix are about: the word for it, what stands for its id, its statuses, and other fields. */
+/** The object of events with this prefix: its type, ids, statuses and other fields. */
 type EventObject = { object: string; ids: string[]; statuses: string[]; fields?: Record<string, unknown> }
 
 const OBJECTS_BY_TYPE: Record<string, EventObject> = {
@@ -56,11 +56,11 @@ const TYPES = [...EVENT_TYPES, 'charge.refunded', 'payout.created', 'account.upd
 function objectOf(type: string): EventObject {
   const [, found] = Object.entries(OBJECTS_BY_TYPE).find(([prefix]) => type.startsWith(prefix)) ?? []
   if (found !== undefined) return found
-  if (EVENT_TYPES.includes(type)) throw new Error(`nothing is known of ${type}: see OBJECTS_BY_TYPE`)
+  if (EVENT_TYPES.includes(type)) throw new Error(`no object for ${type}: see OBJECTS_BY_TYPE`)
   return { object: 'account', ids: ['acct_fuzz'], statuses: ['x'] }
 }
 
-/** Marks by which an object is known as ours, or as nobody's, or as another tenant's. */
+/** Metadata that marks an object as ours, as nonexistent, or as another tenant's. */
 const METADATA: Record<string, string>[] = [
   {},
   {
@@ -78,7 +78,7 @@ const METADATA: Record<string, string>[] = [
   { sluice_payment_id: '@{other.held}', sluice_payout_id: '@{other.payout}', sluice_kyc_id: '@{other.kyc}' },
 ]
 
-/** An event about what is ours, another tenant's or nobody's, which claims what never happened. */
+/** An event about an object of ours, of another tenant or of none, that never happened. */
 const validEvent: Arbitrary<{ fields: Fields; object: Fields }> = constantFrom(...TYPES)
   .chain((type) => {
     const { object, ids, statuses, fields = {} } = objectOf(type)

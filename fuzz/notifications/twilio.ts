@@ -1,18 +1,18 @@
-// Twilio's status callbacks, and SMS that come in, as nobody should send them.
+// Invalid and unexpected status callbacks and inbound SMS of Twilio.
 import { createHmac } from 'node:crypto'
 import { type Arbitrary, array, constant, constantFrom, nat, oneof, record, tuple } from 'fast-check'
 import { NONEXISTENT_ID } from '../mutations.ts'
 import { badSegment, badText } from '../values.ts'
 import { noticesOf, spoiledBodies, type Notifier } from './notice.ts'
 
-/** The emulators' own. */
+/** The emulator's account. */
 const ACCOUNT = `AC${'0'.repeat(32)}`
 const STATUSES = ['queued', 'sent', 'delivered', 'undelivered', 'failed', 'read', 'read', 'lost', '']
 const KEYWORDS = ['STOP', ' stop ', 'START', 'HELP', 'Hello', 'STOP it', '']
 
 type Params = Record<string, string>
 
-/** Of a message that nobody here knows. */
+/** The SID of an unknown message. */
 const unknownSid = nat().map((number) => `SM${number.toString(16).padStart(32, '0')}`)
 const sid = oneof(
   { weight: 4, arbitrary: constant('@{sms_reference}') },
@@ -51,7 +51,7 @@ const text = tuple(
     .join('&'),
 )
 
-// A placeholder stays one.
+// Keeps placeholders.
 function escaped(value: string): string {
   return value
     .split(/(@\{[\w.]+\})/)

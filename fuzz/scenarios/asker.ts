@@ -1,9 +1,9 @@
-// How stories ask: as the tenant, with each request kept as a command.
+// Sends the requests of scenarios as the tenant and records each as a command.
 import type { RawAnswer } from '#test/raw.ts'
 import type { Target } from '../target.ts'
 import { asCommand, send, type Sent } from '../wire.ts'
 
-/** What contradicted a story, and its requests so far as commands. */
+/** Contradictions, and the requests so far as commands. */
 export type ScenarioResult = { problems: string[]; commands: string[] }
 export type SendRequest = (method: string, path: string, body?: object | null) => Promise<RawAnswer>
 

@@ -1,5 +1,5 @@
-// Lives through stories of one resource: what its tenant asks and what its provider does, in any order, some at once; then its provider
-// tells all of it again.
+// Runs scenarios of one resource: moves of its tenant and its provider in any order, some at once. Then the provider
+// repeats all its events.
 import { type Arbitrary, array, boolean, constantFrom, nat, record } from 'fast-check'
 import { freshKey } from '#test/client.ts'
 import type { RawAnswer } from '#test/raw.ts'
@@ -12,9 +12,12 @@ import type { ResourceModel, Resource, NotificationMove } from './resource.ts'
 
 type Scenario = {
   parameters: unknown
-  /** What is done one after the other; the moves of one list at the same time. `again`: once more, with the same key. */
+  /**
+   * Lists of moves, one list after the other; the moves of one list run at the same time. `again`: repeated with the
+   * same key.
+   */
   moves: { name: string; again: boolean }[][]
-  /** The order in which the provider's events are told again. */
+  /** The order in which the provider's events are repeated. */
   order: number[]
 }
 
@@ -27,7 +30,7 @@ export function scenariosOf({ parameters, moves }: ResourceModel): Arbitrary<Sce
   })
 }
 
-/** Lives through the story. Answers what contradicted it, and the requests so far as commands. */
+/** Runs the scenario. Returns contradictions, and the requests so far as commands. */
 export async function runScenario(
   target: Target,
   model: ResourceModel,
@@ -51,7 +54,7 @@ export async function runScenario(
   return { problems: await repeatEvents(target, ask, model, place, scenario.order), commands }
 }
 
-/** Makes a move; answers what was wrong with what came of it. `alone`: nothing else was under way. */
+/** Performs a move and returns its problems. `alone`: no other move runs. */
 async function performMove(
   target: Target,
   ask: SendRequest,
@@ -63,7 +66,7 @@ async function performMove(
   const move = moves[name]!
   if (move.by === 'provider') {
     const reference = referenceOf?.(resource) ?? null
-    // What it does not allow in this state it refuses.
+    // The provider refuses moves that its state does not allow.
     if (reference !== null)
       await target[provider ?? 'processor']
         ?.control('POST', move.path(reference), { status: move.status })
@@ -76,15 +79,15 @@ async function performMove(
   if (content !== null && method === 'POST') Object.assign(content, { idempotency_key: freshKey() })
   const act = async (): Promise<RawAnswer> => await ask(method, path(resource), content)
   const answer = await act()
-  const what = `${name} of ${JSON.stringify(resource)}`
+  const description = `${name} of ${JSON.stringify(resource)}`
   const allowed = alone ? may(resource) : [200, 201, 202, 402, 409, 422, 502]
   if (!allowed.includes(answer.status))
-    return [`${what}: ${answer.status} instead of ${allowed.join(' or ')}: ${answer.text}`]
+    return [`${description}: ${answer.status} instead of ${allowed.join(' or ')}: ${answer.text}`]
   if (!again || answer.status >= 300 || method !== 'POST') return []
   const repeated = await act()
   return repeated.headers.get('idempotent-replayed') === 'true' && repeated.status < 300
     ? []
-    : [`${what}, repeated with its key after ${answer.status}: ${repeated.status} ${repeated.text}`]
+    : [`${description}, repeated with its key after ${answer.status}: ${repeated.status} ${repeated.text}`]
 }
 
 async function sendNotification(
@@ -94,9 +97,9 @@ async function sendNotification(
 ): Promise<string[]> {
   const secret = webhooks?.secrets[notifier.name]
   if (webhooks === null || secret === undefined) return []
-  const told = notice(resource)
-  if (told === null) return []
-  const { target, type, body } = told
+  const notification = notice(resource)
+  if (notification === null) return []
+  const { target, type, body } = notification
   const sent: Sent = {
     operation: `POST /${notifier.name}`,
     method: 'POST',
@@ -106,7 +109,7 @@ async function sendNotification(
     framing: 'length',
   }
   const answer = await send(webhooks.url, signed(notifier, sent, GENUINE, { url: webhooks.url, secret }))
-  return answer.status === 200 ? [] : [`${target} did not take ${body}: ${answer.status} ${answer.text}`]
+  return answer.status === 200 ? [] : [`${target} did not accept ${body}: ${answer.status} ${answer.text}`]
 }
 
 function reachable(
@@ -122,7 +125,7 @@ function reachable(
   )
 }
 
-/** The provider tells all that it ever told of it once more, in another order, as news: nothing may come of that. */
+/** The provider repeats all its events of the resource with new ids and in another order. Nothing may change. */
 async function repeatEvents(
   target: Target,
   ask: SendRequest,
@@ -138,8 +141,8 @@ async function repeatEvents(
   const reference = referenceOf?.(before) ?? null
   if (reference === null) return []
   const { data } = await eventsOf(processor)
-  const told = data.filter(({ data: { object } }) => object.id === reference)
-  const shuffled = told.map((event, index) => [event, order[index % order.length]!] as const)
+  const own_events = data.filter(({ data: { object } }) => object.id === reference)
+  const shuffled = own_events.map((event, index) => [event, order[index % order.length]!] as const)
   const events = shuffled.toSorted(([, a], [, b]) => a - b).map(([event]) => event)
   const answers = await Promise.all(
     [...events, ...events].map(async (event, index) => {
@@ -150,12 +153,12 @@ async function repeatEvents(
   )
   const refused = answers
     .filter(({ status }) => status !== 200)
-    .map(({ text }) => `it was not taken: ${text}`)
+    .map(({ text }) => `a repeated event was refused: ${text}`)
   const now = await target.stored()
   const after = (await ask('GET', place)).body
   if (JSON.stringify(after) !== JSON.stringify(before))
-    refused.push(`old news made it ${JSON.stringify(after)} of ${JSON.stringify(before)}`)
-  else if (now !== stored) refused.push(`old news changed what is stored: ${now} of ${stored}`)
+    refused.push(`repeated events changed it from ${JSON.stringify(before)} to ${JSON.stringify(after)}`)
+  else if (now !== stored) refused.push(`repeated events changed stored data from ${stored} to ${now}`)
   return refused
 }
 

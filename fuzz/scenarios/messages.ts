@@ -1,4 +1,5 @@
-// Stories of email and SMS: canceled while they wait, and told of by who delivers them, in any order and more than once.
+// Scenarios of email and SMS: canceled while they wait, and reported by their providers in any order and more than
+// once.
 import { boolean, constantFrom, record } from 'fast-check'
 import type { Channel } from '#core/addresses.ts'
 import { freshKey } from '#test/client.ts'
@@ -6,11 +7,11 @@ import { emailNotifier } from '../notifications/email.ts'
 import { inAnHour } from '../fixtures.ts'
 import { statusOf, whenIn, type Move, type ResourceModel } from './resource.ts'
 
-/** At the emulators: kept, refused, refused after it was read, and lost after it was taken. */
+/** Emulator behavior: accepted, refused, refused after the data, and lost after acceptance. */
 const DOMAINS = ['example.com', 'example.com', 'bounce.example', 'reject.example', 'lost.example']
 const NUMBERS = ['+14155550123', '+14155550123', '+15005550001', '+15005550500', '+15005550599']
 
-/** Statuses of an email that its server may have. */
+/** Statuses of an email that the server may have accepted. */
 const REPORTABLE = ['unknown', 'sent', 'delivered', 'undelivered']
 
 function emailUpdate(type: string, bounce?: 'hard' | 'soft'): Move {
@@ -51,7 +52,7 @@ export const messages: ResourceModel = {
       ...(scheduled && { send_at: inAnHour() }),
     })
     const id: unknown = body.id ?? body.error?.context?.message_id
-    if (typeof id !== 'string') throw new Error(`there is no message: ${JSON.stringify(body)}`)
+    if (typeof id !== 'string') throw new Error(`no message was created: ${JSON.stringify(body)}`)
     return `/v1/messages/${id}`
   },
   moves: {
@@ -78,9 +79,9 @@ export const messages: ResourceModel = {
     sending: ['sent', 'failed', 'unknown'],
     unknown: ['sent', 'delivered', 'undelivered', 'failed'],
     sent: ['delivered', 'undelivered', 'failed'],
-    // What came back was not delivered after all.
+    // A delivered email may bounce later.
     delivered: ['undelivered'],
-    // Who said that it was not taken may have been wrong.
+    // A failure may be reported although the message was sent.
     failed: ['sent'],
     undelivered: ['delivered'],
     suppressed: [],

@@ -1,4 +1,4 @@
-// Stories of one payment: captures, cancels and refunds in any order, with amounts around the limits, some at once.
+// Scenarios of one payment: captures, cancels and refunds in any order, with amounts around the limits, some at once.
 import { type Arbitrary, array, boolean, constantFrom, record } from 'fast-check'
 import { freshKey } from '#test/client.ts'
 import type { Target } from '../target.ts'
@@ -7,13 +7,13 @@ import { recordingClient, type ScenarioResult } from './asker.ts'
 type Move = {
   kind: 'capture' | 'cancel' | 'refund'
   size: 'omitted' | 'all' | 'half' | 'one' | 'too_much' | 'none'
-  /** The same request once more, with the same key. */
+  /** Repeats the request with the same key. */
   again: boolean
 }
 type Scenario = {
   amount_minor: number
   currency: string
-  /** What is asked one after the other; the moves of one list at the same time. */
+  /** Lists of moves, one list after the other; the moves of one list run at the same time. */
   moves: Move[][]
 }
 
@@ -29,13 +29,13 @@ export const paymentScenarios: Arbitrary<Scenario> = record({
   moves: array(array(move, { minLength: 1, maxLength: 4, size: 'small' }), { maxLength: 6 }),
 })
 
-/** A payment as far as the story goes by it. */
+/** The fields of a payment that the scenario uses. */
 type State = Record<'amount_minor' | 'amount_captured_minor' | 'amount_refunded_minor', number> & {
   id: string
   status: string
 }
 
-/** Lives through the story. Answers what contradicted it, and the requests so far as commands. */
+/** Runs the scenario. Returns contradictions, and the requests so far as commands. */
 export async function runPaymentScenario(target: Target, scenario: Scenario): Promise<ScenarioResult> {
   const { ask, commands } = recordingClient(target)
   const read = async (id: string): Promise<State> => (await ask('GET', `/v1/payments/${id}`, null)).body
@@ -64,26 +64,35 @@ export async function runPaymentScenario(target: Target, scenario: Scenario): Pr
     await target.stored()
     for (const [index, each] of requests.entries()) {
       const { status, text } = answers[index]!
-      const what = `${each.kind} of ${each.amount ?? 'all'} in ${state.status}`
+      const description = `${each.kind} of ${each.amount ?? 'all'} in ${state.status}`
       const allowed =
         moves.length === 1 ? [expected(each.kind, each.amount, state)] : [200, 201, 400, 409, 422]
       if (![...allowed, 202].includes(status))
-        return { problems: [`${what}: ${status} instead of ${allowed.join(' or ')}: ${text}`], commands }
+        return {
+          problems: [`${description}: ${status} instead of ${allowed.join(' or ')}: ${text}`],
+          commands,
+        }
       if (!each.again || status >= 400) continue
       const again = await act(each)
       if (again.headers.get('idempotent-replayed') !== 'true' || again.status >= 300)
-        return { problems: [`${what}, repeated with its key: ${again.status} ${again.text}`], commands }
+        return {
+          problems: [`${description}, repeated with its key: ${again.status} ${again.text}`],
+          commands,
+        }
     }
     state = await read(state.id)
     const { amount_captured_minor: captured, amount_refunded_minor: refunded } = state
     if (captured > amount_minor || refunded > captured)
-      return { problems: [`${refunded} was refunded of ${captured}, captured of ${amount_minor}`], commands }
+      return { problems: [`refunded ${refunded}, captured ${captured} of ${amount_minor}`], commands }
   }
   const refunds: any[] = (await ask('GET', `${path}/refunds?limit=100`, null)).body
   const succeeded = refunds.filter(({ status }) => status === 'succeeded')
   const sum = succeeded.reduce((total, each) => total + each.amount_minor, 0)
   if (sum === state.amount_refunded_minor) return { problems: [], commands }
-  return { problems: [`its refunds sum to ${sum}, and it says ${state.amount_refunded_minor}`], commands }
+  return {
+    problems: [`its refunds sum to ${sum}, but amount_refunded_minor is ${state.amount_refunded_minor}`],
+    commands,
+  }
 }
 
 function amountOf({ kind, size }: Move, state: State): number | undefined {
@@ -100,7 +109,7 @@ function amountOf({ kind, size }: Move, state: State): number | undefined {
   return sizes[size]
 }
 
-/** The status that a move by itself is answered with. */
+/** The expected status of a single move. */
 function expected(kind: Move['kind'], amount: number | undefined, state: State): number {
   const { status } = state
   if (kind !== 'cancel' && amount === 0) return 400
@@ -110,6 +119,6 @@ function expected(kind: Move['kind'], amount: number | undefined, state: State):
     return amount !== undefined && amount > state.amount_minor ? 422 : 200
   }
   if (status !== 'captured') return 409
-  const left = state.amount_captured_minor - state.amount_refunded_minor
-  return left === 0 || (amount ?? left) > left ? 422 : 201
+  const remaining = state.amount_captured_minor - state.amount_refunded_minor
+  return remaining === 0 || (amount ?? remaining) > remaining ? 422 : 201
 }

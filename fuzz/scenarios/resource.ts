@@ -1,13 +1,13 @@
-// What a noun is whose stories are told, and what their beginnings and moves share.
+// The model of a resource for scenarios: its creation, moves and states.
 import type { Arbitrary } from 'fast-check'
 import { freshKey } from '#test/client.ts'
 import type { Notifier } from '../notifications/notice.ts'
 import type { SendRequest } from './asker.ts'
 
-/** A resource as it was answered. */
+/** A resource as answered. */
 export type Resource = Record<string, any>
 
-/** What is asked of the API; `may`: the statuses that it may be answered with, by the resource as it was before. */
+/** An API request. `may`: the allowed statuses, by the resource before the request. */
 export type TenantMove = {
   by: 'tenant'
   method?: 'POST' | 'PATCH' | 'DELETE'
@@ -15,13 +15,13 @@ export type TenantMove = {
   body?: (resource: Resource) => object
   may: (resource: Resource) => number[]
 }
-/** What somebody does at the provider, by its control API; it may be refused there. */
+/** An action at the provider through its control API. The provider may refuse. */
 export type ProviderMove = { by: 'provider'; path: (reference: string) => string; status: string }
-/** What its provider tells of it, believed as it stands. */
+/** A trusted notification of the provider. */
 export type NotificationMove = {
   by: 'notifier'
   notifier: Notifier
-  /** Null where it could not be true. */
+  /** Null if the notification would be impossible. */
   notice: (resource: Resource) => { target: string; type: string; body: string } | null
 }
 export type Move = TenantMove | ProviderMove | NotificationMove
@@ -29,15 +29,15 @@ export type Move = TenantMove | ProviderMove | NotificationMove
 export type ResourceModel = {
   name: string
   parameters: Arbitrary<any>
-  /** Makes one, and answers where it is read; null where the provider made none. */
+  /** Creates a resource and returns its path; null if the provider has created none. */
   begin: (ask: SendRequest, parameters: any, settled: () => Promise<unknown>) => Promise<string | null>
   moves: Record<string, Move>
   stateOf: (resource: Resource) => string
-  /** The states that may follow each, at once or through others. */
+  /** The direct successors of each state. */
   next: Record<string, string[]>
-  /** Of those that whose control API moves it knows. */
+  /** The provider's reference, for providers with moves. */
   referenceOf?: (resource: Resource) => string | null
-  /** The provider that is meant; the processor unless told. */
+  /** The provider of the moves. Default: the processor. */
   provider?: 'sms'
 }
 

@@ -1,4 +1,4 @@
-// The nouns whose stories are told: how each begins, what is done to it, and which of its states may follow which.
+// The resources with scenarios: the creation, moves and allowed transitions of each.
 import { constantFrom, record } from 'fast-check'
 import { BY_CARD, freshKey } from '#test/client.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
@@ -133,11 +133,11 @@ const verifications: ResourceModel = {
       by: 'tenant',
       path: () => '/v1/compliance/kyc',
       body: ({ subject_type, subject_id }) => ({ subject_type, subject_id }),
-      // Of a subject that has another one, or is gone.
+      // The subject may have another verification or be deleted.
       may: ({ status }) =>
         ['pending', 'requires_input', 'processing'].includes(status) ? [409, 422] : [201, 409, 422],
     },
-    gone: {
+    delete: {
       by: 'tenant',
       method: 'DELETE',
       path: ({ subject_type, subject_id }) => `/v1/${subject_type}s/${subject_id}`,
@@ -229,7 +229,7 @@ const aiTasks: ResourceModel = {
   },
 }
 
-/** Recipients and merchants: archived, and what still names them then. */
+/** Recipients and merchants: archived, and used afterwards. */
 function parties(name: 'recipient' | 'merchant', use: TenantMove): ResourceModel {
   return {
     name: `${name}s`,
