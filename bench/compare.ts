@@ -1,10 +1,12 @@
-// Comparing on a noisy machine: sides take turns, and the median of each counts.
+// Compares sides on a noisy machine: they run alternately, and each side's median counts.
 import type { Load } from './load.ts'
 
-/** What sides are compared by: the processor time of a run is that of the run in the middle. */
+/** The figures of a run. The processor time by program is that of the median run. */
 type Measured = Pick<Load, 'count' | 'cpu_us' | 'cpu'>
 
-/** Runs the sides in turn, `rounds` times over, and answers each one's medians; `count` is of all rounds together. */
+/**
+ * Runs the sides alternately for `rounds` rounds and returns each side's medians. `count` is the sum over all rounds.
+ */
 export async function runAlternately<Name extends string, Result extends Measured = Load>(
   rounds: number,
   sides: Record<Name, () => Promise<Result>>,

@@ -1,12 +1,12 @@
-// What a request costs: the processor time of everything that we started, which a busy machine changes far less than rates.
+// Measures cost as processor time of all started processes, which varies far less on a busy machine than rates.
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** Linux counts in hundredths of a second. */
 const TICK_MS = 10
 
 /**
- * Milliseconds of processor time by program, of a process, this one (`load`) unless told, and of all below it; empty where
- * there is no /proc. What a process has waited for counts as its own: PostgreSQL has many that live for a moment.
+ * Milliseconds of processor time by program, of a process and all its descendants. Default: this process (`load`).
+ * Empty without /proc. Includes children that have ended, because PostgreSQL has many short-lived ones.
  */
 export function cpuTimes(root = process.pid): Map<string, number> {
   const processes = new Map<number, { parent: number; ms: number; name: string }>()
@@ -17,7 +17,7 @@ export function cpuTimes(root = process.pid): Map<string, number> {
       const ticks = [11, 12, 13, 14].reduce((sum, field) => sum + Number(fields[field]), 0)
       processes.set(pid, { parent: Number(fields[1]), ms: ticks * TICK_MS, name: nameOf(pid) })
     } catch {
-      // It has just ended.
+      // The process has just ended.
     }
   }
   const times = new Map<string, number>()
@@ -33,7 +33,7 @@ export function cpuTimes(root = process.pid): Map<string, number> {
   }
 }
 
-/** Microseconds of each program for each of `requests`, between two readings; those that did nothing are left out. */
+/** Microseconds per request of each program between two readings. Programs without processor time are omitted. */
 export function costs(
   before: Map<string, number>,
   after: Map<string, number>,

@@ -1,17 +1,17 @@
-// The load generator: HTTP/1.1 on raw sockets, because it shares the cores with what it measures.
+// The load generator: HTTP/1.1 on raw sockets, because it shares the cores with the measured system.
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { costs, cpuTimes } from './cpu.ts'
 
 export type Load = {
-  /** Answers a second. */
+  /** Answers per second. */
   rate: number
-  /** Latencies in milliseconds; in an open loop from the moment at which the request was due. */
+  /** Latencies in milliseconds; in an open loop since the request was due. */
   p50_ms: number
   p99_ms: number
   count: number
   elapsed_ms: number
-  /** Processor time of a request in microseconds: of everything, and by program. */
+  /** Processor time per request in microseconds: total, and by program. */
   cpu_us: number
   cpu: Record<string, number>
 }
@@ -20,9 +20,9 @@ type Options = {
   url: string
   connections: number
   seconds: number
-  /** A whole request as bytes on the wire (see `request`), or undefined when there are none left: the run ends early. */
+  /** A complete request as bytes (see `request`), or undefined if there are none left, which ends the run early. */
   next: () => string | undefined
-  /** The statuses that count; any other is an error, and a run with errors is no measurement. */
+  /** Accepted statuses. Any other status fails the run. */
   expect: number | readonly number[]
   onBody?: (body: string, answer: { status: number; latency_ms: number }) => void
 }
@@ -30,10 +30,10 @@ type Options = {
 const HEAD_END = Buffer.from('\r\n\r\n')
 const LENGTH = Buffer.from('content-length: ')
 const LENGTH_CAPITALS = Buffer.from('Content-Length: ')
-/** What is still on its way when the time is up gets this long. */
+/** Requests in flight at the end get this much time. */
 const DRAIN_TIMEOUT_MS = 15_000
 
-/** A request as it is written to the socket. `body` must be ASCII. */
+/** A request as bytes. `body` must be ASCII. */
 export function request(
   method: string,
   path: string,
@@ -47,27 +47,30 @@ export function request(
 }
 
 /**
- * Every connection asks again as soon as it is answered. Throws when an answer is not the expected one. `last`: what is still
- * asked when the time is up, so that nothing is left half done.
+ * Closed loop: every connection sends its next request after each answer. Throws after an unexpected answer. `last`:
+ * requests after the end of the time, to complete work in progress.
  */
 export async function closedLoop(options: Options & { last?: Options['next'] }): Promise<Load> {
   const { connections, seconds, next, last } = options
   return await drive(options, (lines, finished) => {
     const until = performance.now() + seconds * 1000
     let busy = connections
-    const ask = (connection: Connection) => {
+    const sendNext = (connection: Connection) => {
       const now = performance.now()
       const bytes = now < until ? next() : last?.()
       if (bytes === undefined) {
         busy -= 1
         if (busy === 0) finished()
-      } else connection.send(bytes, now, ask)
+      } else connection.send(bytes, now, sendNext)
     }
-    for (const connection of lines) ask(connection)
+    for (const connection of lines) sendNext(connection)
   })
 }
 
-/** `rate` requests a second, whatever comes back: each is due at its time and counts from then, also while all connections are busy. */
+/**
+ * Open loop: `rate` requests a second, independent of the answers. Latency counts from the due time, also while all
+ * connections are busy.
+ */
 export async function openLoop(options: Options & { rate: number }): Promise<Load> {
   const { rate, seconds, next } = options
   return await drive(options, (lines, finished) => {
@@ -126,7 +129,7 @@ async function drive(
   const started = performance.now()
   let last = started
   const timer = setTimeout(
-    () => reject(new Error(`no end after ${seconds} s`)),
+    () => reject(new Error(`the run did not end after ${seconds} s`)),
     seconds * 1000 + DRAIN_TIMEOUT_MS,
   )
   try {
@@ -185,7 +188,7 @@ async function drive(
   }
 }
 
-/** Where the body starts and the answer ends, or null while it is not all there. */
+/** The start of the body and the end of the answer; null while it is incomplete. */
 function answerEnd(bytes: Buffer): { body: number; whole: number } | null {
   const head = bytes.indexOf(HEAD_END)
   if (head === -1) return null

@@ -1,4 +1,4 @@
-// `npm run bench`: measures the floors and the product in one run, in turns, and prints how they compare.
+// `npm run bench`: measures the floors and the product alternately in one run and prints how they compare.
 import { execFileSync } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { cpus, loadavg } from 'node:os'
@@ -36,26 +36,26 @@ const MEASURES: Measure[] = [
   dashboard,
 ]
 
-const HELP = `npm run bench: how fast it is, compared with floors that are measured in the same run.
+const HELP = `npm run bench: measures performance and compares it with floors of the same run.
 
   npm run bench -- --only customers,captures --seconds 5
 
---only a,b       these measures, of:
+--only a,b       only these measures:
 ${MEASURES.map(({ name, about }) => `                   ${name.padEnd(10)} ${about}`).join('\n')}
---seconds N      length of each run (5)
---rounds N       runs of each side, in turns; the median counts (3)
---rows N         customers of the tenant that is listed (1000000)
---finished N     finished jobs of the full database; writing 10000000 takes a while (1000000)
---backlog N      jobs of the backlog (100000)
---json FILE      the rows as JSON
---markdown       the table as Markdown
---profile DIR    CPU profiles of the product's processes, for Chrome's developer tools, and the statements on which PostgreSQL
-                 spent most time; with \`life\`, \`payouts\` and \`messages\` also for each of those (the run is slower)
+--seconds N      length of each run. Default: 5
+--rounds N       runs of each side, alternately; the median counts. Default: 3
+--rows N         customers of the listed tenant. Default: 1000000
+--finished N     finished jobs of the full database; writing 10000000 takes a while. Default: 1000000
+--backlog N      jobs of the backlog. Default: 100000
+--json FILE      writes the rows as JSON
+--markdown       prints the table as Markdown
+--profile DIR    writes CPU profiles of the product's processes, for Chrome's developer tools, and the slowest PostgreSQL
+                 statements; with \`life\`, \`payouts\` and \`messages\` also those of each (the run is slower)
 
-It needs redis-server or valkey-server on the PATH; everything else it starts itself, on free ports and in a temporary folder.
+It needs redis-server or valkey-server on the PATH. Everything else is started on free ports, with data in a temporary folder.
 A floor's provider is the product's own adapter and the same emulator, unless its row says otherwise.
-In \`life\` a payment counts when the last of its notifications is applied, and the floor believes and applies them at once.
-The figures of peers are from another day: something to compare with, and no bar.
+In \`life\` a payment counts when its last notification is applied. The floor trusts notifications and applies them at once.
+Peer figures are from another day and only for comparison.
 The load generator shares the machine and is the same for both sides.`
 
 const { values } = parseArgs({
@@ -89,7 +89,7 @@ async function main(): Promise<void> {
     profile: values.profile ?? null,
     log,
   })
-  const began = about()
+  const environment = about()
   const rows: Row[] = []
   try {
     for (const measure of MEASURES.filter(({ name }) => names.includes(name))) {
@@ -99,12 +99,12 @@ async function main(): Promise<void> {
   } finally {
     await system.stop()
   }
-  process.stdout.write(`\n${values.markdown ? asMarkdown(rows) : asText(rows)}\n${began}\n`)
+  process.stdout.write(`\n${values.markdown ? asMarkdown(rows) : asText(rows)}\n${environment}\n`)
   if (values.json !== undefined)
-    await writeFile(values.json, `${JSON.stringify({ about: began, rows }, null, 2)}\n`)
+    await writeFile(values.json, `${JSON.stringify({ about: environment, rows }, null, 2)}\n`)
 }
 
-/** Where and when: the figures mean little without. */
+/** Time, versions and machine of the run. */
 function about(): string {
   const commit = git(['rev-parse', '--short', 'HEAD'])
   const changed = git(['status', '--porcelain', 'src', 'migrations']) === '' ? '' : ' with changes'

@@ -1,4 +1,4 @@
-// `npm start` as a developer types it: everything embedded.
+// `npm start` as a developer runs it, with all servers embedded.
 import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -8,14 +8,14 @@ import { untilAnswers } from './processes.ts'
 const root = fileURLToPath(new URL('../', import.meta.url))
 const STOP_LIMIT_MS = 40_000
 
-/** Resolves at the first answer of its API; everything has ended when its disposal resolves. */
+/** Resolves at the first answer of the API. Everything has ended when the disposal resolves. */
 export async function npmStart(
   data_dir: string,
   env: Record<string, string> = {},
 ): Promise<{ url: string; pid: number; [Symbol.asyncDispose](): Promise<void> }> {
   const port = await freePort('127.0.0.1')
   const url = `http://127.0.0.1:${port}`
-  // A group of its own: npm, its shell and ours end together.
+  // Its own process group: npm, its shell and our processes end together.
   const npm = spawn('npm', ['start'], {
     cwd: root,
     detached: true,
@@ -38,7 +38,7 @@ export async function npmStart(
   })
   const group = -npm.pid!
   async function stop(): Promise<void> {
-    // To npm alone, which passes it on: a second one would make ours leave at once.
+    // Only to npm, which forwards the signal. A second signal would end our processes immediately.
     npm.kill('SIGTERM')
     const until = performance.now() + STOP_LIMIT_MS
     while (signal(group, 0) && performance.now() < until) await sleep(20)

@@ -1,4 +1,4 @@
-// The processes under measurement: started as in production, watched for memory and CPU.
+// Starts the measured processes as in production and samples their memory.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,8 +17,8 @@ const START_LIMIT_MS = 60_000
 const root = fileURLToPath(new URL('../', import.meta.url))
 
 /**
- * Starts `node <file>` with nothing of our environment but `env`. It is ready when it prints a line that holds `ready`, or when
- * `answers` (a url) answers 200. `profile`: a folder for its CPU profile, written when it ends.
+ * Starts `node <file>` with only `env` as its environment. It is ready when a line contains `ready`, or when the URL
+ * `answers` returns 200. `profile`: a folder for its CPU profile, which is written at the end.
  */
 export async function startMeasured(
   name: string,
@@ -56,7 +56,7 @@ export async function startMeasured(
   return { ...started, rssMb: () => rssMb(started.pid), stop, [Symbol.asyncDispose]: stop }
 }
 
-/** Resolves when `url` answers 2xx, asking every 10 ms. */
+/** Resolves when `url` answers 2xx. Polls every 10 ms. */
 export async function untilAnswers(url: string, limit_ms = START_LIMIT_MS): Promise<void> {
   const until = performance.now() + limit_ms
   for (;;) {
@@ -68,7 +68,7 @@ export async function untilAnswers(url: string, limit_ms = START_LIMIT_MS): Prom
   }
 }
 
-/** The most that `processes` had resident together, sampled while `work` runs, in megabytes. */
+/** The peak of the processes' total resident memory during `work`, in megabytes. */
 export async function peakRss<T>(
   processes: Running[],
   work: () => Promise<T>,
@@ -90,7 +90,7 @@ export async function peakRss<T>(
   }
 }
 
-/** Read from /proc where there is one: to start `ps` stops the load generator for longer than an answer takes. */
+/** Reads /proc if there is one: starting `ps` stops the load generator for longer than an answer takes. */
 function rssMb(pid: number): number {
   try {
     return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024
@@ -99,19 +99,19 @@ function rssMb(pid: number): number {
   }
 }
 
-/** Node's flags and environment as the scripts of package.json give them to this file. */
+/** Node's flags and environment for this file in the scripts of package.json. */
 function asPackaged(file: string): { flags: string[]; env: Record<string, string> } {
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     scripts: Record<string, string>
   }
-  const words = Object.values(scripts)
+  const tokens = Object.values(scripts)
     .find((script) => script.endsWith(` ${file}`))
     ?.split(' ')
   return {
-    flags: words?.filter((word) => word.startsWith('--')) ?? [],
-    // A process that is measured runs in another folder.
-    env: words?.[0]?.startsWith('NODE_COMPILE_CACHE=')
-      ? { NODE_COMPILE_CACHE: join(root, words[0].split('=')[1]!) }
+    flags: tokens?.filter((token) => token.startsWith('--')) ?? [],
+    // A measured process runs in another folder.
+    env: tokens?.[0]?.startsWith('NODE_COMPILE_CACHE=')
+      ? { NODE_COMPILE_CACHE: join(root, tokens[0].split('=')[1]!) }
       : {},
   }
 }

@@ -1,11 +1,11 @@
-// What a database spent its time on, by pg_stat_statements; a server without it cannot tell.
+// The statements with the most time, by pg_stat_statements. Empty without the extension.
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Sql } from '#core/db.ts'
 
 const MAX_STATEMENTS = 25
 
-/** Forgets what this database has done so far. */
+/** Resets the statistics of this database. */
 export async function resetStatements(sql: Sql): Promise<void> {
   await sql`create extension if not exists pg_stat_statements`.catch(() => {})
   await sql`
@@ -15,8 +15,8 @@ export async function resetStatements(sql: Sql): Promise<void> {
 }
 
 /**
- * Writes the statements that took most time to `file`, and answers a line of each: whole, or for each of `of` stories that were
- * told meanwhile.
+ * Writes the slowest statements to `file` and returns a line for each: in total, or per run if `of` is the number of
+ * runs.
  */
 export async function writeStatements(sql: Sql, file: string, of: number | null = null): Promise<string[]> {
   const rows = await sql<{ figures: string; query: string }[]>`

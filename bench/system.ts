@@ -1,4 +1,4 @@
-// The system under measurement: servers, product and provider as processes of their own, and the floors beside them.
+// The measured system: servers, product and provider as separate processes, and the floors.
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { connectDatabase } from '#core/pool.ts'
@@ -20,7 +20,7 @@ import { needRedis } from '#test/redis.ts'
 import { startMeasured, type Running } from './processes.ts'
 import { writeStatements } from './statements.ts'
 
-/** An API key as a request carries it, and whose it is. */
+/** An API key as an authorization header, and its tenant. */
 export type Key = { tenant_id: string; authorization: string }
 
 export type System = {
@@ -30,36 +30,36 @@ export type System = {
   database_url: string
   redis_url: string
   provider: (name: ProviderName) => Provider
-  /** More emulators, which notify the host at this URL; `ends` ends them. */
+  /** Starts additional emulators that notify the host at this URL. `ends` stops them. */
   startNotifyingProviders(ends: AsyncDisposableStack, webhooks_url: string): Promise<Providers>
   keys: Key[]
-  /** One of the product's own processes; a second call of a name starts one more. */
+  /** Starts a process of the product. A second call with the same name starts another one. */
   startProduct(name: PartName, env?: Record<string, string>): Promise<Product>
-  /** A file of `floors/`, on a database of its own. */
+  /** Starts a file of `floors/`, with its own database. */
   startFloor(file: string, env?: Record<string, string>): Promise<Floor>
   floor_url: string
   stop(): Promise<void>
 }
 type Product = Running & { url: string }
-/** `told`: what it said when it was ready, with its `url`. */
-type Floor = Running & { told: Record<string, unknown> }
+/** `report`: the JSON that it printed when it was ready, with its `url`. */
+type Floor = Running & { report: Record<string, unknown> }
 
 export type Options = {
-  /** Of each run; every number is the median of `rounds` of them. */
+  /** Seconds of each run. Figures are medians of `rounds` runs. */
   seconds: number
   rounds: number
   /** Rows of the tenant whose customers are listed. */
   rows: number
   /** Finished jobs of the database that is compared with an empty one. */
   finished: number
-  /** Jobs of the backlog that is drained. */
+  /** Jobs of the drained backlog. */
   backlog: number
   /** A folder for CPU profiles, or null. */
   profile: string | null
   log: (line: string) => void
 }
 
-/** Starts PostgreSQL, Redis and the provider; the rest is started by the measure that needs it. `stop` ends everything. */
+/** Starts PostgreSQL, Redis and the provider. Measures start the rest. `stop` ends everything. */
 export async function startSystem(options: Options): Promise<System> {
   const { profile } = options
   await using ends = new AsyncDisposableStack()
@@ -67,7 +67,7 @@ export async function startSystem(options: Options): Promise<System> {
   ends.defer(remove)
   const server = await startPostgres({
     data_dir: join(cwd, 'postgres'),
-    // A checkpoint in the middle of one side's turn would be the other's luck.
+    // A checkpoint during one side's run would distort the comparison.
     settings: { max_wal_size: '8GB', checkpoint_timeout: '1h' },
   })
   ends.defer(() => server.stop())
@@ -92,7 +92,7 @@ export async function startSystem(options: Options): Promise<System> {
   const providers = await startProviders(ends, emulators)
   const provider = (name: ProviderName) => providers.get(name)!
   const environment = {
-    ...variables({ database_url, redis_url: redis.url, provider: (name) => provider(name).told }),
+    ...variables({ database_url, redis_url: redis.url, provider: (name) => provider(name).addresses }),
     LOG_LEVEL: 'warn',
   }
   const keys = await createKeys(sql, 100)
@@ -129,13 +129,13 @@ export async function startSystem(options: Options): Promise<System> {
         ready: '{"url":',
         cwd,
       })
-      return { ...running, told: JSON.parse(running.ready) as Record<string, unknown> }
+      return { ...running, report: JSON.parse(running.ready) as Record<string, unknown> }
     },
     stop: () => kept.disposeAsync(),
   }
 }
 
-/** Keys of as many tenants. */
+/** Creates this many tenants with a key each. */
 export async function createKeys(sql: Sql, tenants: number): Promise<Key[]> {
   const keys: Key[] = []
   for (let index = 0; index < tenants; index++) {

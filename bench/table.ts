@@ -1,15 +1,15 @@
-// The result: a row a measurement, with its floor, ratio and bar; as text, as Markdown, as JSON.
+// The result: one row per measurement with its floor, ratio and bar, as text, Markdown or JSON.
 
 export type Row = {
-  /** The measure that it belongs to, as `--only` names it. */
+  /** The measure, as in `--only`. */
   measure: string
   name: string
   measured: number
   unit: Unit
-  /** What it is compared with: measured in the same run, or a peer, which no bar hangs on. */
+  /** The figure to compare with: measured in the same run, or a peer's, which is never judged. */
   floor: { name: string; value: number } | null
   bar: { text: string; met: boolean } | null
-  /** Of a `cost`: microseconds by program. */
+  /** For a `cost`: microseconds by program. */
   cpu?: Record<string, number>
 }
 type Unit =
@@ -41,23 +41,23 @@ export function atMost(row: Measurement, floor: Floor, times: number): Row {
   }
 }
 
-/** Below a figure, whatever the machine. */
+/** Below a fixed figure. */
 export function below(row: Measurement, limit: number): Row {
   return { ...row, floor: null, bar: { text: `< ${limit} ${row.unit}`, met: row.measured < limit } }
 }
 
-/** At least a figure, whatever the machine. */
+/** At least a fixed figure. */
 export function above(row: Measurement, limit: number): Row {
   const text = `>= ${limit.toLocaleString('en-US')} ${row.unit}`
   return { ...row, floor: null, bar: { text, met: row.measured >= limit } }
 }
 
-/** Without a bar; a floor only to compare. */
+/** Without a bar. The floor is only for comparison. */
 export function info(row: Measurement, floor: Floor | null = null): Row {
   return { ...row, floor, bar: null }
 }
 
-/** What a request costs in processor time, of all processes together; `cpu` by program. Nearly the same on a busy machine. */
+/** Processor time per request of all processes together, nearly the same on a busy machine. `cpu`: by program. */
 export function cost(
   row: Omit<Measurement, 'measured' | 'unit'>,
   side: Costs,

@@ -1,5 +1,5 @@
-// The chain floor, the API: an authorization, a capture and a payout without any protection, written naively. Transaction, bell,
-// wait, answer.
+// Chain floor, API: a naive authorization, capture and payout without any protection. A transaction, a BullMQ job, a
+// wait, an answer.
 import { randomUUIDv7 } from 'node:crypto'
 import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'

@@ -1,5 +1,5 @@
-// The chain floor, the webhooks host: a notification is verified, and stored and applied in a transaction. What it says is
-// believed, but a payout that is on its way is looked at, so that the provider is asked as often as the product asks it.
+// Chain floor, webhooks host: verifies a notification, and stores and applies it in a transaction. The notification is
+// trusted, but a payout in progress is looked up, so that the provider gets as many requests as from the product.
 import { randomUUIDv7 } from 'node:crypto'
 import type { TransactionSql } from 'postgres'
 import { verifyStripe } from '#providers/signatures.ts'
@@ -42,12 +42,12 @@ async function applyToPayout(tx: TransactionSql, event: Event, status: string): 
 async function payoutStatus(reference: string): Promise<string> {
   const outcome = await payouts.findPayout(reference)
   if (outcome.kind !== 'done' || outcome.value === null)
-    throw new Error(`the provider did not tell: ${outcome.kind}`)
+    throw new Error(`the provider returned no payout: ${outcome.kind}`)
   return outcome.value.status
 }
 
 await serve((app) => {
-  // The signature covers the bytes as they came.
+  // The signature covers the raw bytes.
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) =>
     done(null, body),
   )

@@ -1,5 +1,5 @@
-// The chain floor, the worker: one call to the provider, a transaction, and the waiter is woken. The provider is the product's
-// own adapter, or with STUB=1 a function that answers a capture at once.
+// Chain floor, worker: one provider call, a transaction, and a publication that wakes the API. The provider is the
+// product's adapter, or with STUB=1 a function that captures immediately.
 import { randomUUIDv7 } from 'node:crypto'
 import { Worker } from 'bullmq'
 import { Redis } from 'ioredis'
@@ -69,7 +69,7 @@ async function payOut({
   if (outcome.kind !== 'done') throw new Error(`the provider did not pay out: ${outcome.kind}`)
   const { reference } = outcome.value
   await sql.begin(async (tx) => {
-    // It may have been told of already.
+    // A notification may have arrived before.
     await tx`
       update floor_payouts set status = case status when 'pending' then 'processing' else status end, reference = ${reference}
       where id = ${payout_id}`

@@ -1,4 +1,4 @@
-// Floor: Fastify and nothing else.
+// Floor: Fastify alone.
 import { serve } from './serve.ts'
 
 await serve((app) => {

@@ -1,4 +1,4 @@
-// The durable floor: Fastify, zod, a stub for the authentication, and one INSERT.
+// Durable floor: Fastify, zod, a check for an authorization header, and one INSERT.
 import { randomUUIDv7 } from 'node:crypto'
 import { customerBody, openPool, serve } from './serve.ts'
 

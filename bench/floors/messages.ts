@@ -1,5 +1,5 @@
-// Floor: nodemailer's pool and Twilio's SDK by themselves. `GET /email?seconds=5` and `GET /sms?seconds=5` send for that long and
-// answer how many messages were sent.
+// Floor: nodemailer's pool and Twilio's SDK alone. `GET /email?seconds=5` and `GET /sms?seconds=5` send for that long
+// and return the number of messages.
 import { CHANNELS, type Channel } from '#core/addresses.ts'
 import { createTransport } from 'nodemailer'
 import twilio from 'twilio'
@@ -7,11 +7,11 @@ import RequestClient from 'twilio/lib/base/RequestClient.js'
 import { EMAIL_TEXTS, newAddress, SMS_TEXT } from '../measures/messages/texts.ts'
 import { requireEnv, serve } from './serve.ts'
 
-/** As many as the product's worker has under way at most. */
+/** The maximum of the product's worker. */
 const IN_FLIGHT = Number(requireEnv('WORKER_CONCURRENCY'))
 const TWILIO = 'https://api.twilio.com'
 
-/** The SDK has no other way to be sent elsewhere. Node's agent keeps connections, and opens as many as are asked for. */
+/** The SDK has no option for another host. Node's agent keeps connections alive and opens as many as needed. */
 class EmulatorClient extends RequestClient {
   override request<T>(options: RequestClient.RequestOptions<T>) {
     return super.request<T>({ ...options, uri: options.uri.replace(TWILIO, requireEnv('TWILIO_API_BASE')) })

@@ -1,9 +1,10 @@
-// Floor: undici and one HMAC for each event. `GET /post?seconds=5&url=...` posts for that long and answers how many were taken.
+// Floor: undici and one HMAC per event. `GET /post?seconds=5&url=...` posts for that long and returns the number of
+// accepted events.
 import { Pool } from 'undici'
 import { signStandardWebhook } from '#core/standard-webhooks.ts'
 import { requireEnv, serve } from './serve.ts'
 
-/** As many as the product's worker has under way at most. */
+/** The maximum of the product's worker. */
 const IN_FLIGHT = Number(requireEnv('DELIVERY_CONCURRENCY'))
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 

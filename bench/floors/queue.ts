@@ -1,4 +1,4 @@
-// Floor: BullMQ itself, with jobs that do nothing, on Redis or on its PostgreSQL backend. Prints its two figures and ends.
+// Floor: BullMQ alone with no-op jobs, on Redis or its PostgreSQL backend. Prints its two figures and ends.
 import { once } from 'node:events'
 import { Queue, Worker, createPostgresBackend, createRedisBackend, runMigrations } from 'bullmq'
 import { Redis } from 'ioredis'
@@ -11,10 +11,10 @@ const IDLE_JOBS = 200
 const jobs = Number(requireEnv('JOBS'))
 const onPostgres = requireEnv('BACKEND') === 'postgres'
 const name = `floor-${process.pid}`
-const keep = { removeOnComplete: true, removeOnFail: true }
+const job_options = { removeOnComplete: true, removeOnFail: true }
 const { queue, worker } = onPostgres ? await openPostgres() : openRedis()
 
-// Drain of a backlog: the worker starts when all jobs are there.
+// Draining a backlog: the worker starts after all jobs were added.
 for (let added = 0; added < jobs; added += 500) {
   await queue.addBulk(
     Array.from({ length: Math.min(500, jobs - added) }, () => ({ name: 'nothing', data: {} })),
@@ -52,7 +52,7 @@ function openRedis() {
   const connect = () => new Redis(requireEnv('REDIS_URL'), { maxRetriesPerRequest: null })
   const options = { concurrency: CONCURRENCY, autorun: false, connection: connect() }
   return {
-    queue: new Queue(name, { connection: connect(), defaultJobOptions: keep }),
+    queue: new Queue(name, { connection: connect(), defaultJobOptions: job_options }),
     worker: new Worker(name, async () => {}, options, createRedisBackend),
   }
 }
@@ -65,7 +65,7 @@ async function openPostgres() {
   await client.end()
   const connection = { connectionString, schema: 'bullmq', max: 10 }
   return {
-    queue: new Queue(name, { connection, defaultJobOptions: keep }, createPostgresBackend),
+    queue: new Queue(name, { connection, defaultJobOptions: job_options }, createPostgresBackend),
     worker: new Worker(
       name,
       async () => {},

@@ -1,5 +1,5 @@
-// A receiver of events: counts what arrives, and how long after its event that is. `/hook/<name>` takes an event; `/hang` takes one and never
-// answers; `GET /told/<name>` tells of a name, and `DELETE` forgets it.
+// An event receiver that counts arrivals and their delay after the event. `/hook/<name>` accepts an event; `/hang`
+// never answers; `GET /stats/<name>` returns the statistics of a name, and `DELETE` resets them.
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
@@ -9,9 +9,10 @@ const names = new Map<string, Arrivals>()
 const TIMESTAMP = /"timestamp":"([^"]+)"/
 
 const server = createServer((request, response) => {
-  const [, what, name = ''] = request.url!.split('/')
-  if (what === 'hang') return void request.resume()
-  if (what === 'told') return answer(request.method === 'DELETE' ? resetStats(name) : statsOf(name), response)
+  const [, action, name = ''] = request.url!.split('/')
+  if (action === 'hang') return void request.resume()
+  if (action === 'stats')
+    return answer(request.method === 'DELETE' ? resetStats(name) : statsOf(name), response)
   const chunks: Buffer[] = []
   request.on('data', (chunk: Buffer) => chunks.push(chunk))
   request.on('end', () => {
@@ -40,8 +41,8 @@ function resetStats(name: string): object {
   return {}
 }
 
-function answer(what: object, response: ServerResponse): void {
-  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(what))
+function answer(action: object, response: ServerResponse): void {
+  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(action))
 }
 
 server.listen(0, '127.0.0.1', () => {

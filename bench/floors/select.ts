@@ -1,4 +1,4 @@
-// Floor: Fastify and a bare SELECT of one page, from the tables that the product reads.
+// Floor: Fastify and a bare SELECT of one page from the product's tables.
 import { requireEnv, openPool, serve } from './serve.ts'
 
 const sql = openPool()

@@ -1,9 +1,9 @@
-// What the floors share: a Fastify that tells where it listens and ends when asked.
+// Helpers of the floors: a Fastify that prints its URL and ends on SIGTERM.
 import Fastify, { type FastifyInstance } from 'fastify'
 import postgres from 'postgres'
 import { z } from 'zod'
 
-/** The product's pool is as large. */
+/** The same as the product's pool. */
 const POOL_SIZE = 10
 
 export function openPool(): postgres.Sql {
@@ -16,7 +16,7 @@ export function requireEnv(name: string): string {
   return value
 }
 
-/** A body of `POST /customers`, as it comes in. */
+/** The body of `POST /customers`. */
 export const customerBody = z.strictObject({
   idempotency_key: z.string().min(1).max(255),
   name: z.string().max(256).nullish(),
@@ -24,7 +24,7 @@ export const customerBody = z.strictObject({
   metadata: z.json().default({}),
 })
 
-/** Listens on the port of the environment, or on a free one. */
+/** Listens on PORT. Default: a free port. */
 export async function serve(routes: (app: FastifyInstance) => void): Promise<void> {
   const app = Fastify()
   routes(app)

@@ -1,4 +1,5 @@
-// Draining a backlog: at a constant rate whatever waits, the same over few and many tenants, and beside it others wait no longer.
+// Drains a backlog: the rate must not depend on its size or on the number of tenants, and other tenants must not wait
+// longer.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BY_CARD, freshKey } from '#test/client.ts'
 import { median } from '../compare.ts'
@@ -8,9 +9,9 @@ import { atLeast, atMost, info, type Row } from '../table.ts'
 import { untilDrained, type Measure } from './measure.ts'
 
 const MANY_TENANTS = 2000
-/** Of the time a drain takes, the first and the last this part are compared. */
+/** Compares the first and the last part of the drain, each with this share of its time. */
 const SHARE = 0.2
-/** A noisy tenant with few waiting: as much noise, of another size. */
+/** A smaller backlog of the noisy tenant, as a share of the large one. */
 const SMALL_SHARE = 0.25
 const OTHERS_PER_S = 20
 
@@ -19,22 +20,22 @@ const paymentOf = (idempotency_key: string) =>
   JSON.stringify({ ...BY_CARD, idempotency_key, amount_minor: 1000 })
 
 /**
- * Jobs of the cheapest kind, notifications that nobody stored: each is claimed, looked for and settled like any other, and no
- * processor is asked, so what is measured is the draining and not the work.
+ * Drains the cheapest jobs: notifications that are not stored. Each is claimed, looked up and settled without a
+ * provider call, so that the figures show the queue and not the work.
  */
 export const backlog: Measure = {
   name: 'backlog',
-  about: 'draining a backlog (--backlog N jobs) over 2 and 2,000 tenants; others beside a noisy tenant',
+  about: 'draining a backlog (--backlog N jobs) of 2 and 2,000 tenants; waits of other tenants meanwhile',
   async run(system) {
     const { backlog: jobs, log } = system.options
     const row = { measure: 'backlog', unit: 'jobs/s' } as const
     const rows: Row[] = []
-    const few = await drain(system, jobs, 2)
-    log(`over 2 tenants: ${Math.round(few.rate)} jobs/s`)
+    const two_tenants = await drain(system, jobs, 2)
+    log(`over 2 tenants: ${Math.round(two_tenants.rate)} jobs/s`)
     const many = await drain(system, jobs, MANY_TENANTS)
     log(`over ${MANY_TENANTS} tenants: ${Math.round(many.rate)} jobs/s`)
     for (const [tenants, drained] of [
-      ['2 tenants', few],
+      ['2 tenants', two_tenants],
       ['2,000 tenants', many],
     ] as const) {
       rows.push(
@@ -55,7 +56,7 @@ export const backlog: Measure = {
     rows.push(
       atLeast(
         { ...row, name: 'Backlog over 2,000 tenants, drained at', measured: many.rate },
-        { name: 'over 2 tenants', value: few.rate },
+        { name: 'over 2 tenants', value: two_tenants.rate },
         0.8,
       ),
     )
@@ -64,15 +65,15 @@ export const backlog: Measure = {
     const large = await waitNextTo(system, jobs)
     const wait = { measure: 'backlog', unit: 'ms' } as const
     rows.push(
-      info({ ...wait, name: 'Wait of another tenant, p95, nothing else to do', measured: quiet }),
+      info({ ...wait, name: 'Wait of another tenant, p95, idle', measured: quiet }),
       info({
         ...wait,
-        name: `The same beside ${Math.round(jobs * SMALL_SHARE)} waiting jobs`,
+        name: `The same next to a backlog of ${Math.round(jobs * SMALL_SHARE)} jobs`,
         measured: small,
       }),
       atMost(
-        { ...wait, name: `The same beside ${jobs} waiting jobs`, measured: large },
-        { name: 'beside a quarter of them', value: small },
+        { ...wait, name: `The same next to a backlog of ${jobs} jobs`, measured: large },
+        { name: 'a quarter of the backlog', value: small },
         1.1,
       ),
     )
@@ -94,7 +95,7 @@ async function fill({ sql }: System, jobs: number, tenants: number): Promise<voi
 
 type Drained = { rate: number; first: number; last: number; rss_mb: number }
 
-/** From the first job that is done to the last. */
+/** From the first finished job to the last. */
 async function drain(system: System, jobs: number, tenants: number): Promise<Drained> {
   await fill(system, jobs, tenants)
   await using worker = await system.startProduct('worker', { QUEUES: 'payments' })
@@ -112,7 +113,10 @@ async function drain(system: System, jobs: number, tenants: number): Promise<Dra
   return { ...row!, rss_mb }
 }
 
-/** The p95 of how long the jobs of other tenants wait for a worker, beside a tenant with so many waiting; the median of the rounds. */
+/**
+ * The p95 of the time that other tenants' jobs wait for a worker while one tenant has this backlog; median of the
+ * rounds.
+ */
 async function waitNextTo(system: System, jobs: number): Promise<number> {
   const { seconds, rounds } = system.options
   const waits: number[] = []
@@ -132,7 +136,7 @@ async function waitNextTo(system: System, jobs: number): Promise<number> {
         exists (select from jobs where name = 'notification.apply' and finished_at is null) as open
       from jobs where name = 'payment.authorize'`
     if (jobs > 0 && !row!.open)
-      throw new Error(`a backlog of ${jobs} is drained before the end of the run: --backlog`)
+      throw new Error(`the backlog of ${jobs} jobs was drained before the end of the run: increase --backlog`)
     waits.push(row!.p95_ms)
   }
   return median(waits)

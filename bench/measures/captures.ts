@@ -1,4 +1,4 @@
-// Authorizing and capturing with every protection on, against a chain without any.
+// Authorizes and captures with all protections, compared with a chain without any.
 import { runAlternately } from '../compare.ts'
 import { closedLoop, openLoop, type Load } from '../load.ts'
 import { peakRss } from '../processes.ts'
@@ -71,7 +71,11 @@ async function measure(system: System, url: string): Promise<Row[]> {
       const floor = { name: 'chain floor', value: results.floor.rate }
       rows.push(
         info({ ...row, name: `Chain floor, ${connections} clients`, measured: results.floor.rate }),
-        info({ ...row, name: `Chain floor, provider a function in it`, measured: results.stubbed.rate }),
+        info({
+          ...row,
+          name: `Chain floor, provider replaced by a function`,
+          measured: results.stubbed.rate,
+        }),
         atLeast({ ...row, name, measured: results.product.rate }, floor, times),
         info(
           { ...row, unit: 'ms', name: `${name}, p99`, measured: results.product.p99_ms },
@@ -95,7 +99,7 @@ async function measure(system: System, url: string): Promise<Row[]> {
       product: () => capture(1, seconds),
     })
     rows.push(
-      // Judged where notifications arrive beside it: see `life`.
+      // Judged in `life`, with notifications in parallel.
       info(
         { ...row, unit: 'ms', name: 'Capture, idle, 1 client, p50', measured: idle.product.p50_ms },
         { name: 'chain floor', value: idle.floor.p50_ms },

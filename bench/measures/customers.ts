@@ -1,4 +1,4 @@
-// Creating customers: everything that is done for one, against one INSERT.
+// Creates customers, compared with one INSERT.
 import { freshKey } from '#test/client.ts'
 import { runAlternately } from '../compare.ts'
 import { closedLoop, openLoop, request } from '../load.ts'
@@ -18,10 +18,10 @@ export const customers: Measure = {
     const create = (key: Key, run_s: number) => createCustomers(api.url, '/v1/customers', [key], run_s)
     const allTenants = (run_s: number) => createCustomers(api.url, '/v1/customers', system.keys, run_s)
     const insert = (run_s: number) =>
-      createCustomers(String(floor.told['url']), '/customers', system.keys, run_s)
+      createCustomers(String(floor.report['url']), '/customers', system.keys, run_s)
     const emptyRequests = (run_s: number) =>
       closedLoop({
-        url: String(empty.told['url']),
+        url: String(empty.report['url']),
         connections: 64,
         seconds: run_s,
         expect: 200,
@@ -48,7 +48,7 @@ export const customers: Measure = {
         { name: 'without replays', value: results.product.rate },
       ),
       atLeast(
-        { ...row, name: 'Of these created anew', measured: results.replays.rate * 0.8 },
+        { ...row, name: 'Of these new customers', measured: results.replays.rate * 0.8 },
         { name: 'without replays', value: results.product.rate },
         0.8,
       ),
@@ -72,16 +72,16 @@ export const customers: Measure = {
   },
 }
 
-/** 64 connections that create customers, with the same bytes for product and floor. */
+/** Creates customers on 64 connections, with the same bytes for product and floor. */
 async function createCustomers(url: string, path: string, keys: Key[], seconds: number) {
-  let turn = 0
-  const next = () => createCustomer(path, keys[turn++ % keys.length]!, freshKey())
+  let sent_count = 0
+  const next = () => createCustomer(path, keys[sent_count++ % keys.length]!, freshKey())
   return await closedLoop({ url, connections: 64, seconds, expect: 201, next })
 }
 
-/** The same, where every fifth request repeats one that was answered before. */
+/** The same, but every fifth request repeats an earlier one. */
 async function createWithReplays(url: string, keys: Key[], seconds: number) {
-  let turn = 0
+  let sent_count = 0
   const sent: string[] = []
   return await closedLoop({
     url,
@@ -89,11 +89,11 @@ async function createWithReplays(url: string, keys: Key[], seconds: number) {
     seconds,
     expect: 201,
     next() {
-      turn += 1
-      // So far back that its answer has come.
-      const before = turn % 5 === 0 ? sent.at(-1000) : undefined
+      sent_count += 1
+      // Old enough to have been answered.
+      const before = sent_count % 5 === 0 ? sent.at(-1000) : undefined
       if (before !== undefined) return before
-      const fresh = createCustomer('/v1/customers', keys[turn % keys.length]!, freshKey())
+      const fresh = createCustomer('/v1/customers', keys[sent_count % keys.length]!, freshKey())
       sent.push(fresh)
       return fresh
     },
@@ -109,15 +109,16 @@ function createCustomer(path: string, { authorization }: Key, idempotency_key: s
   )
 }
 
-/** The durable floor, for measures that are compared with it. */
+/** The durable floor, for other measures. */
 export async function durableFloor(system: System) {
   const floor = await system.startFloor('insert')
-  const url = String(floor.told['url'])
+  const url = String(floor.report['url'])
   return {
     run: (seconds: number) => createCustomers(url, '/customers', system.keys, seconds),
     at(rate: number, seconds: number) {
-      let turn = 0
-      const next = () => createCustomer('/customers', system.keys[turn++ % system.keys.length]!, freshKey())
+      let sent_count = 0
+      const next = () =>
+        createCustomer('/customers', system.keys[sent_count++ % system.keys.length]!, freshKey())
       return openLoop({ url, connections: 64, seconds, rate, expect: 201, next })
     },
     [Symbol.asyncDispose]: () => floor.stop(),

@@ -1,5 +1,5 @@
-// The dashboard: how soon its pages have their answers and are whole in a browser, in a database with many jobs, and what it costs the
-// API while it is open.
+// The dashboard: answer times and rendering times of its pages in a database with many jobs, and the cost of open
+// dashboards for the API.
 import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { hashPassword } from 'better-auth/crypto'
@@ -19,12 +19,12 @@ import { fillRollups } from './dashboard/rollups.ts'
 import { fill } from './growth/fill.ts'
 import type { Measure } from './measure.ts'
 
-/** A page opens within a second, with what the browser needs for itself. */
+/** A page must render within a second in the browser. */
 const PAGE_MS = 1_000
-/** So many people look at the dashboard, each at a page that asks again and again, and at the stream of operations. */
+/** Users of the dashboard, each with a page that refreshes and with the stream of operations. */
 const VIEWERS = 5
 const REFRESH_INTERVAL_MS = 5_000
-/** Each page is asked for once in that time and more. */
+/** Long enough to request each page at least once. */
 const CPU_WINDOW_MS = 40_000
 
 const PASSWORD = 'correct horse battery staple'
@@ -32,7 +32,7 @@ const EMAIL = 'bench@sluice.example'
 
 export const dashboard: Measure = {
   name: 'dashboard',
-  about: 'only when named: the answers of its pages with --finished finished jobs, and what it costs the API',
+  about: 'only when named: answers of its pages with --finished finished jobs, and its cost for the API',
   on_demand: true,
   async run(system) {
     const { finished, log, rounds, seconds } = system.options
@@ -63,22 +63,29 @@ export const dashboard: Measure = {
           PAGE_MS,
         ),
       )
-    log('what people at the dashboard cost')
+    log('the cost of open dashboards')
     const requests = Object.values(pages).map((page) => page.requests)
     const quiet = await cpuPercent()
     {
       await using _viewers = watch(side, requests)
-      const name_of = `Processor time that ${VIEWERS} people at the dashboard cost, of a core, ${many}`
+      const name_of = `Processor time of ${VIEWERS} open dashboards, of a core, ${many}`
       rows.push(info({ ...row, unit: '%', name: name_of, measured: (await cpuPercent()) - quiet }))
     }
-    log('the API beside the dashboard')
-    const ask = createCustomers(side)
-    const max_load = await closedLoop({ url: side.api_url, connections: 64, seconds, expect: 201, next: ask })
+    log('the API with open dashboards')
+    const nextRequest = createCustomers(side)
+    const max_load = await closedLoop({
+      url: side.api_url,
+      connections: 64,
+      seconds,
+      expect: 201,
+      next: nextRequest,
+    })
     const rate = max_load.rate / 2
-    const run = () => openLoop({ url: side.api_url, connections: 64, seconds, expect: 201, next: ask, rate })
+    const run = () =>
+      openLoop({ url: side.api_url, connections: 64, seconds, expect: 201, next: nextRequest, rate })
     await run()
     const [alone, with_viewers]: [number[], number[]] = [[], []]
-    for (let turn = 0; turn < rounds * 2; turn++) {
+    for (let round = 0; round < rounds * 2; round++) {
       alone.push((await run()).p99_ms)
       await using _viewers = watch(side, requests)
       with_viewers.push((await run()).p99_ms)
@@ -88,10 +95,10 @@ export const dashboard: Measure = {
         {
           ...row,
           unit: 'ms',
-          name: `Create a customer, p99 at half of the maximum rate, ${VIEWERS} people at the dashboard`,
+          name: `Create a customer, p99 at half of the maximum rate, ${VIEWERS} open dashboards`,
           measured: median(with_viewers),
         },
-        { name: 'nobody at the dashboard', value: median(alone) },
+        { name: 'closed dashboard', value: median(alone) },
         1.05,
       ),
     )
@@ -101,7 +108,9 @@ export const dashboard: Measure = {
 
 type Side = { sql: Sql; api_url: string; dashboard_url: string; cookie: string; keys: string[] }
 
-/** A database with its own Redis, API, worker and dashboard, and an owner of its first tenant who is an operator too. */
+/**
+ * A database with its own Redis, API, worker and dashboard, and an owner of its first tenant who is also an operator.
+ */
 async function openSystem(system: System, finished: number): Promise<Side & AsyncDisposable> {
   await using ends = new AsyncDisposableStack()
   const { url: database_url } = await createDatabase(system.database_url)
@@ -159,7 +168,7 @@ async function signIn(url: string): Promise<string> {
     .join('; ')
 }
 
-/** Where each page is, and what it asks for when it is opened. */
+/** The address of each page, and its requests. */
 async function pagesOf(sql: Sql): Promise<Record<string, { address: string; requests: string[] }>> {
   const [payment] = await sql<{ id: string; tenant_id: string }[]>`
     select id, tenant_id from payments where tenant_id = (
@@ -226,11 +235,11 @@ async function pagesOf(sql: Sql): Promise<Record<string, { address: string; requ
   }
 }
 
-/** Milliseconds until all of a page is answered, a few times. */
+/** Milliseconds until all requests of a page are answered, six times. */
 async function timesOf({ dashboard_url, cookie }: Side, paths: string[]): Promise<number[]> {
   const times: number[] = []
-  for (let turn = 0; turn < 6; turn++) {
-    const began = performance.now()
+  for (let round = 0; round < 6; round++) {
+    const started_at = performance.now()
     await Promise.all(
       paths.map(async (path) => {
         const answer = await fetch(`${dashboard_url}${path}`, { headers: { cookie } })
@@ -238,12 +247,12 @@ async function timesOf({ dashboard_url, cookie }: Side, paths: string[]): Promis
         await answer.arrayBuffer()
       }),
     )
-    times.push(performance.now() - began)
+    times.push(performance.now() - started_at)
   }
   return times
 }
 
-/** How much of a core all that we started takes for a while, in percent. */
+/** Processor time of all started processes, in percent of a core. */
 async function cpuPercent(): Promise<number> {
   const spent = () =>
     Array.from(cpuTimes()).reduce((sum, [program, ms]) => sum + (program === 'load' ? 0 : ms), 0)
@@ -266,18 +275,18 @@ function createCustomers({ keys }: Side): () => string {
   }
 }
 
-/** People at their pages, until disposed of. */
+/** Simulates users at their pages until it is disposed of. */
 function watch({ dashboard_url, cookie }: Side, pages: string[][]): AsyncDisposable {
   const leaving = new AbortController()
   const { signal } = leaving
-  const look = async (path: string) => {
+  const fetchPath = async (path: string) => {
     const answer = await fetch(`${dashboard_url}${path}`, { headers: { cookie }, signal })
     for await (const _part of answer.body ?? []) if (signal.aborted) return
   }
-  const streams = Array.from({ length: VIEWERS }, () => look('/api/ops/stream').catch(() => {}))
-  let turn = 0
+  const streams = Array.from({ length: VIEWERS }, () => fetchPath('/api/ops/stream').catch(() => {}))
+  let round = 0
   const asking = setInterval(() => {
-    for (const path of pages[turn++ % pages.length]!) void look(path).catch(() => {})
+    for (const path of pages[round++ % pages.length]!) void fetchPath(path).catch(() => {})
   }, REFRESH_INTERVAL_MS / VIEWERS)
   return {
     async [Symbol.asyncDispose]() {

@@ -1,4 +1,5 @@
-// Events out: deliveries, how soon they come, beside endpoints that hang, the feed, the sequencer, and what it all costs who writes.
+// Outgoing events: delivery rate, latency next to hanging endpoints and a long backlog, the feed, the sequencer, and
+// the cost for writers.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { cpuTimes, costs } from '../cpu.ts'
 import { closedLoop, request } from '../load.ts'
@@ -20,25 +21,25 @@ import {
 import type { Measure } from './measure.ts'
 
 const CONCURRENCY = { DELIVERY_CONCURRENCY: '500' }
-/** Whose endpoints get the deliveries that are counted. */
+/** Number of tenants whose deliveries are counted. */
 const TENANTS = 20
 const DELIVERIES_BAR = 1_500
 const SEQUENCER_BAR = 5_000
-/** Deliveries a second of the best other system that ran on such a machine. */
+/** Deliveries per second of the best other system, measured on such a machine. */
 const BEST_PEER = { name: 'the best peer, on another day', value: 369 }
 const PROBE_RATE_PER_S = 100
-/** Of 1,000 the p99 is the tenth slowest: of fewer it is chance. */
+/** The p99 of 1,000 deliveries is the tenth slowest. Fewer would be random. */
 const PROBE_SECONDS = 10
 const BACKLOG_EVENTS = 100_000
 
 export const events: Measure = {
   name: 'events',
   about:
-    'events out: deliveries of one worker, their latency beside bad endpoints, the feed and the sequencer',
+    'outgoing events: deliveries of one worker, their latency next to bad endpoints, the feed and the sequencer',
   async run(system) {
     await using api = await system.startProduct('api', ALLOW_LOOPBACK)
     await using receiver = await system.startFloor('receiver')
-    const to = { api: api.url, receiver: String(receiver.told['url']) }
+    const to = { api: api.url, receiver: String(receiver.report['url']) }
     return [
       ...(await measureAccepting(system)),
       ...(await measureSequencer(system)),
@@ -54,7 +55,7 @@ const startWorker = (system: System) =>
   system.startProduct('worker', { ...ALLOW_LOOPBACK, ...CONCURRENCY, QUEUES: 'deliveries' })
 
 async function measureAccepting(system: System): Promise<Row[]> {
-  system.options.log('what the feed costs who writes')
+  system.options.log('the cost of the feed for writers')
   const ratio = await costOfAccepting(system)
   const row = {
     measure: 'events',
@@ -64,7 +65,7 @@ async function measureAccepting(system: System): Promise<Row[]> {
   return [below({ ...row, measured: (ratio - 1) * 100 }, 3)]
 }
 
-/** From the first sequence to the last, read every 20 ms. */
+/** From the first sequence to the last, polled every 20 ms. */
 async function measureSequencer(system: System): Promise<Row[]> {
   const { sql, keys, options } = system
   options.log('the sequencer')
@@ -80,12 +81,12 @@ async function measureSequencer(system: System): Promise<Row[]> {
     const before = await lastOf()
     await using worker = await startWorker(system)
     void worker
-    let began: { at: number; last: number } | null = null
+    let started_at: { at: number; last: number } | null = null
     for (let last = before; last < before + count; last = await lastOf()) {
-      if (began === null && last > before) began = { at: performance.now(), last }
+      if (started_at === null && last > before) started_at = { at: performance.now(), last }
       await sleep(20)
     }
-    rates.push((before + count - began!.last) / ((performance.now() - began!.at) / 1000))
+    rates.push((before + count - started_at!.last) / ((performance.now() - started_at!.at) / 1000))
   }
   const row = {
     measure: 'events',
@@ -107,7 +108,7 @@ async function measureDeliveries(system: System, { api, receiver }: Urls): Promi
   const endpoints = await Promise.all(
     tenants.map((key) => makeEndpoint(api, key, { url: `${receiver}/hook/count` })),
   )
-  /** How many are written: enough for the time. */
+  /** Events per tenant, enough for the time of a run. */
   let of_each = 100
   const deliver = async () => {
     await resetStats(receiver, 'count')
@@ -124,7 +125,7 @@ async function measureDeliveries(system: System, { api, receiver }: Urls): Promi
       url: `${receiver}/hook/count`,
       body: 'x'.repeat(700),
     })
-    const answer = await fetch(`${String(poster.told['url'])}/post?${query.toString()}`)
+    const answer = await fetch(`${String(poster.report['url'])}/post?${query.toString()}`)
     const { posted } = (await answer.json()) as { posted: number }
     return { rate: posted / seconds, count: posted, ...costOf(before, posted) }
   }
@@ -148,7 +149,10 @@ function costOf(before: ReturnType<typeof cpuTimes>, count: number) {
   return { cpu, cpu_us: Object.values(cpu).reduce((sum, us) => sum + us, 0) }
 }
 
-/** From the commit of an event until its delivery arrives: by itself, beside endpoints that hang, beside a long line. */
+/**
+ * From the commit of an event to the arrival of its delivery: idle, next to hanging endpoints, and next to a long
+ * backlog.
+ */
 async function measureLatency(system: System, { api, receiver }: Urls): Promise<Row[]> {
   const { keys, options, sql } = system
   const { rounds, log } = options
@@ -169,7 +173,7 @@ async function measureLatency(system: System, { api, receiver }: Urls): Promise<
   const loaded: Record<'hanging' | 'due', Received[]> = { hanging: [], due: [] }
   for (let round = 0; round < rounds; round++) {
     quiet.push(await measure())
-    log('beside endpoints that hang')
+    log('next to hanging endpoints')
     const hanging = await Promise.all(
       [0, 1, 2].map(() => makeEndpoint(api, noisy, { url: `${receiver}/hang` })),
     )
@@ -177,22 +181,22 @@ async function measureLatency(system: System, { api, receiver }: Urls): Promise<
     await sleep(500)
     loaded.hanging.push(await measure())
     await Promise.all(hanging.map((id) => deleteEndpoint(api, noisy, id)))
-    log('beside a long line')
+    log('next to a long backlog')
     const slow = await makeEndpoint(api, noisy, { url: `${receiver}/hook/due`, rate_per_s: 200 })
     await writeEvents(system, [noisy], BACKLOG_EVENTS)
     await untilSequenced(system, noisy.tenant_id)
-    // Writing that many at once is another load: what it leaves for later is done now.
+    // The inserts leave work for vacuum and checkpoints. It is done now, outside the measurement.
     await sql`vacuum analyze`
     await sql`checkpoint`
     loaded.due.push(await measure())
     const { count } = await received(receiver, 'due')
-    if (count >= BACKLOG_EVENTS) throw new Error('the long line was empty before the end of the run')
+    if (count >= BACKLOG_EVENTS) throw new Error('the long backlog was empty before the end of the run')
     await deleteEndpoint(api, noisy, slow)
     await sql`delete from webhook_due where tenant_id = ${noisy.tenant_id}`
   }
   const p = (of: Received[], which: 'p50_ms' | 'p99_ms') => median(of.map((one) => one[which]))
   const row = { measure: 'events', unit: 'ms' } as const
-  const alone = { name: 'nothing else to do', value: p(quiet, 'p99_ms') }
+  const alone = { name: 'idle', value: p(quiet, 'p99_ms') }
   return [
     info({
       ...row,
@@ -203,7 +207,7 @@ async function measureLatency(system: System, { api, receiver }: Urls): Promise<
     atMost(
       {
         ...row,
-        name: 'The same p99 beside three endpoints that hang',
+        name: 'The same p99 next to three hanging endpoints',
         measured: p(loaded.hanging, 'p99_ms'),
       },
       alone,
@@ -212,7 +216,7 @@ async function measureLatency(system: System, { api, receiver }: Urls): Promise<
     atMost(
       {
         ...row,
-        name: 'The same p99 beside 100,000 due, of which 200/s leave',
+        name: 'The same p99 next to a backlog of 100,000, sent at 200/s',
         measured: p(loaded.due, 'p99_ms'),
       },
       alone,
@@ -247,11 +251,11 @@ async function measureFeed(system: System, url: string): Promise<Row[]> {
   await using floor = bare
   const select = () =>
     request('GET', `/events?after=${Math.floor(Math.random() * (row!.last_sequence - 25))}`)
-  const read = (at: string, ask: () => string) =>
-    closedLoop({ url: at, connections: 64, seconds, expect: 200, next: ask })
+  const read = (at: string, nextRequest: () => string) =>
+    closedLoop({ url: at, connections: 64, seconds, expect: 200, next: nextRequest })
   await read(url, next)
   const results = await runAlternately(rounds, {
-    floor: () => read(String(floor.told['url']), select),
+    floor: () => read(String(floor.report['url']), select),
     product: () => read(url, next),
   })
   const of = { measure: 'events', unit: 'req/s' } as const

@@ -1,4 +1,4 @@
-// Growth: captures and sweeps in a database with many finished jobs, against an empty one.
+// Growth: captures and sweeps in a database with many finished jobs, compared with an empty one.
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { auditChanges } from '#domain/audit/audit.ts'
@@ -80,14 +80,14 @@ export const growth: Measure = {
     rows.push(
       info({ ...row, unit: 'jobs/s', name: 'Moving finished jobs', measured: await moveAll(full.sql) }),
     )
-    const began = performance.now()
+    const started_at = performance.now()
     await auditChanges(full.sql, new Date(Date.now() - 3_600_000).toISOString(), [])
     rows.push(
       info({
         ...row,
         unit: 's',
         name: 'Audit of the last hour',
-        measured: (performance.now() - began) / 1000,
+        measured: (performance.now() - started_at) / 1000,
       }),
     )
     return rows
@@ -125,22 +125,22 @@ async function openSide(system: System, finished: number) {
   }
 }
 
-/** Milliseconds of each, the median of eleven. */
+/** Milliseconds of each sweep; median of eleven. */
 async function timeSweeps(sql: Sql): Promise<Record<string, number>> {
   const times: Record<string, number> = {}
-  for (const [name, look] of Object.entries(SWEEPS)) {
+  for (const [name, sweep] of Object.entries(SWEEPS)) {
     const each: number[] = []
-    for (let turn = 0; turn < 12; turn++) {
-      const began = performance.now()
-      await look(sql)
-      each.push(performance.now() - began)
+    for (let round = 0; round < 12; round++) {
+      const started_at = performance.now()
+      await sweep(sql)
+      each.push(performance.now() - started_at)
     }
     times[name] = median(each.slice(1))
   }
   return times
 }
 
-/** What the last hour has finished, an hour later: jobs a second. */
+/** Moves the jobs of the last hour into the history. Returns jobs per second. */
 async function moveAll(sql: Sql): Promise<number> {
   await sql.begin(async (tx) => {
     await tx`set local statement_timeout = 0`
@@ -148,11 +148,11 @@ async function moveAll(sql: Sql): Promise<number> {
   })
   await sql`vacuum (analyze) jobs`
   let moved = 0
-  const began = performance.now()
+  const started_at = performance.now()
   for (let position: MovePosition | null = HISTORY_START; position !== null;) {
     const step = await moveFinishedJobs(sql, position, 1_000)
     moved += step.moved
     position = step.next
   }
-  return (moved * 1000) / (performance.now() - began)
+  return (moved * 1000) / (performance.now() - started_at)
 }

@@ -1,4 +1,4 @@
-// The whole life of a payment: authorized, captured, and all that its provider tells about it delivered and applied.
+// The complete life of a payment: authorized, captured, and all its notifications applied.
 import { join } from 'node:path'
 import { runAlternately } from '../compare.ts'
 import { peakRss } from '../processes.ts'
@@ -10,14 +10,14 @@ import { runPaymentLives, type PaymentLife, type Target } from './life/live.ts'
 import { openParts, openStart } from './life/product.ts'
 import type { Measure } from './measure.ts'
 
-/** How many clients, and how many times the floor's rate is wanted there; null where nothing is. */
+/** Numbers of clients, with the required multiple of the floor's rate; null: no bar. */
 const CLIENTS = [
   { clients: 1, times: null },
   { clients: 16, times: null },
   { clients: 64, times: 2 },
   { clients: 256, times: 3 },
 ]
-/** `npm start` is for one developer and a demonstration. */
+/** `npm start` is for one developer and demonstrations. */
 const MAX_START_CLIENTS = 64
 
 const row = { measure: 'life', unit: 'payments/s' } as const
@@ -40,7 +40,7 @@ export const life: Measure = {
     const { value: rows, peak_mb } = await peakRss([parts.api, parts.worker], async () => {
       const all: Row[] = []
       for (const { clients, times } of CLIENTS) {
-        log(`payments live, ${clients} clients`)
+        log(`life of payments, ${clients} clients`)
         all.push(...(await measure(system, sides, clients, times)))
       }
       return all
@@ -107,21 +107,21 @@ async function measure(
   return rows
 }
 
-/** One client waits for nobody else; the notifications of its payments arrive beside it. */
+/** One client without concurrent requests, while the notifications of its payments arrive. */
 function idle({ floor, parts }: { floor: PaymentLife; parts: PaymentLife }): Row[] {
   return [
     ['Authorize', parts.authorize_p50_ms, floor.authorize_p50_ms] as const,
     ['Capture', parts.capture_p50_ms, floor.capture_p50_ms] as const,
-  ].map(([what, measured, value]) =>
+  ].map(([operation, measured, value]) =>
     atMost(
-      { ...row, unit: 'ms', name: `${what}, idle, 1 client, notifications arriving, p50`, measured },
+      { ...row, unit: 'ms', name: `${operation}, idle, 1 client, notifications arriving, p50`, measured },
       { name: 'chain floor', value },
       1.3,
     ),
   )
 }
 
-/** One more run, of which it is written what PostgreSQL did for each payment. */
+/** One more run that writes PostgreSQL's statements per payment to a file. */
 async function profileStatements({ options }: System, parts: { target: Target; sql: System['sql'] }) {
   await resetStatements(parts.sql)
   const run = { clients: 64, seconds: options.seconds, notified: true }

@@ -1,4 +1,4 @@
-// Listing customers where the tenant has a million: the first page and the ten-thousandth, against a bare SELECT.
+// Lists the customers of a tenant with a million: the first page and the ten-thousandth, compared with a bare SELECT.
 import { runAlternately } from '../compare.ts'
 import { closedLoop, request } from '../load.ts'
 import type { System } from '../system.ts'
@@ -28,8 +28,8 @@ export const list: Measure = {
     const cursor = encodeURIComponent(before)
     const first = read(api.url, `/v1/customers?limit=${PAGE}`)
     const last = read(api.url, `/v1/customers?limit=${PAGE}&before=${cursor}`)
-    const bareFirst = read(String(floor.told['url']), '/customers')
-    const bareLast = read(String(floor.told['url']), `/customers?before=${cursor}`)
+    const bareFirst = read(String(floor.report['url']), '/customers')
+    const bareLast = read(String(floor.report['url']), `/customers?before=${cursor}`)
     for (const warm of [first, last, bareFirst, bareLast]) await warm(Math.min(2, seconds))
     const results = await runAlternately(rounds, {
       bareFirst: () => bareFirst(seconds),
@@ -70,7 +70,7 @@ export const list: Measure = {
   },
 }
 
-/** Gives the tenant `rows` customers, a millisecond apart; answers the cursor of page `deep`. */
+/** Creates `rows` customers, a millisecond apart. Returns the cursor of page `deep`. */
 async function fillTenant(system: System, tenant_id: string, rows: number, deep: number): Promise<string> {
   const { sql, options } = system
   options.log(`writing ${rows.toLocaleString('en-US')} customers`)

@@ -1,4 +1,4 @@
-// What a measure is: a part of the system, run against its floor, answered as rows of the table.
+// The type of a measure: a part of the system, compared with its floor, as rows of the table.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hasOpenWork } from '#test/open-work.ts'
 import type { Row } from '../table.ts'
@@ -6,30 +6,30 @@ import type { System } from '../system.ts'
 
 export type Measure = {
   name: string
-  /** A line for `--help`. */
+  /** One line for `--help`. */
   about: string
-  /** It takes so long that it is measured only when it is named. */
+  /** Takes long, so it runs only when it is named. */
   on_demand?: true
   run: (system: System) => Promise<Row[]>
 }
 
-/** Requests a second of the better of Medusa 2.21 and Vendure 3.7, on another day: shown to compare with, and judged by nobody. */
+/** Requests per second of the better of Medusa 2.21 and Vendure 3.7, from another day. For comparison only. */
 const PEER_RATES = { create_customer: 264, list: 491, authorize: 82, capture: 110 }
 
-/** The peer as what a row is compared with. */
+/** A peer's rate for the comparison. */
 export function peer(work: keyof typeof PEER_RATES): { name: string; value: number } {
   return { name: 'the better peer, on another day', value: PEER_RATES[work] }
 }
 
-/** Asks the provider's own API for a payment of 10 USD that is held and not captured. */
+/** A provider request for an authorization of USD 10.00. */
 export const HOLD_FORM =
   'amount=1000&currency=usd&payment_method=pm_card_visa&confirm=true&capture_method=manual' +
   '&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never'
 
-/** In seconds: nothing that a run leaves behind waits for longer. */
+/** In seconds. No work of a run is due later. */
 export const SOON_S = 600
 
-/** Resolves when nothing is left to do. */
+/** Resolves when no work is open. */
 export async function untilDrained({ sql }: Pick<System, 'sql'>): Promise<void> {
   while (await hasOpenWork(sql, SOON_S)) await sleep(50)
 }

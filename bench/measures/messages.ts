@@ -1,4 +1,4 @@
-// Messages: accepted and sent, against nodemailer and Twilio's SDK by themselves, which send to the same emulators.
+// Messages: accepted and sent, compared with nodemailer and Twilio's SDK alone on the same emulators.
 import { join } from 'node:path'
 import type { Channel } from '#core/addresses.ts'
 import { runAlternately } from '../compare.ts'
@@ -9,7 +9,7 @@ import { durableFloor } from './customers.ts'
 import type { Measure } from './measure.ts'
 import { acceptAt, sendAlone, sendAsAccepted, sendWaiting } from './messages/sending.ts'
 
-/** No limit of a tenant is reached. */
+/** No tenant limit is reached. */
 const NO_LIMITS = { MESSAGES_PER_MINUTE: '1000000', MESSAGES_PER_DESTINATION_HOUR: '1000000' }
 /** The same for both sides. */
 const POOL = { SMTP_CONNECTIONS: '100', WORKER_CONCURRENCY: '250' }
@@ -29,7 +29,7 @@ export const messages: Measure = {
     void worker
     const rows: Row[] = []
     for (const [channel, name, alone] of CHANNELS) {
-      const urls = { product: api.url, floor: String(floor.told['url']) }
+      const urls = { product: api.url, floor: String(floor.report['url']) }
       const { rows: sent, rate } = await measureSending(system, urls, { channel, name, alone })
       rows.push(...sent, ...(await measureAccepting(system, api.url, { channel, name, rate: rate / 2 })))
     }
@@ -37,7 +37,7 @@ export const messages: Measure = {
   },
 }
 
-/** Answers the rows, and how many messages a second the product sent. */
+/** Returns the rows and the product's messages per second. */
 async function measureSending(
   system: System,
   urls: { product: string; floor: string },

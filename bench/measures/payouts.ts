@@ -1,4 +1,5 @@
-// Paying out: accepted against the balance, compared with one INSERT, and on to paid, compared with a chain without any protection.
+// Payouts: accepting against the balance, compared with one INSERT, and until they are paid, compared with a chain
+// without any protection.
 import { join } from 'node:path'
 import { runAlternately } from '../compare.ts'
 import { closedLoop } from '../load.ts'
@@ -19,7 +20,7 @@ export const payouts: Measure = {
     await using parts = await openParts(system)
     const payers = await createPayers(parts.sql, parts.target.url, parts.keys)
     const paid = await measurePaid(system, parts, payers)
-    // All are rung for, and no worker takes part: what is measured is accepting, as with customers.
+    // Wake-ups are sent, but no worker runs: only accepting is measured, as with customers.
     await parts.worker.stop()
     return [...(await measureCreating(system, parts, payers)), ...paid]
   },
@@ -30,8 +31,8 @@ async function measureCreating(system: System, { env, sql }: Parts, payers: Paye
   log('creating payouts')
   await using floor = await durableFloor(system)
   await using api = await system.startProduct('api', { ...env, TENANT_WINDOW: '1000000' })
-  const create = (some: Payer[], run_s: number) =>
-    closedLoop({ url: api.url, connections: 64, seconds: run_s, expect: 201, next: payoutRequests(some) })
+  const create = (selected: Payer[], run_s: number) =>
+    closedLoop({ url: api.url, connections: 64, seconds: run_s, expect: 201, next: payoutRequests(selected) })
   await create(payers, Math.min(3, seconds))
   await floor.run(Math.min(3, seconds))
   const results = await runAlternately(rounds, {
@@ -50,7 +51,7 @@ async function measureCreating(system: System, { env, sql }: Parts, payers: Paye
   const one = { ...row, name: 'Create payout, one tenant' }
   const costs = { ...results.floor, name: 'durable floor' }
   return [
-    info({ ...row, name: 'Durable floor, again', measured: results.floor.rate }),
+    info({ ...row, name: 'Durable floor, repeated', measured: results.floor.rate }),
     atLeast({ ...many, measured: results.product.rate }, durable, 0.5),
     info({ ...one, measured: results.one.rate }, durable),
     info({ ...one, measured: results.one.rate }, { name: '100 tenants', value: results.product.rate }),

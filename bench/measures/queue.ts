@@ -1,4 +1,4 @@
-// The queue below everything: BullMQ with jobs that do nothing, on both backends.
+// The queue alone: BullMQ with no-op jobs, on both backends.
 import { info } from '../table.ts'
 import type { Measure } from './measure.ts'
 
@@ -8,7 +8,7 @@ export const queue: Measure = {
   async run(system) {
     const run = async (backend: string, jobs: number) => {
       await using floor = await system.startFloor('queue', { BACKEND: backend, JOBS: String(jobs) })
-      return floor.told as { rate: number; idle_p50_ms: number }
+      return floor.report as { rate: number; idle_p50_ms: number }
     }
     const redis = await run('redis', 15_000 * system.options.seconds)
     const postgres = await run('postgres', 1_000 * system.options.seconds)

@@ -1,5 +1,5 @@
-// `npm start`: from the command to the first answer, in a folder that is empty and in one that is not; and what it costs
-// while nobody asks for anything.
+// `npm start`: the time from the command to the first answer, in an empty folder and in a filled one, and the cost of
+// an idle system.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { makeFolder } from '#test/folders.ts'
 import { median } from '../compare.ts'
@@ -8,7 +8,7 @@ import { npmStart } from '../npm-start.ts'
 import { below, info, type Row } from '../table.ts'
 import type { Measure } from './measure.ts'
 
-/** An idle system is watched for this long, after a rest in which it ends what a start begins, collecting garbage too. */
+/** The measured time of an idle system, after a rest for the work that follows a start, such as garbage collection. */
 const IDLE_MS = 60_000
 const REST_MS = 30_000
 const SERVERS = ['postgres', 'redis-server', 'valkey-server']
@@ -34,15 +34,15 @@ export const start: Measure = {
   },
 }
 
-/** Seconds; everything has ended when this resolves. */
+/** Returns seconds. Everything has ended when it resolves. */
 async function timeStart(data_dir: string): Promise<number> {
-  const began = performance.now()
+  const started_at = performance.now()
   await using all = await npmStart(data_dir)
   void all
-  return (performance.now() - began) / 1000
+  return (performance.now() - started_at) / 1000
 }
 
-/** The processor time of a system of which nobody asks anything, as a share of a core. */
+/** Processor time of an idle system as a share of a core. */
 async function watchIdle(data_dir: string): Promise<Row[]> {
   await using npm = await npmStart(data_dir)
   await sleep(REST_MS)
@@ -53,14 +53,14 @@ async function watchIdle(data_dir: string): Promise<Row[]> {
     const share = ((ms - (before.get(name) ?? 0)) / elapsed_ms) * 100
     return { name, share, server: SERVERS.includes(name) }
   })
-  const ours = shares.filter(({ server }) => !server)
+  const own_shares = shares.filter(({ server }) => !server)
   const row = { measure: 'start', unit: '%' } as const
-  const total = ours.reduce((sum, { share }) => sum + share, 0)
+  const total = own_shares.reduce((sum, { share }) => sum + share, 0)
   return [
     below({ ...row, name: 'Idle system, share of a core', measured: total }, 1),
-    ...ours.map(({ name, share }) => info({ ...row, name: `Idle system, of that ${name}`, measured: share })),
+    ...own_shares.map(({ name, share }) => info({ ...row, name: `Idle system, ${name}`, measured: share })),
     ...shares
       .filter(({ server }) => server)
-      .map(({ name, share }) => info({ ...row, name: `Idle system, ${name} beside it`, measured: share })),
+      .map(({ name, share }) => info({ ...row, name: `Idle system, ${name}`, measured: share })),
   ]
 }

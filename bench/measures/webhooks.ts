@@ -1,4 +1,4 @@
-// Taking in the provider's webhooks: verified, stored, rung, answered, against one INSERT.
+// Receives the provider's webhooks: verified, stored, woken up, answered, compared with one INSERT.
 import { createHmac } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freshKey } from '#test/client.ts'
@@ -10,7 +10,10 @@ import { paymentBody } from './captures/requests.ts'
 import { durableFloor } from './customers.ts'
 import { HOLD_FORM, type Measure } from './measure.ts'
 
-/** Signed before a run, so that the load costs no more than the floor's; more than any run can send. */
+/**
+ * Events are signed before a run, so that the load generator costs no more than the floor's. More than any run can
+ * send.
+ */
 const SIGNED_PER_SECOND = 15_000
 
 const row = { measure: 'webhooks', unit: 'req/s' } as const
@@ -18,17 +21,17 @@ const row = { measure: 'webhooks', unit: 'req/s' } as const
 export const webhooks: Measure = {
   name: 'webhooks',
   about:
-    'POST /stripe: verified, stored, rung, answered, against the durable floor; what brings no news; looked at by a worker',
+    'POST /stripe: verified, stored, answered, against the durable floor; redundant events; processed by a worker',
   async run(system) {
     const { seconds, log } = system.options
     const unknown = await unknownPaymentEvent(system)
     const redundant = await redundantEvent(system)
     const rows: Row[] = []
     {
-      // All are rung for, and no worker takes part: what is measured is taking in, not what it is taken in for.
+      // Wake-ups are sent, but no worker runs: only receiving is measured.
       await using host = await system.startProduct('webhooks', { TENANT_WINDOW: '1000000' })
       rows.push(...(await measureReceiving(system, host.url, 'Webhook in', unknown)))
-      rows.push(...(await measureReceiving(system, host.url, 'Webhook in, no news', redundant)))
+      rows.push(...(await measureReceiving(system, host.url, 'Webhook in, redundant', redundant)))
     }
     await system.sql`truncate notifications, jobs, job_attempts`
     {
@@ -37,31 +40,31 @@ export const webhooks: Measure = {
       void worker
       const started = performance.now()
       const received = await send(host.url, sign(system, unknown, seconds * SIGNED_PER_SECOND), seconds)
-      log(`${received.count.toLocaleString('en-US')} webhooks taken, now looked at`)
+      log(`${received.count.toLocaleString('en-US')} webhooks received, processing them`)
       await untilProcessed(system)
       const rate = received.count / ((performance.now() - started) / 1000)
       rows.push(
-        info({ ...row, name: 'Webhook in, while a worker looks at them', measured: received.rate }),
-        info({ ...row, name: 'Webhook in and looked at by the worker, sustained', measured: rate }),
+        info({ ...row, name: 'Webhook in, while a worker processes them', measured: received.rate }),
+        info({ ...row, name: 'Webhook in and processed by the worker, sustained', measured: rate }),
       )
     }
     return rows
   },
 }
 
-/** Makes the body of one more event. */
+/** Returns the body of a new event. */
 type Events = () => string
 
 async function measureReceiving(system: System, url: string, name: string, events: Events): Promise<Row[]> {
   const { seconds, rounds, log } = system.options
   log(name)
   await using floor = await durableFloor(system)
-  const take = (run_s: number) => send(url, sign(system, events, run_s * SIGNED_PER_SECOND), run_s)
-  await take(Math.min(3, seconds))
+  const receive = (run_s: number) => send(url, sign(system, events, run_s * SIGNED_PER_SECOND), run_s)
+  await receive(Math.min(3, seconds))
   await floor.run(Math.min(3, seconds))
   const { product, floor: durable } = await runAlternately(rounds, {
     floor: () => floor.run(seconds),
-    product: () => take(seconds),
+    product: () => receive(seconds),
   })
   const rate = Math.round(product.rate / 2)
   const { half, floor_there } = await runAlternately(rounds, {
@@ -72,7 +75,7 @@ async function measureReceiving(system: System, url: string, name: string, event
     },
   })
   return [
-    info({ ...row, name: 'Durable floor, again', measured: durable.rate }),
+    info({ ...row, name: 'Durable floor, repeated', measured: durable.rate }),
     atLeast(
       { ...row, name: `${name}, 64 connections`, measured: product.rate },
       { name: 'durable floor', value: durable.rate },
@@ -92,37 +95,37 @@ async function send(url: string, signed: string[], seconds: number) {
   return await closedLoop({ url, connections: 64, seconds, expect: 200, next: () => signed.pop() })
 }
 
-/** Of payments that nobody here knows, each another one: every event needs a job, and a look at the provider. */
+/** Events of payments that do not exist here, each another one: every event needs a job and a lookup. */
 async function unknownPaymentEvent(system: System): Promise<Events> {
   const { url, api_key } = system.provider('stripe')
   const headers = {
     authorization: `Bearer ${api_key}`,
     'content-type': 'application/x-www-form-urlencoded',
   }
-  const made = await fetch(`${url}/v1/payment_intents`, { method: 'POST', headers, body: HOLD_FORM })
-  const text = await made.text()
-  if (!made.ok) throw new Error(text)
+  const created = await fetch(`${url}/v1/payment_intents`, { method: 'POST', headers, body: HOLD_FORM })
+  const text = await created.text()
+  if (!created.ok) throw new Error(text)
   const { id } = JSON.parse(text) as { id: string }
   const example = await eventOf(system, id)
   return () => example.replaceAll(id, `pi_${freshKey()}`)
 }
 
-/** Of one payment of ours that is held: every event says what we know. */
+/** Events of one of our authorized payments, without a change. */
 async function redundantEvent(system: System): Promise<Events> {
   await using api = await system.startProduct('api')
   await using worker = await system.startProduct('worker')
   void worker
   const { authorization } = system.keys[0]!
   const headers = { authorization, 'content-type': 'application/json' }
-  const made = await fetch(`${api.url}/v1/payments`, { method: 'POST', headers, body: paymentBody() })
-  const text = await made.text()
-  if (made.status !== 201) throw new Error(text)
+  const created = await fetch(`${api.url}/v1/payments`, { method: 'POST', headers, body: paymentBody() })
+  const text = await created.text()
+  if (created.status !== 201) throw new Error(text)
   const { processor_reference } = JSON.parse(text) as { processor_reference: string }
   const example = await eventOf(system, processor_reference)
   return () => example
 }
 
-/** The event of its hold, as the provider itself would send it. */
+/** The event of the authorization, as the provider sends it. */
 async function eventOf({ provider }: System, reference: string): Promise<string> {
   const { url, api_key } = provider('stripe')
   const listed = await fetch(`${url}/v1/events?type=payment_intent.amount_capturable_updated&limit=1`, {
@@ -130,7 +133,7 @@ async function eventOf({ provider }: System, reference: string): Promise<string>
   })
   const { data } = (await listed.json()) as { data: { id: string; data: { object: { id: string } } }[] }
   const [event] = data
-  if (event?.data.object.id !== reference) throw new Error(`there is no event of ${reference}`)
+  if (event?.data.object.id !== reference) throw new Error(`no event of ${reference}`)
   return JSON.stringify(event).replaceAll(event.id, 'EVENT_ID')
 }
 
@@ -149,7 +152,7 @@ function sign({ provider }: System, events: Events, count: number): string[] {
   })
 }
 
-/** Each once: what nobody here knows is looked at again later. */
+/** Waits for the first attempt of each job. Later lookups of unknown payments are not waited for. */
 async function untilProcessed({ sql }: System): Promise<void> {
   for (;;) {
     const [row] = await sql<{ open: boolean }[]>`

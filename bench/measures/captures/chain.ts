@@ -1,4 +1,4 @@
-// The chain floor: its two processes, its tables, and payments that its provider knows.
+// The chain floor: its two processes, its tables, and authorized payments.
 import postgres from 'postgres'
 import { randomUUIDv7 } from 'node:crypto'
 import { closedLoop, request, type Load } from '../../load.ts'
@@ -13,7 +13,7 @@ export type Chain = {
   stop(): Promise<void>
 }
 
-/** The chain's tables, made where they are missing, and a connection to them. */
+/** Creates the chain's tables if they are missing. Returns a connection to their database. */
 export async function openChainTables({ floor_url }: System): Promise<postgres.Sql> {
   const sql = postgres(floor_url, { max: 1, onnotice: () => {} })
   await sql.unsafe(`
@@ -34,7 +34,7 @@ export async function openChain(system: System, env: Record<string, string>): Pr
   const redis = { REDIS_URL: system.redis_url, QUEUE_NAME: queue }
   const worker = await system.startFloor('chain-worker', { ...redis, ...env })
   const api = await system.startFloor('chain-api', redis)
-  const url = String(api.told['url'])
+  const url = String(api.report['url'])
   const ready: string[] = []
 
   async function prepare(count: number): Promise<void> {
@@ -61,13 +61,13 @@ export async function openChain(system: System, env: Record<string, string>): Pr
       'content-type': 'application/x-www-form-urlencoded',
     }
     const bytes = request('POST', '/v1/payment_intents', headers, HOLD_FORM)
-    let left = count
+    let remaining = count
     await closedLoop({
       url: provider_url,
       connections: 32,
       seconds: 600,
       expect: 200,
-      next: () => (left-- > 0 ? bytes : undefined),
+      next: () => (remaining-- > 0 ? bytes : undefined),
       onBody: (body) => references.push(/"id": ?"(pi_[^"]+)"/.exec(body)![1]!),
     })
     return references

@@ -1,15 +1,15 @@
-// Payments of 100 tenants, authorized through the API, to be captured once each.
+// Payments of 100 tenants, authorized through the API, to capture once each.
 import { closedLoop, type Load } from '../../load.ts'
 import type { System } from '../../system.ts'
 import { untilDrained } from '../measure.ts'
 import { paymentRequests } from './requests.ts'
 
 export type Payments = {
-  /** Authorizes as fast as it goes, for `seconds`; what comes of it can be captured. */
+  /** Authorizes payments at the maximum rate for `seconds`. They can be captured later. */
   authorize(connections: number, seconds: number): Promise<Load>
-  /** Sees to it that `count` payments can be captured. */
+  /** Authorizes payments until `count` can be captured. */
   prepare(count: number): Promise<void>
-  /** The capture of one that is authorized; undefined when there is none left. */
+  /** The capture of an authorized payment; undefined if there are none left. */
   next: () => string | undefined
   /** The same with `Prefer: respond-async`. */
   nextAsync: () => string | undefined
@@ -22,13 +22,13 @@ export function openPayments(system: System, url: string): Payments {
   const authorized: ReturnType<typeof requests.paymentIn>[] = []
 
   async function authorize(connections: number, seconds: number, count = Infinity): Promise<Load> {
-    let left = count
+    let remaining = count
     return await closedLoop({
       url,
       connections,
       seconds,
       expect: 201,
-      next: () => (left-- > 0 ? requests.create() : undefined),
+      next: () => (remaining-- > 0 ? requests.create() : undefined),
       onBody: (body) => void authorized.push(requests.paymentIn(body)),
     })
   }

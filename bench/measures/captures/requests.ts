@@ -1,11 +1,11 @@
-// What is sent to authorize and to capture payments of many tenants.
+// Requests that authorize and capture payments of many tenants.
 import { BY_CARD, freshKey } from '#test/client.ts'
 import { request } from '../../load.ts'
 import type { Key } from '../../system.ts'
 
 type Payment = { id: string; authorization: string }
 
-/** The body of a payment of 10 USD. */
+/** The body of a payment of USD 10.00. */
 export function paymentBody(): string {
   return JSON.stringify({
     ...BY_CARD,
@@ -15,17 +15,17 @@ export function paymentBody(): string {
   })
 }
 
-/** The requests of these tenants, who take turns. */
+/** Requests of these tenants in rotation. */
 export function paymentRequests(keys: Key[]) {
   const authorizations = new Map(keys.map(({ tenant_id, authorization }) => [tenant_id, authorization]))
-  let turn = 0
+  let next_key = 0
   return {
     create(): string {
-      const { authorization } = keys[turn++ % keys.length]!
+      const { authorization } = keys[next_key++ % keys.length]!
       const headers = { authorization, 'content-type': 'application/json' }
       return request('POST', '/v1/payments', headers, paymentBody())
     },
-    /** The payment that an answer is about. */
+    /** The payment in an answer. */
     paymentIn(body: string): Payment {
       const tenant_id = /"tenant_id":"([^"]+)"/.exec(body)![1]!
       return { id: idIn(body), authorization: authorizations.get(tenant_id)! }
@@ -35,7 +35,7 @@ export function paymentRequests(keys: Key[]) {
   }
 }
 
-/** The first id in an answer, which is that of what it is about. */
+/** The first id in an answer: that of its resource. */
 export function idIn(body: string): string {
   return /"id":"([^"]+)"/.exec(body)![1]!
 }

@@ -1,11 +1,11 @@
-// The pages as somebody sees them: in Chromium, until nothing of a page is on its way any more.
+// Renders pages in Chromium until nothing is loading.
 import { launchChromium } from '#test/chromium.ts'
 import { median } from '../../compare.ts'
 
-/** The first opening of a page fetches its script, too. */
+/** The first time a page is opened, its script is loaded too. */
 const OPENINGS = 5
 
-/** Milliseconds from asking for an address to a page that is whole; median by address. */
+/** Milliseconds from navigation to a complete page; median by address. */
 export async function openPages(
   { dashboard_url, cookie }: { dashboard_url: string; cookie: string },
   addresses: string[],
@@ -19,14 +19,14 @@ export async function openPages(
     const found = new Map<string, number>()
     for (const address of addresses) {
       const times: number[] = []
-      for (let turn = 0; turn < OPENINGS; turn++) {
-        const began = performance.now()
+      for (let round = 0; round < OPENINGS; round++) {
+        const started_at = performance.now()
         await page.goto(`${dashboard_url}${address}`, { waitUntil: 'commit' })
         await page.getByRole('main').getByRole('heading', { level: 1 }).waitFor()
         await page.waitForFunction(
           () => (globalThis as any).document.querySelector('main [aria-busy=true], main .bone') === null,
         )
-        times.push(performance.now() - began)
+        times.push(performance.now() - started_at)
       }
       found.set(address, median(times))
     }

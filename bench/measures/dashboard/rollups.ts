@@ -1,10 +1,11 @@
-// Roll-ups as full as their tables get: two days by the minute, 90 days by the hour, of all queues, names and busy tenants.
+// Fills the roll-up tables to their maximum: two days by the minute and 90 days by the hour, for all queues, names and
+// busy tenants.
 import postgres from 'postgres'
 import { QUEUES } from '#core/config/queues.ts'
 import { BOUNDS_MS } from '#domain/rollups/histograms.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 
-/** Writes them; what the clock adds goes on top. */
+/** Writes the roll-ups. Later ones of the running system are added. */
 export async function fillRollups(database_url: string): Promise<void> {
   const sql = postgres(database_url, { max: 1, onnotice: () => {} })
   const names = ['', ...JOB_NAMES]

@@ -1,4 +1,4 @@
-// What the feed costs the step that writes an event: the same statement on the events as they are, and on a plain table of events.
+// The cost of the feed for writers: the same statement with the product's events table and with a plain one.
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
@@ -12,9 +12,12 @@ const BATCH_SIZE = 20
 const STATEMENTS = 200
 const ROUNDS = 21
 
-/** The processor time of PostgreSQL for an accepted customer, with the feed over without it: the median of pairs of rounds. */
+/**
+ * PostgreSQL's processor time per accepted customer with the feed, divided by that without it; median of pairs of
+ * rounds.
+ */
 export async function costOfAccepting(system: System): Promise<number> {
-  // Events without a feed: in partitions by week, each with both indexes.
+  // Events without a feed: partitioned by week, each partition with both indexes.
   await system.sql.unsafe(`
     create schema plain;
     create table plain.events (like events including defaults) partition by range (created_at);
@@ -28,8 +31,7 @@ export async function costOfAccepting(system: System): Promise<number> {
     const ratios: number[] = []
     const tenant_id = system.keys[0]!.tenant_id
     for (let round = 0; round <= ROUNDS; round++) {
-      // Who comes second finds the other's pages written: they take turns.
-      // Where there is a sequencer, few events wait for it.
+      // The second side finds written pages, so the order alternates. The queue of unsequenced events stays short.
       await system.sql`truncate unsequenced_events`
       const sides = round % 2 === 0 ? [plain, feed] : [feed, plain]
       const [first, second] = [await run(sides[0]!, tenant_id), await run(sides[1]!, tenant_id)]

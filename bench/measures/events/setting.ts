@@ -1,21 +1,21 @@
-// What the measures of events share: endpoints, events as a payment leaves them, and a receiver that tells what came.
+// Helpers of the event measures: endpoints, events as payments create them, and the receiver's statistics.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freshKey } from '#test/client.ts'
 import type { Key, System } from '../../system.ts'
 
-/** The receiver is on loopback, and speaks plain HTTP, to which nothing is sent in production. */
+/** The receiver is on loopback with plain HTTP, which production refuses. */
 export const ALLOW_LOOPBACK = { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8', NODE_ENV: 'test' }
 const PAD = 'An order of the shop, as long as the data of an event usually is. '.repeat(8)
 
-/** Of a receiver's name: how many events came, how long that took, and how long after they happened each came. */
+/** Statistics of a name: number of events, time between the first and the last, and delays after their creation. */
 export type Received = { count: number; took_ms: number; p50_ms: number; p99_ms: number }
 
 export async function received(receiver: string, name: string): Promise<Received> {
-  return (await (await fetch(`${receiver}/told/${name}`)).json()) as Received
+  return (await (await fetch(`${receiver}/stats/${name}`)).json()) as Received
 }
 
 export async function resetStats(receiver: string, name: string): Promise<void> {
-  await fetch(`${receiver}/told/${name}`, { method: 'DELETE' })
+  await fetch(`${receiver}/stats/${name}`, { method: 'DELETE' })
 }
 
 export async function makeEndpoint(api: string, { authorization }: Key, fields: object): Promise<string> {
@@ -24,7 +24,7 @@ export async function makeEndpoint(api: string, { authorization }: Key, fields: 
     headers: { authorization, 'content-type': 'application/json' },
     body: JSON.stringify({ idempotency_key: freshKey(), types: ['*'], max_in_flight: 100, ...fields }),
   })
-  if (response.status !== 201) throw new Error(`no endpoint: ${await response.text()}`)
+  if (response.status !== 201) throw new Error(`the endpoint was not created: ${await response.text()}`)
   return ((await response.json()) as { id: string }).id
 }
 
@@ -32,7 +32,7 @@ export async function deleteEndpoint(api: string, { authorization }: Key, id: st
   await fetch(`${api}/v1/webhook_endpoints/${id}`, { method: 'DELETE', headers: { authorization } })
 }
 
-/** Writes so many events of each tenant, in one commit. */
+/** Writes this many events per tenant in one commit. */
 export async function writeEvents({ sql }: System, keys: Key[], of_each: number): Promise<void> {
   const tenants = keys.map(({ tenant_id }) => tenant_id)
   await sql`
@@ -42,30 +42,31 @@ export async function writeEvents({ sql }: System, keys: Key[], of_each: number)
     cross join unnest(${tenants}::uuid[]) as t(tenant_id) cross join lateral (select uuidv7() as id, n) s`
 }
 
-/** Writes events at this rate for so long, each in a commit of its own, by turns of the tenants. */
+/** Writes events at this rate, each in its own commit, for the tenants in rotation. */
 export async function writeEventsAt(
   system: System,
   keys: Key[],
   { rate, seconds }: { rate: number; seconds: number },
 ): Promise<void> {
-  const began = performance.now()
+  const started_at = performance.now()
   const writes: Promise<void>[] = []
   for (let n = 0; n < rate * seconds; n++) {
-    const wait_ms = began + (n * 1000) / rate - performance.now()
+    const wait_ms = started_at + (n * 1000) / rate - performance.now()
     if (wait_ms > 0) await sleep(wait_ms)
     writes.push(writeEvents(system, [keys[n % keys.length]!], 1))
   }
   await Promise.all(writes)
 }
 
-/** Resolves when so many have come, or rejects when none came for long. */
+/** Resolves when this many events have arrived. Rejects if none arrives for 30 s. */
 export async function untilReceived(receiver: string, name: string, count: number): Promise<Received> {
   let [last, quiet_since] = [-1, performance.now()]
   for (;;) {
-    const told = await received(receiver, name)
-    if (told.count >= count) return told
-    if (told.count !== last) [last, quiet_since] = [told.count, performance.now()]
-    if (performance.now() - quiet_since > 30_000) throw new Error(`of ${count} events ${told.count} came`)
+    const stats = await received(receiver, name)
+    if (stats.count >= count) return stats
+    if (stats.count !== last) [last, quiet_since] = [stats.count, performance.now()]
+    if (performance.now() - quiet_since > 30_000)
+      throw new Error(`only ${stats.count} of ${count} events arrived`)
     await sleep(50)
   }
 }

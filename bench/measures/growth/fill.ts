@@ -1,13 +1,13 @@
-// A database that has worked for 90 days: what was captured, with its jobs, events, postings and keys, as they lie there then.
+// Fills a database with the data of 90 days: captured payments with their jobs, events, postings and keys.
 import postgres from 'postgres'
 
 const WEEKS = 13
-/** Payments written in one statement. */
+/** Payments per statement. */
 const PAYMENTS_PER_STATEMENT = 250_000
-/** Of a hundred jobs so many finished within the last hour and have not been moved. */
+/** Percent of the jobs that finished within the last hour and are not in the history yet. */
 const RECENT_PERCENT = 1
 
-/** Writes `finished` jobs and half as many payments, authorized and captured, of all tenants in turn. */
+/** Writes `finished` jobs and half as many captured payments, for all tenants in rotation. */
 export async function fill(database_url: string, finished: number): Promise<void> {
   const sql = postgres(database_url, { max: 1, onnotice: () => {} })
   try {
@@ -45,7 +45,7 @@ async function makePastPartitions(sql: postgres.Sql): Promise<void> {
     end $$`)
 }
 
-/** Ids are in the order of time, as those of the product are. */
+/** Ids are ordered by time, as the product's are. */
 async function writePayments(
   sql: postgres.Sql,
   { first, last, payments }: { first: number; last: number; payments: number },
@@ -56,7 +56,7 @@ async function writePayments(
   await sql.unsafe(`
     create temporary table fresh as
     select n, tenant.id as tenant_id, at, ${id('payment')} as id, ${id('job')} as capture_id, ${id('authorize')} as authorize_id,
-      ${id('notification')} as notification_id, ${id('transfer')} as transfer_id, ${id('event')} as event_id, ${id('told')} as told_id
+      ${id('notification')} as notification_id, ${id('transfer')} as transfer_id, ${id('event')} as event_id, ${id('captured')} as captured_event_id
     from (
       select n, case when n < ${first_recent} then now() - interval '2 hours' - (${first_recent} - n) * (interval '89 days' / ${first_recent})
         else now() - (${payments} - n) * (interval '50 minutes' / ${payments - first_recent + 1}) end as at
@@ -68,12 +68,12 @@ async function writePayments(
       from fresh;
     insert into event_sequences (tenant_id, last_sequence) select id, 0 from tenant on conflict do nothing;
     insert into events (tenant_id, id, type, subject_id, data, created_at, sequenced, sequence)
-      select fresh.tenant_id, told.id, told.type, fresh.id, jsonb_build_object('id', fresh.id, 'status', told.status, 'amount_minor', 1000), at, true,
-        s.last_sequence + 2 * (row_number() over (partition by fresh.tenant_id, told.nth order by n)) - 2 + told.nth
+      select fresh.tenant_id, written.id, written.type, fresh.id, jsonb_build_object('id', fresh.id, 'status', written.status, 'amount_minor', 1000), at, true,
+        s.last_sequence + 2 * (row_number() over (partition by fresh.tenant_id, written.nth order by n)) - 2 + written.nth
       from fresh join event_sequences s using (tenant_id)
-      cross join lateral (values (1, event_id, 'payment.created', 'pending'), (2, told_id, 'payment.captured', 'captured')) told(nth, id, type, status);
-    update event_sequences s set last_sequence = s.last_sequence + 2 * told.payments
-      from (select tenant_id, count(*) as payments from fresh group by 1) told where s.tenant_id = told.tenant_id;
+      cross join lateral (values (1, event_id, 'payment.created', 'pending'), (2, captured_event_id, 'payment.captured', 'captured')) written(nth, id, type, status);
+    update event_sequences s set last_sequence = s.last_sequence + 2 * written.payments
+      from (select tenant_id, count(*) as payments from fresh group by 1) written where s.tenant_id = written.tenant_id;
     insert into ledger_accounts (tenant_id, currency, name)
       select tenant.id, 'USD', name from tenant cross join (values ('available'), ('processor_clearing')) account(name)
       on conflict do nothing;

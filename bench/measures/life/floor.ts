@@ -1,4 +1,4 @@
-// The chain floor with a provider that notifies: an API, a webhooks host and a worker that do the same without any protection.
+// The chain floor with notifications: an API, a webhooks host and a worker that do the same without any protection.
 import { randomUUIDv7 } from 'node:crypto'
 import type postgres from 'postgres'
 import { freePort } from '#start/ports.ts'
@@ -18,24 +18,24 @@ export async function openLifeFloor(
   ends.defer(() => sql.end())
   const name = `floor-${randomUUIDv7()}`
   const queue = { REDIS_URL: system.redis_url, QUEUE_NAME: name }
-  // The host asks the provider, which notifies the host: one of them has to know where the other will be.
+  // The host calls the provider, and the provider notifies the host. So the host's port is chosen first.
   const PORT = String(await freePort(HOST))
   const providers = await system.startNotifyingProviders(ends, `http://${HOST}:${PORT}`)
-  const env = { ...queue, ...providerVariables((each) => providers.get(each)!.told) }
+  const env = { ...queue, ...providerVariables((each) => providers.get(each)!.addresses) }
   ends.use(await system.startFloor('chain-webhooks', { ...env, PORT }))
   ends.use(await system.startFloor('chain-worker', env))
   const api = ends.use(await system.startFloor('chain-api', env))
   const headers = { 'content-type': 'application/json' }
   const target: Target = {
-    url: String(api.told['url']),
+    url: String(api.report['url']),
     provider: providers.get('stripe')!,
     authorize: () => request('POST', '/payments', headers, paymentBody()),
     capture: (answer) => request('POST', `/payments/${idIn(answer)}/capture`),
-    // What it was told is applied before it answers.
+    // Notifications are applied before they are answered.
     isBusy: () => Promise.resolve(false),
     async count(since) {
-      const [row] = await sql<{ told: number; over: number }[]>`
-        select count(*)::integer as told, count(*) filter (where state in ('applied', 'ignored'))::integer as over
+      const [row] = await sql<{ notifications: number; final: number }[]>`
+        select count(*)::integer as notifications, count(*) filter (where state in ('applied', 'ignored'))::integer as final
         from floor_notifications where received_at >= ${since}`
       return row!
     },

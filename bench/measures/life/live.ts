@@ -1,41 +1,41 @@
-// The life of payments: authorized, captured, and all that the provider tells about them applied.
+// Runs payments through their life: authorized, captured, and all notifications applied.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Provider } from '#test/providers.ts'
 import { median } from '../../compare.ts'
 import { costs, cpuTimes } from '../../cpu.ts'
 import { closedLoop, type Load } from '../../load.ts'
 
-/** A system that its provider tells what happens there. */
+/** A system that its provider notifies. */
 export type NotifiedSystem = {
-  /** Of its API. */
+  /** The URL of its API. */
   url: string
-  /** Its emulator's own; no other system asks for anything there. */
+  /** Its own emulator: no other system sends requests there. */
   provider: Provider
-  /** Whether there is anything that it was asked or told and has not done yet. */
+  /** True while the system has open work. */
   isBusy: () => Promise<boolean>
-  /** How many notifications came since this time (ISO 8601), and how many of them are applied or ignored. */
-  count: (since: string) => Promise<{ told: number; over: number }>
+  /** Number of notifications since this time (ISO 8601), and how many of them are applied or ignored. */
+  count: (since: string) => Promise<{ notifications: number; final: number }>
 }
 
-/** A system in which payments live. */
+/** A system with payments. */
 export type Target = NotifiedSystem & {
   /** A request that authorizes one more payment. */
   authorize: () => string
-  /** The request that captures the payment which was authorized with this answer. */
+  /** The request that captures the payment of this answer. */
   capture: (answer: string) => string
 }
 
-/** `rate`, `count` and the processor time are those of whole stories, of which `work` has begun each. */
+/** `rate`, `count` and the processor time are per completed run, as counted by `work`. */
 export type CompleteRuns = Pick<Load, 'rate' | 'count' | 'cpu_us' | 'cpu'> & {
-  /** From the last answer to the moment at which nothing was left to apply, in seconds. */
+  /** Seconds from the last answer until everything is applied. */
   lag_s: number
-  /** Requests to the provider's API for one of them. */
+  /** Requests to the provider's API per run. */
   provider_requests: number
-  /** Notifications of one of them. */
-  told: number
+  /** Notifications per run. */
+  notifications: number
 }
 
-/** Of whole payments. */
+/** Figures of complete payments. */
 export type PaymentLife = CompleteRuns & {
   authorize_p50_ms: number
   capture_p50_ms: number
@@ -45,8 +45,8 @@ const POLL_INTERVAL_MS = 20
 const MAX_LAG_MS = 120_000
 
 /**
- * Each client authorizes a payment, captures it, and begins again, for `seconds`. The run ends when every notification is applied,
- * and its rate is over all this time. Without `notified` the provider tells nothing.
+ * Each client authorizes and captures one payment after the other for `seconds`. The run ends when every notification
+ * is applied, and its rate covers all this time. Without `notified` the provider sends no notifications.
  */
 export async function runPaymentLives(
   target: Target,
@@ -54,9 +54,9 @@ export async function runPaymentLives(
 ): Promise<PaymentLife> {
   const { url, authorize, capture } = target
   const latencies = { authorize: [] as number[], capture: [] as number[] }
-  // Whoever was told of an authorization asks next: there is never more than one in it.
+  // A client that gets an authorization captures next, so there is at most one per client.
   const authorized: string[] = []
-  const whole = await untilApplied(target, notified, async () => {
+  const figures = await untilApplied(target, notified, async () => {
     await closedLoop({
       url,
       connections: clients,
@@ -72,15 +72,15 @@ export async function runPaymentLives(
     return latencies.capture.length
   })
   return {
-    ...whole,
+    ...figures,
     authorize_p50_ms: median(latencies.authorize),
     capture_p50_ms: median(latencies.capture),
   }
 }
 
 /**
- * Lets `work` be done, which answers how many stories it has begun, and waits until nothing of them is left to do. Throws when a
- * notification is missing in the end: then it is no measurement.
+ * Calls `work`, which returns the number of runs, and waits until all their notifications are applied. Throws if a
+ * notification is missing, which makes the measurement invalid.
  */
 export async function untilApplied(
   { provider, isBusy, count }: NotifiedSystem,
@@ -91,29 +91,29 @@ export async function untilApplied(
   const since = new Date().toISOString()
   const provider_requests = await countRequests(provider)
   const cpu_before = cpuTimes()
-  const began = performance.now()
+  const started_at = performance.now()
   const runs = await work()
   const answered = performance.now()
-  // What is still to happen at the provider keeps it busy too; then comes what is told of it, and what that makes it do.
+  // Pending changes at the provider count as work. Their notifications follow, and then the work that these cause.
   while ((await isBusy()) || (await isNotifying(provider)) || (await isBusy())) {
     if (performance.now() - answered > MAX_LAG_MS)
       throw new Error(`notifications are not applied after ${MAX_LAG_MS / 1000} s`)
     await sleep(POLL_INTERVAL_MS)
   }
-  const elapsed_s = (performance.now() - began) / 1000
+  const elapsed_s = (performance.now() - started_at) / 1000
   const cpu = costs(cpu_before, cpuTimes(), runs)
 
   const { delivered, given_up } = await provider.control('GET', '/webhooks')
   const sent = delivered - sender.delivered
-  const { told, over } = await count(since)
-  if (told !== sent || over !== sent || given_up !== sender.given_up || sent > 0 !== notified)
-    throw new Error(`of ${sent} notifications that were sent, ${told} are stored and ${over} applied`)
+  const { notifications, final } = await count(since)
+  if (notifications !== sent || final !== sent || given_up !== sender.given_up || sent > 0 !== notified)
+    throw new Error(`of ${sent} sent notifications, ${notifications} are stored and ${final} applied`)
   return {
     rate: runs / elapsed_s,
     count: runs,
-    lag_s: elapsed_s - (answered - began) / 1000,
+    lag_s: elapsed_s - (answered - started_at) / 1000,
     provider_requests: ((await countRequests(provider)) - provider_requests) / runs,
-    told: sent / runs,
+    notifications: sent / runs,
     cpu_us: Object.values(cpu).reduce((sum, us) => sum + us, 0),
     cpu,
   }
@@ -125,6 +125,6 @@ async function isNotifying(provider: Provider): Promise<boolean> {
 }
 
 async function countRequests(provider: Provider): Promise<number> {
-  // The total alone: no request matches.
+  // Only the total: no request matches.
   return (await provider.control('GET', '/requests?method=none')).total
 }

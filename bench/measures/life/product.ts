@@ -1,4 +1,4 @@
-// The product, in which payments live: its parts as processes of their own, or all of it under `npm start`.
+// The product for the life of payments: its parts as processes, or everything under `npm start`.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { connectDatabase } from '#core/pool.ts'
@@ -16,14 +16,14 @@ import { SOON_S } from '../measure.ts'
 import { paymentRequests } from '../captures/requests.ts'
 import type { Target } from './live.ts'
 
-/** What the provider did not tell in one run would be read from its list in the middle of another. */
+/** Lost notifications of one run would be read from the event list during another. */
 const NO_RECONCILIATION = { RECONCILE_AFTER_S: '1000000' }
 
 type Product = { target: Target; sql: Sql; [Symbol.asyncDispose](): Promise<void> }
-/** `env`: with which one more of them is started. */
+/** `env`: the variables for additional processes. */
 export type Parts = Product & { keys: Key[]; api: Running; worker: Running; env: Record<string, string> }
 
-/** API, webhooks host and worker on a database and a Redis of their own, with an emulator that notifies them. */
+/** Starts API, webhooks host and worker with their own database, Redis and emulators that notify them. */
 export async function openParts(system: System): Promise<Parts> {
   await using ends = new AsyncDisposableStack()
   const { url: database_url } = await createDatabase(system.database_url)
@@ -35,7 +35,7 @@ export async function openParts(system: System): Promise<Parts> {
   const servers = { DATABASE_URL: database_url, REDIS_URL: redis.url, ...NO_RECONCILIATION }
   const webhooks = ends.use(await system.startProduct('webhooks', servers))
   const providers = await system.startNotifyingProviders(ends, webhooks.url)
-  const env = { ...servers, ...providerVariables((name) => providers.get(name)!.told) }
+  const env = { ...servers, ...providerVariables((name) => providers.get(name)!.addresses) }
   const api = ends.use(await system.startProduct('api', env))
   const worker = ends.use(await system.startProduct('worker', env))
   const keys = await createKeys(sql, 100)
@@ -44,7 +44,7 @@ export async function openParts(system: System): Promise<Parts> {
   return { target, sql, keys, api, worker, env, [Symbol.asyncDispose]: () => kept.disposeAsync() }
 }
 
-/** Everything as a developer starts it, with the servers and the emulator that it brings. */
+/** Starts everything with `npm start`, with its embedded servers and emulators. */
 export async function openStart(): Promise<Product> {
   await using ends = new AsyncDisposableStack()
   const folder = await makeFolder('bench')
@@ -56,19 +56,19 @@ export async function openStart(): Promise<Product> {
     RATE_LIMIT_TENANT_BURST: '1000000',
   }
   const { url } = ends.use(await npmStart(folder.path, { ...limits, ...NO_RECONCILIATION }))
-  const told = await until('dev.json is written', () =>
+  const config = await until('dev.json is written', () =>
     readFile(join(folder.path, 'dev.json'), 'utf8').then(
       (text) => JSON.parse(text) as { database_url: string; emulators: { stripe_url: string } },
       () => undefined,
     ),
   )
-  const sql = openSql(ends, told.database_url)
+  const sql = openSql(ends, config.database_url)
   const keys = await createKeys(sql, 100)
   const target = targetOf({
     sql,
     keys,
     url,
-    provider: handleOf('stripe', { url: told.emulators.stripe_url }),
+    provider: handleOf('stripe', { url: config.emulators.stripe_url }),
   })
   const kept = ends.move()
   return { target, sql, [Symbol.asyncDispose]: () => kept.disposeAsync() }
@@ -83,7 +83,7 @@ function openSql(ends: AsyncDisposableStack, database_url: string): Sql {
 function targetOf({
   sql,
   keys,
-  ...places
+  ...options
 }: {
   sql: Sql
   keys: Key[]
@@ -92,13 +92,13 @@ function targetOf({
 }): Target {
   const requests = paymentRequests(keys)
   return {
-    ...places,
+    ...options,
     authorize: () => requests.create(),
     capture: (answer) => requests.capture(requests.paymentIn(answer)),
     isBusy: async () => await hasOpenWork(sql, SOON_S),
     async count(since) {
-      const [row] = await sql<{ told: number; over: number }[]>`
-        select count(*)::integer as told, count(*) filter (where state in ('applied', 'ignored'))::integer as over
+      const [row] = await sql<{ notifications: number; final: number }[]>`
+        select count(*)::integer as notifications, count(*) filter (where state in ('applied', 'ignored'))::integer as final
         from notifications where received_at >= ${since}`
       return row!
     },

@@ -1,4 +1,4 @@
-// Sending as fast as it goes: the product until the last message it accepted is sent, and the libraries alone.
+// Sends at the maximum rate: the product until its last accepted message is sent, and the libraries alone.
 import type { Channel } from '#core/addresses.ts'
 import { sendEmail } from '#jobs/messages.ts'
 import { freshKey } from '#test/client.ts'
@@ -11,10 +11,10 @@ import { EMAIL_TEXTS, newAddress, SMS_TEXT } from './texts.ts'
 
 const CLIENTS = 64
 
-/** Of messages that were sent. */
+/** Figures of sent messages. */
 export type Sending = Pick<Load, 'rate' | 'count' | 'cpu_us' | 'cpu'>
 
-/** Every client asks for a message without waiting for it, and begins again. The run ends when all are sent. */
+/** Every client requests one message after the other without waiting. The run ends when all are sent. */
 export async function sendAsAccepted(
   system: System,
   url: string,
@@ -31,7 +31,7 @@ export async function sendAsAccepted(
   return sending
 }
 
-/** Sends what was accepted in `seconds` while the queue was paused: from the moment at which it is resumed. */
+/** Accepts messages for `seconds` while the queue is paused. Measures from the resumption until all are sent. */
 export async function sendWaiting(
   system: System,
   url: string,
@@ -39,11 +39,11 @@ export async function sendWaiting(
   seconds: number,
 ): Promise<Sending> {
   const since = new Date().toISOString()
-  const what = { queue: sendEmail.queue }
-  await pauseJobs(system.sql, what)
+  const pause = { queue: sendEmail.queue }
+  await pauseJobs(system.sql, pause)
   const count = await acceptMessages(system, url, channel, seconds)
   const sending = await timed(async () => {
-    await resumeJobs(system.sql, what)
+    await resumeJobs(system.sql, pause)
     await untilDrained(system)
     return count
   })
@@ -51,7 +51,7 @@ export async function sendWaiting(
   return sending
 }
 
-/** Answers how many messages were accepted. */
+/** Returns the number of accepted messages. */
 async function acceptMessages(
   system: System,
   url: string,
@@ -63,7 +63,10 @@ async function acceptMessages(
   return count
 }
 
-/** Asserts that all were sent. Nobody tells of SMS here: the worker would ask about each a minute later, beside another run. */
+/**
+ * Asserts that all were sent. No SMS callbacks arrive here: without the update the worker would look each SMS up a
+ * minute later, during another run.
+ */
 async function finish(
   { sql }: System,
   { channel, since, count }: { channel: Channel; since: string; count: number },
@@ -71,11 +74,11 @@ async function finish(
   const [row] = await sql<{ sent: number }[]>`
     select count(*)::integer as sent from messages
     where created_at >= ${since} and channel = ${channel} and status in ('sent', 'delivered')`
-  if (row!.sent !== count) throw new Error(`of ${count} messages that were accepted, ${row!.sent} are sent`)
+  if (row!.sent !== count) throw new Error(`of ${count} accepted messages, ${row!.sent} are sent`)
   await sql`update messages set lookup_at = null where lookup_at is not null`
 }
 
-/** `rate` messages a second are accepted, while the worker sends them; all are sent when it resolves. */
+/** Accepts `rate` messages a second while the worker sends them. Resolves when all are sent. */
 export async function acceptAt(
   system: System,
   url: string,
@@ -90,7 +93,7 @@ export async function acceptAt(
   return load
 }
 
-/** The library alone, in the process that answers at `url`. */
+/** Runs the library alone, in the process at `url`. */
 export async function sendAlone(url: string, channel: Channel, seconds: number): Promise<Sending> {
   return await timed(async () => {
     const answer = await fetch(`${url}/${channel}?seconds=${seconds}`)
@@ -100,21 +103,21 @@ export async function sendAlone(url: string, channel: Channel, seconds: number):
   })
 }
 
-/** `send` answers how many messages it has sent. */
+/** `send` returns the number of sent messages. */
 async function timed(send: () => Promise<number>): Promise<Sending> {
   const cpu_before = cpuTimes()
-  const began = performance.now()
+  const started_at = performance.now()
   const count = await send()
-  const rate = count / ((performance.now() - began) / 1000)
+  const rate = count / ((performance.now() - started_at) / 1000)
   const cpu = costs(cpu_before, cpuTimes(), count)
   return { rate, count, cpu_us: Object.values(cpu).reduce((sum, us) => sum + us, 0), cpu }
 }
 
-/** Messages of these tenants, who take turns and do not wait. */
+/** Requests for messages of these tenants in rotation, with respond-async. */
 function messageRequests(keys: Key[], channel: Channel): () => string {
-  let turn = 0
+  let next_key = 0
   return () => {
-    const { authorization } = keys[turn++ % keys.length]!
+    const { authorization } = keys[next_key++ % keys.length]!
     const headers = { authorization, 'content-type': 'application/json', prefer: 'respond-async' }
     const to = newAddress(channel)
     const body = {

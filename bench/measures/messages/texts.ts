@@ -1,4 +1,4 @@
-// What the measured messages say and whom they go to: the same for product and floor.
+// Texts and addresses of the measured messages, the same for product and floor.
 import { randomInt, randomUUID } from 'node:crypto'
 import type { Channel } from '#core/addresses.ts'
 
@@ -9,7 +9,7 @@ export const EMAIL_TEXTS = {
 }
 export const SMS_TEXT = 'Your order A-17 has shipped. It left our house this morning and comes tomorrow.'
 
-/** Another one each time: no limit of a destination is reached, and no row of one is fought for. */
+/** A new address each time, so that no destination limit is reached and no limit row is contended. */
 export function newAddress(channel: Channel): string {
   return channel === 'email'
     ? `${randomUUID()}@example.com`

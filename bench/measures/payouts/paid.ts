@@ -1,4 +1,4 @@
-// Payouts until they are paid: asked for, taken by the provider, and paid in the books once it has told so.
+// Payouts until they are paid: requested, accepted by the provider, and posted after its notification.
 import type postgres from 'postgres'
 import { SETTLE_DELAY_MS } from '#emulators/stripe/later.ts'
 import { runAlternately } from '../../compare.ts'
@@ -11,21 +11,21 @@ import type { Parts } from '../life/product.ts'
 import { floorPayout, payoutRequests, type Payer } from './payers.ts'
 
 const CLIENTS = [1, 64]
-/** The bank's two steps. */
+/** The two steps of the emulated bank. */
 const BANK_MS = 2 * SETTLE_DELAY_MS
 
 const row = { measure: 'payouts', unit: 'payouts/s' } as const
 
-/** A system in which payouts are paid. */
+/** A system that pays out. */
 type Side = NotifiedSystem & {
-  /** A request for one more payout, which is answered once the provider has taken it. */
+  /** A request for a payout that is answered after the provider has accepted it. */
   payOut: () => string
-  /** From being accepted to being paid, of those that were accepted since this time (ISO 8601). */
+  /** Times from acceptance to paid, of payouts since this time (ISO 8601). */
   times: (since: string) => Promise<Times>
 }
 type Times = { p50_ms: number; p99_ms: number }
 
-/** How fast payouts are paid, as rows of the table. */
+/** Measures payouts until they are paid, as rows of the table. */
 export async function measurePaid(system: System, parts: Parts, payers: Payer[]): Promise<Row[]> {
   const { seconds, rounds, log } = system.options
   await using chain = await openLifeFloor(system)
@@ -50,15 +50,15 @@ function rowsOf(
 ): Row[] {
   const name = nameOf(clients)
   const chain = (value: number) => ({ name: 'chain floor', value })
-  const beside = `beside the ${BANK_MS} ms of the bank`
+  const without_bank = `without the ${BANK_MS} ms of the bank`
   return [
     info({ ...row, name, measured: product.rate }, chain(floor.rate)),
     info(
-      { ...row, unit: 'ms', name: `${name}, p50 ${beside}`, measured: product.p50_ms - BANK_MS },
+      { ...row, unit: 'ms', name: `${name}, p50 ${without_bank}`, measured: product.p50_ms - BANK_MS },
       chain(floor.p50_ms - BANK_MS),
     ),
     info(
-      { ...row, unit: 'ms', name: `${name}, p99 ${beside}`, measured: product.p99_ms - BANK_MS },
+      { ...row, unit: 'ms', name: `${name}, p99 ${without_bank}`, measured: product.p99_ms - BANK_MS },
       chain(floor.p99_ms - BANK_MS),
     ),
     info(
@@ -66,8 +66,8 @@ function rowsOf(
       chain(floor.provider_requests),
     ),
     info(
-      { ...row, unit: 'requests', name: `${name}, notifications`, measured: product.told },
-      chain(floor.told),
+      { ...row, unit: 'requests', name: `${name}, notifications`, measured: product.notifications },
+      chain(floor.notifications),
     ),
     cost({ ...row, name }, product, { ...floor, name: 'chain floor' }),
   ]
@@ -77,14 +77,14 @@ function nameOf(clients: number): string {
   return `Payout to paid, ${clients === 1 ? '1 client' : `${clients} clients`}`
 }
 
-/** Each client asks for a payout, waits until the provider has taken it, and begins again. The run ends when all are paid. */
+/** Each client requests one payout after the other and waits for the provider. The run ends when all are paid. */
 async function pay(side: Side, clients: number, seconds: number): Promise<CompleteRuns & Times> {
   const since = new Date().toISOString()
-  const whole = await untilApplied(side, true, async () => {
+  const figures = await untilApplied(side, true, async () => {
     const { url, payOut: next } = side
     return (await closedLoop({ url, connections: clients, seconds, expect: 201, next })).count
   })
-  return { ...whole, ...(await side.times(since)) }
+  return { ...figures, ...(await side.times(since)) }
 }
 
 function productSide({ target, sql }: Parts, payers: Payer[]): Side {

@@ -1,4 +1,4 @@
-// Tenants that can pay out, and the requests with which they do: each has a balance and a recipient, made through the API.
+// Tenants with a balance and a recipient, created through the API, and their payout requests.
 import type { Sql } from '#core/db.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { RECIPIENT } from '#test/parties.ts'
@@ -8,28 +8,28 @@ import type { Key } from '../../system.ts'
 import { idIn } from '../captures/requests.ts'
 import { untilDrained } from '../measure.ts'
 
-/** At the emulator's: on its way after a moment, and paid after another. Both are told. */
+/** In the emulator: in transit after a moment and paid after another, each with a notification. */
 const DESTINATION = { type: 'bank_account', destination: 'ba_success' } as const
-/** Enough for any run, and little of it. */
+/** Amounts are small, so the balance suffices for any run. */
 const BALANCE_MINOR = 90_000_000
 const AMOUNT_MINOR = 10
 
 export type Payer = { authorization: string; recipient_id: string }
 
-/** Tops up the balances of these tenants and makes a recipient for each. `sql` is connected to their database. */
+/** Tops up the balances of these tenants and creates a recipient for each. `sql` is connected to their database. */
 export async function createPayers(sql: Sql, url: string, keys: Key[]): Promise<Payer[]> {
   const client = createClient(url, '')
   const payers: Payer[] = []
   for (const { authorization } of keys) {
-    const make = async (path: string, body: object) => {
-      const made = await client.post(path, { ...body, idempotency_key: freshKey() }, { authorization })
-      if (made.status !== 201) throw new Error(`${path} answered ${made.text}`)
-      return idIn(made.text)
+    const create = async (path: string, body: object) => {
+      const created = await client.post(path, { ...body, idempotency_key: freshKey() }, { authorization })
+      if (created.status !== 201) throw new Error(`${path} answered ${created.text}`)
+      return idIn(created.text)
     }
-    await make('/v1/wallet/top_ups', { amount_minor: BALANCE_MINOR, currency: 'usd' })
+    await create('/v1/wallet/top_ups', { amount_minor: BALANCE_MINOR, currency: 'usd' })
     payers.push({
       authorization,
-      recipient_id: await make('/v1/recipients', { ...RECIPIENT, ...DESTINATION }),
+      recipient_id: await create('/v1/recipients', { ...RECIPIENT, ...DESTINATION }),
     })
   }
   await until('each tenant has a balance', async () => {
@@ -41,11 +41,11 @@ export async function createPayers(sql: Sql, url: string, keys: Key[]): Promise<
   return payers
 }
 
-/** The payouts of these tenants, who take turns. */
+/** Payouts of these tenants in rotation. */
 export function payoutRequests(payers: Payer[], headers: Record<string, string> = {}): () => string {
-  let turn = 0
+  let next_payer = 0
   return () => {
-    const { authorization, recipient_id } = payers[turn++ % payers.length]!
+    const { authorization, recipient_id } = payers[next_payer++ % payers.length]!
     return payoutRequest('/v1/payouts', { ...headers, authorization }, { recipient_id })
   }
 }
