@@ -64,7 +64,7 @@ const BROKEN = {
     STRIPE_SECRET_KEY: 'sk_test_of_another',
     TWILIO_AUTH_TOKEN: 'of-another',
     AI_API_KEY: 'of-another',
-    SMTP_URL: provider('smtp').told['smtp_url']!.replace(/:[^:@]+@/, ':of-another@'),
+    SMTP_URL: provider('smtp').addresses['smtp_url']!.replace(/:[^:@]+@/, ':of-another@'),
   }),
 }
 

@@ -1,8 +1,11 @@
-// Stories that are told with bells on both backends, and those that one shows for both.
+// Runs a test on both queue backends or on one of them.
 
 type Backend = 'redis' | 'postgres'
 
-/** For `test.for`: once where bells are on `backend`, never where they are on the other. For what no bell has a part in. */
+/**
+ * For `test.for`: runs the test once if the queue is on `backend`, otherwise never. For tests in which wake-ups play no
+ * part.
+ */
 export function onlyWithQueue(backend: Backend, queue: Backend): Backend[] {
   return backend === queue ? [backend] : []
 }

@@ -1,8 +1,8 @@
-// The invariants of a world, checked after a story.
+// Checks the invariants at the end of a test.
 import { expect } from 'vitest'
 import { findRemainingProblems, type Books } from './invariants.ts'
 
-/** Fails with the list of what does not add up in the end. */
+/** Fails with the list of contradictions. */
 export async function checkInvariants(world: Books): Promise<void> {
   expect(await findRemainingProblems(world)).toEqual([])
 }

@@ -1,4 +1,4 @@
-// The dashboard in a real browser: one for each file, whose pages are watched; what goes wrong in one fails its test.
+// The dashboard in a real browser. One browser per test file; errors in a page fail its test.
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import type { Browser as Chromium, BrowserContext, Page } from 'playwright-core'
@@ -9,7 +9,7 @@ import { launchChromium } from './chromium.ts'
 import { createPerson, PASSWORD, signIn, type Person } from './people.ts'
 import { createWorld, type World, type WorldOptions } from './world.ts'
 
-/** Of `beforeAll`: where it has to be installed first, the browser takes its time. */
+/** For `beforeAll`: a missing browser is installed first, which takes some minutes. */
 export const BROWSER_TIMEOUT_MS = 600_000
 
 const DESK = { width: 1440, height: 900 }
@@ -21,11 +21,11 @@ export type Dashboard = {
   url: string
   chromium: Chromium
   /**
-   * A page in a context of its own, gone at the end of the test. `as`: who is signed in there. `expects`: what the
-   * browser will complain of, as `<what>: <text> <address>`; it must, and of nothing else.
+   * Opens a page in its own context, which is closed at the end of the test. `as`: the user who is signed in.
+   * `expects`: messages that the browser must report, as `<kind>: <text> <address>`; any other message fails the test.
    */
   open(path: string, options?: OpenOptions): Promise<Page>
-  /** Of the world's tenant; the same person each time for the same role. */
+  /** A member of the world's tenant; the same person for each call with the same role. */
   person(role: MemberRole | 'operator'): Promise<Person>
   close(): Promise<void>
 }
@@ -35,11 +35,11 @@ type OpenOptions = {
   expects?: RegExp[]
   viewport?: { width: number; height: number }
   scheme?: 'light' | 'dark'
-  /** Hosts beside the dashboard that it may ask, e.g. `http://127.0.0.1:1234`. */
+  /** Origins that the page may call besides the dashboard, e.g. `http://127.0.0.1:1234`. */
   others?: string[]
 }
 
-/** A world with the dashboard, and a browser. */
+/** Starts a world with the dashboard, and a browser. */
 export async function createDashboard(options: WorldOptions = {}): Promise<Dashboard> {
   await using ends = new AsyncDisposableStack()
   await buildPages()
@@ -54,11 +54,11 @@ export async function createDashboard(options: WorldOptions = {}): Promise<Dashb
   const sessions = new Map<string, ReturnType<typeof cookiesOf>>()
 
   const person: Dashboard['person'] = async (role) => {
-    const made =
+    const created =
       people.get(role) ??
       createPerson(world, role === 'operator' ? { role: 'owner', is_operator: true } : { role })
-    people.set(role, made)
-    return await made
+    people.set(role, created)
+    return await created
   }
 
   const open: Dashboard['open'] = async (
@@ -68,16 +68,16 @@ export async function createDashboard(options: WorldOptions = {}): Promise<Dashb
     const context = await chromium.newContext({
       viewport,
       colorScheme: scheme,
-      // What moves is read while it moves.
+      // Animations would be read while they run.
       reducedMotion: 'reduce',
       locale: 'en-US',
     })
     context.setDefaultTimeout(20_000)
     onTestFinished(() => context.close())
     if (as !== undefined) {
-      const who = typeof as === 'string' ? await person(as) : as
-      const cookies = sessions.get(who.email) ?? cookiesOf(url, who)
-      sessions.set(who.email, cookies)
+      const user = typeof as === 'string' ? await person(as) : as
+      const cookies = sessions.get(user.email) ?? cookiesOf(url, user)
+      sessions.set(user.email, cookies)
       await context.addCookies(await cookies)
     }
     const page = await context.newPage()
@@ -89,7 +89,7 @@ export async function createDashboard(options: WorldOptions = {}): Promise<Dashb
   return { world, url, chromium, open, person, close: () => kept.disposeAsync() }
 }
 
-/** Signs in by the page, as people do. */
+/** Signs in with the form of the page. */
 export async function signInByPage(
   page: Page,
   { email }: { email: string },
@@ -100,7 +100,7 @@ export async function signInByPage(
   await page.getByRole('button', { name: 'Sign in', exact: true }).click()
 }
 
-/** Asks in the page's context, as a script in it could. */
+/** Sends a request from the page, as a script of the page would. */
 export async function fetchInPage(
   page: Page,
   method: string,
@@ -128,7 +128,7 @@ export async function fetchInPage(
 
 let axe: Promise<string> | undefined
 
-/** Rules that find nothing serious, and take their time. */
+/** Slow rules that find nothing serious. */
 const NEVER_SERIOUS = [
   'region',
   'landmark-unique',
@@ -137,7 +137,10 @@ const NEVER_SERIOUS = [
   'aria-allowed-role',
 ]
 
-/** Nothing serious that axe-core finds; `only`: one rule, `without`: all but this one. The test goes on, and fails at its end. */
+/**
+ * Fails for serious findings of axe-core. `only`: runs this rule alone; `without`: skips these rules. The test
+ * continues and fails at its end.
+ */
 export async function checkAccessible(
   page: Page,
   { only, without = [] }: { only?: string; without?: string[] } = {},
@@ -147,19 +150,20 @@ export async function checkAccessible(
 }
 
 /**
- * Texts stand out from what is behind them. `seen`: how those looked that were checked before; what looks as one of these
- * is not checked again. The test goes on, and fails at its end.
+ * Fails for texts with too little contrast. `seen`: styles that were checked before and are skipped. The test continues
+ * and fails at its end.
  */
 export async function checkContrast(page: Page, seen: Set<string>): Promise<void> {
-  const looks = await page.evaluate(() => {
+  const styles = await page.evaluate(() => {
     const { document, getComputedStyle } = globalThis as any
-    const known = new Map<unknown, string>([[null, '']])
-    function behind(element: any): string {
+    const backgrounds = new Map<unknown, string>([[null, '']])
+    function backgroundOf(element: any): string {
       const { backgroundColor, backgroundImage, opacity } = getComputedStyle(element)
       const own = `${backgroundColor} ${backgroundImage} ${opacity}`
       const all =
-        known.get(element) ?? `${known.get(element.parentElement) ?? behind(element.parentElement)}/${own}`
-      known.set(element, all)
+        backgrounds.get(element) ??
+        `${backgrounds.get(element.parentElement) ?? backgroundOf(element.parentElement)}/${own}`
+      backgrounds.set(element, all)
       return all
     }
     const found: Record<string, unknown[]> = {}
@@ -170,27 +174,27 @@ export async function checkContrast(page: Page, seen: Set<string>): Promise<void
       if (!has_text || !element.checkVisibility({ visibilityProperty: true })) continue
       const { color, fontSize, fontWeight, textShadow } = getComputedStyle(element)
       const disabled = element.closest(':disabled, [aria-disabled=true], [inert]') !== null
-      const look = [color, fontSize, fontWeight, textShadow, disabled, behind(element)].join(' ')
-      const alike = (found[look] ??= [])
-      // One may be behind something else.
+      const style = [color, fontSize, fontWeight, textShadow, disabled, backgroundOf(element)].join(' ')
+      const alike = (found[style] ??= [])
+      // Another element may cover one of them.
       if (alike.length < 3) alike.push(element)
     }
     Object.assign(globalThis, { texts: found })
     return Object.keys(found)
   })
-  const unseen = looks.filter((look) => !seen.has(look))
-  unseen.forEach((look) => seen.add(look))
-  if (unseen.length > 0) await runAxe(page, { runOnly: ['color-contrast'] }, unseen)
+  const unchecked = styles.filter((style) => !seen.has(style))
+  unchecked.forEach((style) => seen.add(style))
+  if (unchecked.length > 0) await runAxe(page, { runOnly: ['color-contrast'] }, unchecked)
 }
 
-/** `looks`: only of the texts that `checkContrast` has found to look so. */
-async function runAxe(page: Page, options: object, looks?: string[]): Promise<void> {
+/** `looks`: checks only the texts with these styles, as found by `checkContrast`. */
+async function runAxe(page: Page, options: object, styles?: string[]): Promise<void> {
   axe ??= readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
   if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(await axe)
   const found = await page.evaluate(
-    async ([options, looks]) => {
+    async ([options, styles]) => {
       const { axe, document, texts } = globalThis as any
-      const include = looks?.flatMap((look) => texts[look]) ?? [document]
+      const include = styles?.flatMap((style) => texts[style]) ?? [document]
       const { violations } = await axe.run(
         { include },
         { resultTypes: ['violations'], preload: false, ...options },
@@ -198,15 +202,15 @@ async function runAxe(page: Page, options: object, looks?: string[]): Promise<vo
       return violations
         .filter(({ impact }: any) => impact === 'serious' || impact === 'critical')
         .flatMap(({ id, nodes }: any) =>
-          nodes.map(({ html, any: [why] }: any) => `${id}: ${html} ${why?.message ?? ''}`),
+          nodes.map(({ html, any: [reason] }: any) => `${id}: ${html} ${reason?.message ?? ''}`),
         )
     },
-    [options, looks] as const,
+    [options, styles] as const,
   )
   expect.soft(found, `at ${page.url()}`).toEqual([])
 }
 
-/** The page is not wider than its window. The test goes on, and fails at its end. */
+/** Fails if the page is wider than its window. The test continues and fails at its end. */
 export async function checkFitsWidth(page: Page): Promise<void> {
   const { needs, has } = await page.evaluate(() => {
     const { scrollWidth, clientWidth } = (globalThis as any).document.documentElement
@@ -226,7 +230,7 @@ async function cookiesOf(url: string, person: Person) {
   }))
 }
 
-/** Collects what goes wrong, and fails the test at its end. */
+/** Collects errors of the page and fails the test at its end. */
 async function watch(
   context: BrowserContext,
   page: Page,
@@ -244,9 +248,9 @@ async function watch(
   })
   context.on('weberror', (error) => problems.push(`error: ${String(error.error().stack)}`))
   context.on('requestfailed', (request) => {
-    const why = request.failure()?.errorText
-    // What a page has asked when it is left.
-    if (why !== 'net::ERR_ABORTED') problems.push(`failed: ${why} ${request.url()}`)
+    const reason = request.failure()?.errorText
+    // Requests that are canceled when the page is left.
+    if (reason !== 'net::ERR_ABORTED') problems.push(`failed: ${reason} ${request.url()}`)
   })
   context.on('request', (request) => {
     const { protocol, origin } = new URL(request.url())

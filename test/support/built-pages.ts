@@ -1,4 +1,4 @@
-// The pages of the dashboard, built as `npm run build` does.
+// Builds the pages of the dashboard as `npm run build` does.
 import { execFile } from 'node:child_process'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -6,10 +6,10 @@ import { promisify } from 'node:util'
 import { withFileLock } from './file-lock.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-/** What the pages are made of. */
+/** Sources of the pages. */
 const SOURCES = ['src/dashboard/web', 'sdk/src', 'vite.config.ts', 'package-lock.json']
 
-/** Builds them unless what is built is newer than all that they are made of. */
+/** Builds the pages unless they are newer than all their sources. */
 export async function buildPages(): Promise<void> {
   if (await isFresh()) return
   await withFileLock('pages', async () => {
@@ -31,7 +31,7 @@ async function isFresh(): Promise<boolean> {
   return Math.max(...times) < built.mtimeMs
 }
 
-/** When anything of a file or a folder was changed last; of a folder, also that something was taken away. */
+/** The last modification time of a file, or of a folder with everything in it, also of removals. */
 async function newest(path: string): Promise<number> {
   const found = await stat(path)
   if (!found.isDirectory()) return found.mtimeMs

@@ -1,4 +1,4 @@
-// Observes one capture: holds it at the processor, and reads its job and attempts.
+// Observes one capture: blocks it at the processor and reads its job and attempts.
 import { freshKey, type Answer } from './client.ts'
 import type { CapturedPayment } from './load.ts'
 import type { Deployment } from './deployment.ts'
@@ -7,14 +7,20 @@ import type { Fault } from './providers.ts'
 
 export type Authorized = CapturedPayment & { reference: string }
 
-/** A payment that waits to be captured. */
+/** An authorized payment. */
 export async function authorize({ client }: Deployment): Promise<Authorized> {
   const [key, amount_minor] = [freshKey(), 1200]
-  const held = await heldPayment(client, { idempotency_key: key, amount_minor })
-  return { key, payment_id: held.id, amount_minor, reference: held.processor_reference, answers: [] }
+  const authorized = await heldPayment(client, { idempotency_key: key, amount_minor })
+  return {
+    key,
+    payment_id: authorized.id,
+    amount_minor,
+    reference: authorized.processor_reference,
+    answers: [],
+  }
 }
 
-/** Asks for the capture, under the same key each time. */
+/** Requests the capture, with the same key for each call. */
 export async function capture(
   { client }: Deployment,
   { payment_id, key }: Authorized,
@@ -24,7 +30,7 @@ export async function capture(
   return await client.post(`/v1/payments/${payment_id}/capture`, body, { prefer })
 }
 
-/** The processor keeps the next captures of this payment waiting, before or after the effect. */
+/** The processor blocks the next captures of this payment, before or after the effect. */
 export async function holdCaptures(
   { provider }: Deployment,
   { reference }: Authorized,
@@ -35,7 +41,7 @@ export async function holdCaptures(
   return await provider('stripe').fault({ match, times, fault: { hold: when } })
 }
 
-/** The job of the capture, as it stands. */
+/** The job of the capture. */
 export async function captureJob(
   { sql }: Deployment,
   { payment_id }: Authorized,
@@ -46,7 +52,7 @@ export async function captureJob(
   return job!
 }
 
-/** The lease of a worker that is gone lapses now. */
+/** Expires the lease of a worker that has died. */
 export async function lapse({ sql }: Deployment, { payment_id }: Authorized): Promise<void> {
   await sql`
     update jobs set lease_until = now() - interval '2 seconds'
@@ -54,8 +60,8 @@ export async function lapse({ sql }: Deployment, { payment_id }: Authorized): Pr
 }
 
 /**
- * Of each attempt at the capture, whose it was and what came of it; null: nobody knows. Without those given back untried,
- * as a busy machine's are.
+ * The worker and outcome of each attempt at the capture; null: unknown. Without attempts that a busy worker has
+ * returned.
  */
 export async function captureAttempts(
   { sql }: Deployment,

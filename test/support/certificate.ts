@@ -1,4 +1,4 @@
-// Certificates for hooks.example and for 127.0.0.1 that nobody has signed, and their key: for tests only, valid for a hundred years.
+// Self-signed certificates for hooks.example and 127.0.0.1 and their key, for tests only. Valid for a hundred years.
 
 export const certificate = `-----BEGIN CERTIFICATE-----
 MIIBojCCAUegAwIBAgIUY6WgsAPFWUeHLf+7EkgTU8IC+nUwCgYIKoZIzj0EAwIw

@@ -1,18 +1,20 @@
-// Chromium, as the system has it.
+// Finds and launches Chromium.
 import { chromium, type Browser as Chromium } from 'playwright-core'
 import { findProgram } from '#start/processes.ts'
 import { withFileLock } from './file-lock.ts'
 import { installPackage } from './packages.ts'
 
-/** The one without windows first: it needs half the processor time. */
+/** The headless shell first: it needs half the processor time. */
 const NAMES = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome']
 const NONE = `None of ${NAMES.join(', ')} is on the PATH, and CHROMIUM_PATH is not set`
 
-/** Starts it. Installs it where it is missing and that is allowed; throws where it cannot be had. */
+/**
+ * Launches Chromium, and installs it if it is missing and installation is allowed. Throws if it cannot be installed.
+ */
 export async function launchChromium(): Promise<Chromium> {
   return await chromium.launch({
     executablePath: await chromiumPath(),
-    // As root, as in a container, it starts only without its sandbox.
+    // As root, as in a container, Chromium starts only without its sandbox.
     args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
   })
 }

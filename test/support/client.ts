@@ -1,4 +1,4 @@
-// An integrator: JSON over HTTP with an API key.
+// An API client: JSON over HTTP with an API key.
 
 export type Answer = { status: number; body: any; headers: Headers; text: string }
 export type Client = {
@@ -50,11 +50,11 @@ export function createClient(url: string, key: string): Client {
   }
 }
 
-/** A payment by a card that is accepted; its amount and key are missing. */
+/** A payment with a card that is accepted, without amount and key. */
 export const BY_CARD = { currency: 'USD', method: 'card', payment_method: 'pm_card_visa' } as const
 
 let counter = 0
-/** A key that no other request of this run has. */
+/** A key that is unique in this run. */
 export function freshKey(): string {
   counter += 1
   return `key-${process.pid}-${counter}`

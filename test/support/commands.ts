@@ -1,4 +1,4 @@
-// Programs of ours that run to their end.
+// Runs the product's commands to their end.
 import { execFile } from 'node:child_process'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,7 +6,7 @@ import { COMPILE_CACHE } from './process.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
-/** The environment of a command whose user has no name, as in many containers. */
+/** The environment of a user without a name, as in many containers. */
 export const WITHOUT_USER_NAME = {
   NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(`
     import os from 'node:os'; import { syncBuiltinESMExports } from 'node:module'
@@ -15,7 +15,10 @@ export const WITHOUT_USER_NAME = {
 
 export type CommandResult = { code: number; stdout: string; stderr: string }
 
-/** Runs `node <file> <args>` with this environment and no other; the file, and where it runs, are in the project's folder unless told. */
+/**
+ * Runs `node <file> <args>` with only this environment. `file` is relative to the project's folder, which is also the
+ * default of `cwd`.
+ */
 export async function runCommand(
   file: string,
   args: string[],

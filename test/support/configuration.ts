@@ -1,4 +1,4 @@
-// The pages about variables that are generated from their table: docs/configuration.md and .env.example.
+// Generates docs/configuration.md and .env.example from the table of variables.
 import { variables } from '#core/config/help.ts'
 import { isReadBy, requiredVariables } from '#core/config/readers.ts'
 import type { ProcessName } from '#core/config/row.ts'
@@ -6,7 +6,7 @@ import { VARIABLE_NAMES, VARIABLES, type VariableName } from '#core/config/varia
 
 const PROCESSES = ['api', 'webhooks', 'worker', 'dashboard'] as const satisfies ProcessName[]
 
-/** The sections of the page; a test fails if a variable is in none or in two. */
+/** Sections of the page. A test fails if a variable is in none or in two. */
 const GROUPS: readonly (readonly [title: string, names: readonly VariableName[]])[] = [
   [
     'Database and queue',
@@ -93,7 +93,7 @@ const GROUPS: readonly (readonly [title: string, names: readonly VariableName[]]
   ],
 ]
 
-/** What to set in production, where the default or the purpose does not say it. */
+/** Production settings that neither the default nor the description explains. */
 const IN_PRODUCTION: Partial<Record<VariableName, string>> = {
   DATABASE_URL: 'a login user for each process: see [Database](guides/operations.md#database)',
   DATABASE_POOL: 'the sum over all processes stays below `max_connections`',
@@ -139,7 +139,7 @@ const ESSENTIAL = [
 
 const BY_NAME = new Map(variables().map((variable) => [variable.name, variable]))
 
-/** docs/configuration.md. */
+/** Text of docs/configuration.md. */
 export function configurationPage(): string {
   const sections = GROUPS.map(([title, names]) => {
     const rows = names.map((name) => {
@@ -148,7 +148,7 @@ export function configurationPage(): string {
         `\`${name}\``,
         about.replaceAll('|', '\\|'),
         default_value === '' ? '' : `\`${default_value}\``,
-        needs(name),
+        processesThatNeed(name),
         inProduction(name),
       ]
       return `| ${cells.join(' | ')} |`
@@ -172,7 +172,7 @@ needs.
 ${sections.join('\n')}`
 }
 
-/** .env.example. */
+/** Text of .env.example. */
 export function exampleEnvironment(): string {
   const parts = ESSENTIAL.map((name) => {
     const { about, example } = BY_NAME.get(name)!
@@ -184,8 +184,8 @@ export function exampleEnvironment(): string {
 ${parts.join('\n')}`
 }
 
-/** The processes that need a variable; a worker may need it for some queues only. */
-function needs(name: VariableName): string {
+/** The processes that need a variable, with queues if a worker needs it only for some. */
+function processesThatNeed(name: VariableName): string {
   const { 5: of_queues = [] } = VARIABLES[name] as { 5?: readonly string[] }
   const queues = [...new Set(of_queues)].map((queue) => `\`${queue}\``).join(', ')
   return PROCESSES.filter((process) => requiredVariables(process).includes(name))
@@ -198,7 +198,7 @@ function inProduction(name: VariableName): string {
   return IN_PRODUCTION[name] ?? (by_start_alone && name !== 'DATA_DIR' ? 'not used' : '')
 }
 
-/** A comment of lines of at most 120 columns. */
+/** A comment with lines of at most 120 columns. */
 function wrapped(text: string): string {
   const lines = ['#']
   for (const word of text.split(' ')) {
@@ -208,7 +208,7 @@ function wrapped(text: string): string {
   return lines.join('\n')
 }
 
-/** Names that no group has, or several. */
+/** Variables in no group or in several. */
 export function misplacedVariables(): VariableName[] {
   const grouped = GROUPS.flatMap(([, names]) => names)
   return VARIABLE_NAMES.filter((name) => grouped.filter((other) => other === name).length !== 1)

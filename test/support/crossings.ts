@@ -1,39 +1,39 @@
-// Statements that wait for a row while another transaction changes it: what they write must be what they would have written
-// after that transaction, and no constraint may be in the way.
+// Statements that wait for a row lock while another transaction changes the row. Their result must be the same as after
+// that transaction, without a constraint violation.
 import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'vitest'
 import type { Json, Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { eventually } from './payments.ts'
 
-/** One row under test, alone in its tenant, with a job that works on it under a lease. */
+/** A row under test, alone in its tenant, with a leased job. */
 export type CrossedRow = {
   tenant_id: string
   id: string
   job_id: string
   lease_token: string
-  /** Of other rows that it needs, by their names. */
+  /** Ids of other rows that it needs, by name. */
   others: Record<string, string>
 }
 
 export type Crossing = {
   table: string
-  /** Inserts a row, and what it needs. */
+  /** Inserts a row and the rows that it needs. */
   make: (sql: Sql, ids: { tenant_id: string; id: string }) => Promise<Record<string, string>>
-  /** Rows that the constraints allow: what each has of its own, beside what was inserted. */
+  /** States that the constraints allow: the values of each state in addition to the inserted ones. */
   states: Record<string, Record<string, Json>>
-  /** The states that a row never leaves. */
+  /** States that a row never leaves. */
   final?: string[]
-  /** Columns that no statement ever changes. */
+  /** Columns that no statement changes. */
   fixed: string[]
-  /** Statements, each with its result. `refuses`: it need not wait for a row that it would have refused before. */
+  /** Statements with their results. `refuses`: the statement may refuse a row without waiting for its lock. */
   steps: Record<string, { run: (sql: Sql, row: CrossedRow) => Promise<unknown>; refuses?: boolean }>
 }
 
-/** Rows that are changed by one transaction. */
+/** Rows that one transaction changes. */
 const BATCH_SIZE = 8
 
-/** Every way from one of the states to another. */
+/** All pairs of two different states, except from final ones. */
 function changesOf({ states, final = [] }: Crossing): { from: string; to: string }[] {
   const names = Object.keys(states)
   return names
@@ -41,7 +41,7 @@ function changesOf({ states, final = [] }: Crossing): { from: string; to: string
     .flatMap((from) => names.filter((to) => to !== from).map((to) => ({ from, to })))
 }
 
-/** The columns of the table that may change; every one is another in two of the states. */
+/** Columns of the table that may change. Each must differ between two of the states. */
 export async function changingColumns(sql: Sql, { table, fixed }: Crossing): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select attname as name from pg_attribute
@@ -51,8 +51,8 @@ export async function changingColumns(sql: Sql, { table, fixed }: Crossing): Pro
 }
 
 /**
- * Runs a step on rows that change while it waits for them: what it came to, and what it may come to, which is what it does
- * after the change; or before, if it refuses then.
+ * Runs a step on rows that change while it waits for their locks. Returns its result and the allowed one: the result
+ * after the change, or before it if the step may refuse.
  */
 export async function crossingsOf(
   sql: Sql,
@@ -63,14 +63,14 @@ export async function crossingsOf(
   const changes = changesOf(crossing)
   const found = []
   for (let first = 0; first < changes.length; first += BATCH_SIZE) {
-    const some = changes.slice(first, first + BATCH_SIZE)
+    const batch = changes.slice(first, first + BATCH_SIZE)
     const orders = refuses ? 3 : 2
     const rows = await Promise.all(
       Array.from({ length: orders }, () =>
-        Promise.all(some.map(({ from }) => makeRow(sql, crossing, crossing.states[from]!))),
+        Promise.all(batch.map(({ from }) => makeRow(sql, crossing, crossing.states[from]!))),
       ),
     )
-    const states = some.map(({ to }) => crossing.states[to]!)
+    const states = batch.map(({ to }) => crossing.states[to]!)
     const [together, after, before] = rows
     const results: unknown[][] = []
     results[0] = await crossed(sql, crossing, together!, states, run)
@@ -81,7 +81,7 @@ export async function crossingsOf(
       await sql.begin(async (tx) => await changeAll(tx, crossing, before, states))
     }
     const ends = await endsOf(sql, rows.flat())
-    for (const [nth, { from, to }] of some.entries()) {
+    for (const [nth, { from, to }] of batch.entries()) {
       const [outcome, later, earlier] = rows.map((each, order) => ({
         result: results[order]![nth],
         rows: ends.get(each[nth]!.tenant_id),
@@ -121,7 +121,7 @@ async function resultOf(running: Promise<unknown>): Promise<unknown> {
 async function makeRow(sql: Sql, crossing: Crossing, state: Record<string, Json>): Promise<CrossedRow> {
   const [tenant_id, id, job_id, lease_token] = [newId(), newId(), newId(), newId()]
   await sql`insert into tenants (id, slug, name) values (${tenant_id}, ${tenant_id}, 'crossed')`
-  // So much that whatever is posted or freed is there.
+  // Enough for anything that a step posts or releases.
   await sql`
     insert into ledger_accounts (tenant_id, currency, name, balance_minor, reserved_minor)
     values (${tenant_id}, 'USD', 'available', 1000000, 100000), (${tenant_id}, 'USD', 'processor_clearing', 0, 0)`
@@ -144,7 +144,7 @@ async function changeAll(
   const names = [...new Set(Object.values(states).flatMap((state) => Object.keys(state)))]
   const items = rows.map(({ tenant_id, id }, nth) => {
     const of_state = Object.fromEntries(names.map((name) => [name, to[nth]![name] ?? null]))
-    // A reference is unique among all rows.
+    // References are unique across all rows.
     for (const name of ['processor_reference', 'provider_reference'])
       if (typeof of_state[name] === 'string') of_state[name] = `${of_state[name]}_${id}`
     return { tenant_id, id, ...of_state }
@@ -165,7 +165,7 @@ async function changeAll(
   )
 }
 
-/** All rows of the tenants, with ids and times made equal; a time of the states stays what it is. */
+/** All rows of the tenants, with ids and current times replaced. Times of the states stay. */
 async function endsOf(sql: Sql, crossed: CrossedRow[]): Promise<Map<string, string[]>> {
   const tables = await sql<{ name: string }[]>`
     select c.oid::regclass::text as name from pg_class c join pg_attribute a on a.attrelid = c.oid

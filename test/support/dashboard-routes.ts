@@ -1,4 +1,4 @@
-// The routes of the dashboard's own, without one that listens: nothing is asked.
+// The dashboard's own routes, without a running server.
 import Fastify, { type RouteOptions } from 'fastify'
 import { z } from 'zod'
 import type { DashboardContext } from '#dashboard/context.ts'
@@ -6,7 +6,7 @@ import { DASHBOARD_ROUTES } from '#dashboard/routes/index.ts'
 import type { AnswerSchemas } from '../../sdk/generate/answers.ts'
 import type { QuerySchemas } from '../../sdk/generate/filters.ts'
 
-/** Each as it is registered, without those of other packages. */
+/** Each route as it is registered, without routes of other packages. */
 export async function dashboardRoutes(): Promise<RouteOptions[]> {
   const app = Fastify()
   const routes: RouteOptions[] = []
@@ -16,15 +16,15 @@ export async function dashboardRoutes(): Promise<RouteOptions[]> {
   app.setValidatorCompiler(() => () => true)
   app.setSerializerCompiler(() => () => '')
   app.decorateRequest('signed_in')
-  // Only what they are called and answer is wanted; none is called.
-  const nothing = { config: {}, areas: {}, operations: [] } as unknown as DashboardContext
-  for (const add of DASHBOARD_ROUTES) add(app, nothing)
+  // No route is called: only paths and schemas are read.
+  const no_context = { config: {}, areas: {}, operations: [] } as unknown as DashboardContext
+  for (const add of DASHBOARD_ROUTES) add(app, no_context)
   await app.ready()
   await app.close()
   return routes
 }
 
-/** What they answer when all is well, by `GET /members/{id}`. */
+/** Schemas of successful answers, by `GET /members/{id}`. */
 export async function dashboardAnswers(): Promise<AnswerSchemas> {
   const answers: Record<string, z.ZodType> = {}
   for (const { method, url, schema } of await dashboardRoutes()) {
@@ -38,7 +38,7 @@ export async function dashboardAnswers(): Promise<AnswerSchemas> {
   }) as AnswerSchemas
 }
 
-/** The query parameters of those that read, by `/members/{id}`. */
+/** Query parameters of the GET routes, by `/members/{id}`. */
 export async function dashboardQueries(): Promise<QuerySchemas> {
   const queries = (await dashboardRoutes()).flatMap(({ method, url, schema }) =>
     method === 'GET' && schema?.querystring !== undefined
@@ -51,7 +51,7 @@ export async function dashboardQueries(): Promise<QuerySchemas> {
   }) as QuerySchemas
 }
 
-/** `/api/members/:id` is `/members/{id}`. */
+/** Turns `/api/members/:id` into `/members/{id}`. */
 function pathOf(url: string): string {
   return url.slice('/api'.length).replaceAll(/:(\w+)/g, '{$1}')
 }

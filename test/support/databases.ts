@@ -1,4 +1,4 @@
-// The databases that tests work in: each world has its own, so that files run side by side.
+// Databases of the tests. Each world has its own, so that test files run in parallel.
 import { randomBytes } from 'node:crypto'
 import postgres from 'postgres'
 import type { Sql } from '#core/db.ts'
@@ -8,20 +8,17 @@ import { createUsers } from './users.ts'
 
 const LOCK = 7_583_240_118
 
-/**
- * A fresh database with all migrations applied, on the server at this URL or on the suite's. `drop` also ends who is still
- * connected.
- */
+/** A new database with all migrations, on this server or the suite's. `drop` also ends open connections. */
 export async function createDatabase(
   server_url?: string,
 ): Promise<{ url: string; drop: () => Promise<void> }> {
-  // Only a test has Vitest around it.
+  // Only tests run in Vitest.
   const server = server_url ?? (await (await import('./suite.ts')).postgresUrl())
   const name = `sluice_test_${randomBytes(6).toString('hex')}`
   await withConnection(server, async (sql) => {
     await makeTemplate(sql, server)
     await sql.unsafe(`create database ${name} template ${TEMPLATE}`)
-    // The rights on a database itself are not copied with it.
+    // Privileges on a database are not copied from its template.
     await sql.unsafe(`revoke temporary on database ${name} from public`)
   })
   return {
@@ -31,13 +28,13 @@ export async function createDatabase(
   }
 }
 
-/** The migrations run once for a server, by whoever comes first; the others wait and copy. */
+/** The first caller on a server runs the migrations; the others wait and copy the template. */
 async function makeTemplate(sql: postgres.Sql, server: string): Promise<void> {
   await sql`select pg_advisory_lock(${LOCK})`
   try {
     const [found] = await sql`select 1 from pg_database where datname = ${TEMPLATE}`
     if (found) return
-    // Renamed when it is finished: one whose migrations failed is never copied.
+    // Renamed when it is complete, so that a failed migration leaves no template.
     const unfinished = `${TEMPLATE}_unfinished`
     await sql.unsafe(`drop database if exists ${unfinished}`)
     await sql.unsafe(`create database ${unfinished}`)
@@ -64,7 +61,7 @@ function urlOf(server: string, database: string): string {
   return url.href
 }
 
-/** All rows of all tables, whoever's they are. */
+/** All rows of all tables of all tenants, as text. */
 export async function readAllRows(sql: Sql): Promise<string> {
   const tables = await sql<{ name: string }[]>`
     select format('%I.%I', table_schema, table_name) as name from information_schema.tables

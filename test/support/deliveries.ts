@@ -1,4 +1,4 @@
-// Endpoints of a test, and receivers that answer as the test says.
+// Webhook endpoints of tests, and receivers with scripted answers.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Webhook } from 'standardwebhooks'
 import { Webhook as SvixWebhook } from 'svix'
@@ -15,27 +15,27 @@ export type ReceivedRequest = {
   body: { id: string; type: string; sequence: number | null; tenant_id: string; timestamp: string; data: any }
 }
 
-/** What it answers: a status, or a status with headers; `hold`: nothing until `release` is called. */
+/** A status, a status with headers, or `hold`: no answer until `release` is called. */
 type Reply = number | { status: number; headers?: Record<string, string> } | 'hold'
 
 export type TestHook = {
   url: string
-  /** In the order in which they came. */
+  /** In the order of arrival. */
   arrived: ReceivedRequest[]
-  /** How many requests are not answered, now and at most so far. */
+  /** Requests without an answer, now and at most so far. */
   open: { now: number; most: number }
-  /** Answers what is held, with this status. */
+  /** Answers the blocked requests with this status. */
   release(status: number): void
   close: TestReceiver['close']
 }
 
-/** `reply` is asked for each request, which is the nth (from 0) of its event. */
+/** `reply` is called for each request. `nth` counts the requests of the same event from 0. */
 export async function openHook(
   reply: (nth: number, arrived: ReceivedRequest) => Reply = () => 204,
 ): Promise<TestHook> {
   const arrived: ReceivedRequest[] = []
   const open = { now: 0, most: 0 }
-  const held: ((status: number) => void)[] = []
+  const blocked: ((status: number) => void)[] = []
   const receiver = await openReceiver((socket, request) => {
     const one = parsed(request)
     const nth = arrived.filter(({ headers }) => headers['webhook-id'] === one.headers['webhook-id']).length
@@ -46,16 +46,16 @@ export async function openHook(
       open.now -= 1
       socket.write(httpAnswer(status, `answer of ${status}`, headers))
     }
-    const wanted = reply(nth, one)
-    if (wanted === 'hold') held.push(answer)
-    else if (typeof wanted === 'number') answer(wanted)
-    else answer(wanted.status, wanted.headers)
+    const scripted = reply(nth, one)
+    if (scripted === 'hold') blocked.push(answer)
+    else if (typeof scripted === 'number') answer(scripted)
+    else answer(scripted.status, scripted.headers)
   })
   return {
     url: `http://127.0.0.1:${receiver.port}/hook`,
     arrived,
     open,
-    release: (status) => held.splice(0).forEach((answer) => answer(status)),
+    release: (status) => blocked.splice(0).forEach((answer) => answer(status)),
     close: () => receiver.close(),
   }
 }
@@ -70,29 +70,29 @@ function parsed(request: string): ReceivedRequest {
   return { headers, text, body: JSON.parse(text) as ReceivedRequest['body'] }
 }
 
-/** An endpoint of this client, as it was answered, with its secret. */
+/** Creates an endpoint. Returns it as answered, with its secret. */
 export async function makeEndpoint(client: Client, fields: object): Promise<any> {
   const { status, body, text } = await client.post('/v1/webhook_endpoints', {
     idempotency_key: freshKey(),
     types: ['*'],
     ...fields,
   })
-  if (status !== 201) throw new Error(`no endpoint: ${text}`)
+  if (status !== 201) throw new Error(`the endpoint was not created: ${text}`)
   return body
 }
 
-/** Throws unless both libraries take it. */
+/** Throws unless both libraries accept the signature. */
 export function verifyWithBothLibraries({ text, headers }: ReceivedRequest, secret: string): void {
   new Webhook(secret).verify(text, headers)
   new SvixWebhook(secret).verify(text, headers)
 }
 
-/** Everything that waits in a line is due now. */
+/** Makes all scheduled deliveries due. */
 export async function makeDeliveriesDue({ sql }: World): Promise<void> {
   await sql`update webhook_due set due_at = now() where due_at > now()`
 }
 
-/** Resolves when the condition holds, while what waits in lines is always due. */
+/** Makes scheduled deliveries due until the condition holds. */
 export async function makeDeliveriesDueUntil(world: World, holds: () => boolean): Promise<void> {
   while (!holds()) {
     await makeDeliveriesDue(world)
@@ -100,21 +100,21 @@ export async function makeDeliveriesDueUntil(world: World, holds: () => boolean)
   }
 }
 
-/** Resolves when so many requests have come. */
+/** Resolves when this many requests have arrived. */
 export async function untilArrived(hook: TestHook, count: number): Promise<void> {
   while (hook.arrived.length < count) await sleep(10)
 }
 
-/** The deliveries of an endpoint, oldest first, each with its log. */
+/** The deliveries of an endpoint, oldest first, each with its attempts. */
 export async function deliveriesOf(client: Client, endpoint_id: string): Promise<any[]> {
   const { body } = await client.get(`/v1/webhook_endpoints/${endpoint_id}/deliveries?limit=100`)
-  const whole = await Promise.all(
+  const answers = await Promise.all(
     body.map(({ id }: { id: string }) => client.get(`/v1/webhook_deliveries/${id}`)),
   )
-  return whole.map((answer) => answer.body).toReversed()
+  return answers.map((answer) => answer.body).toReversed()
 }
 
-/** A customer: one event. Answers its id. */
+/** Creates a customer, which creates one event. Returns its id. */
 export async function createEvent(client: Client, fields: object = {}): Promise<string> {
   const { body } = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada', ...fields })
   return body.id as string

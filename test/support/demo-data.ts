@@ -1,11 +1,11 @@
-// A shop as it may look after a busy morning, made through the API: the same each time.
+// Creates a demo shop through the API, with the same data each time.
 import type { Answer, Client } from './client.ts'
 import type { Provider } from './providers.ts'
 
 export type DemoOptions = {
-  /** The stand-in for Stripe, where people finish their verification. */
+  /** The Stripe emulator, where people finish their verification. */
   stripe: Pick<Provider, 'control'>
-  /** Where an endpoint takes its events, and where one fails. */
+  /** URLs of a receiver that accepts events and one that fails. */
   receivers: { well: string; failing: string }
   customers?: number
   payments?: number
@@ -44,7 +44,7 @@ const PEOPLE = [
   'Bjarne Stroustrup',
 ]
 const GOODS = ['Desk lamp', 'Notebook, ruled', 'Fountain pen', 'Standing desk', 'Ink, 50 ml', 'Reading chair']
-/** Most is in dollars; amounts are of the currency's own size. */
+/** Most payments are in USD. Amounts fit the currency. */
 const CURRENCIES: [code: string, min: number, max: number][] = [
   ['USD', 900, 48_000],
   ['USD', 2_500, 19_000],
@@ -61,7 +61,7 @@ const RECIPIENTS = [
   { name: 'Inkwell Brothers', type: 'bank_account', destination: 'ba_manual' },
 ]
 
-/** Fills the tenant of this client; takes some seconds. */
+/** Fills the client's tenant. Takes some seconds. */
 export async function fillDemo(client: Client, options: DemoOptions): Promise<void> {
   const { customers: people = 30, payments = 120, receivers } = options
   const post = createPoster(client)
@@ -96,12 +96,12 @@ export async function fillDemo(client: Client, options: DemoOptions): Promise<vo
   await tasks(post)
 }
 
-/** One payment, and what became of it. */
+/** A payment and its outcome. */
 async function payment(client: Client, n: number, customers: Answer[], merchants: Answer[]): Promise<void> {
   const post = createPoster(client)
   const random = numbers(n)
   const [currency, min, max] = CURRENCIES[Math.floor(random() * CURRENCIES.length)]!
-  // Prices end as prices do.
+  // Amounts end like prices.
   const amount_minor = Math.floor((min + random() ** 2 * (max - min)) / 50) * 50
   const outcome = n === 3 ? 'disputed' : outcomeOf(random())
   const card = CARDS[Math.floor(random() * CARDS.length)]!
@@ -236,10 +236,10 @@ async function tasks(post: Poster): Promise<void> {
   })
 }
 
-/** What a bank, a mail server and a phone company may say. */
+/** Refusals by a bank, a mail server or an SMS provider. */
 const OUTCOMES = new Set(['payment_declined', 'payout_refused', 'email_send_failed', 'sms_send_failed'])
 
-/** Posts with a key of its own for each thing; what is refused for good, such as a declined card, is an answer too. */
+/** Posts with a fixed key per item. A final refusal, such as a declined card, counts as an answer. */
 function createPoster(client: Client) {
   return async (key: string, path: string, body: object): Promise<Answer> => {
     const answer = await client.post(path, { idempotency_key: `demo-${key}`, ...body })
@@ -250,7 +250,7 @@ function createPoster(client: Client) {
   }
 }
 
-/** Calls it for 0 to `count` - 1, a few at once, and answers in order. */
+/** Calls `work` for 0 to `count` - 1, eight at once, and returns the results in order. */
 async function runConcurrently<T>(count: number, work: (n: number) => Promise<T>): Promise<T[]> {
   const results: T[] = []
   let next = 0
@@ -264,12 +264,12 @@ async function runConcurrently<T>(count: number, work: (n: number) => Promise<T>
 async function until(holds: () => Promise<boolean>, limit_ms = 30_000): Promise<void> {
   const end = Date.now() + limit_ms
   while (!(await holds())) {
-    if (Date.now() > end) throw new Error('The demo data took too long.')
+    if (Date.now() > end) throw new Error('The demo data was not created in time.')
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
 }
 
-/** Numbers from 0 to 1 that look random and are the same for each `seed` (mulberry32). */
+/** Numbers from 0 to 1 that depend only on `seed` (mulberry32). */
 function numbers(seed: number): () => number {
   let state = (seed + 1) * 0x9e3779b9
   return () => {

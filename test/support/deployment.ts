@@ -1,4 +1,4 @@
-// A deployment of real processes for crash tests: each part by itself, to be killed, frozen and started again.
+// A deployment of real processes for crash tests: each can be killed, frozen and restarted.
 import { freePort } from '#start/ports.ts'
 import { createClient, type Client } from './client.ts'
 import { createEnvironment, createKey, HOST, type Environment } from './environment.ts'
@@ -7,35 +7,35 @@ import { startProcess, type Process } from './process.ts'
 import { asUser } from './users.ts'
 
 export type Deployment = Pick<Environment, 'env' | 'sql' | 'redis' | 'provider'> & {
-  /** Speaks for the deployment's tenant, with every scope; the API need not run. */
+  /** A client of the deployment's tenant with all scopes. The API need not run. */
   client: Client
   tenant_id: string
-  /** Speaks to the webhooks host, if it was started, without a key. */
+  /** A client of the webhooks host, without a key. */
   webhooks: Client
-  /** Each process may be given variables of its own. They are killed when the deployment closes. */
+  /** Starts a process, with variables of its own. It is killed when the deployment closes. */
   startApi(env?: Record<string, string>): Promise<Process>
   startWorker(env?: Record<string, string>): Promise<Process>
-  /** What all processes of ours have written so far, also those that ended. */
+  /** Output of all processes so far, also of ended ones. */
   output(): string
-  /** Kills the APIs and workers that still run. */
+  /** Kills the running APIs and workers. */
   killAll(): Promise<void>
-  /** Kills the workers that still run. */
+  /** Kills the running workers. */
   killWorkers(): Promise<void>
   close(): Promise<void>
 }
 
 export type DeploymentOptions = {
   queue: 'redis' | 'postgres'
-  /** A PostgreSQL of the test's own; else the suite's. The deployment takes a new database there. */
+  /** A PostgreSQL of the test's own. Default: the suite's. The deployment creates a database there. */
   server_url?: string
-  /** Starts the webhooks host, to which the providers send their notifications. */
+  /** Starts the webhooks host, which receives the providers' notifications. */
   webhooks?: boolean
-  /** Whether the Redis runs from the beginning. */
+  /** Whether Redis runs from the beginning. */
   redis_up?: boolean
   env?: Record<string, string>
 }
 
-/** Makes database, Redis, providers and, if asked for, the webhooks host; the test starts APIs and workers. */
+/** Starts database, Redis, providers and, if requested, the webhooks host. The test starts APIs and workers. */
 export async function createDeployment({
   queue,
   server_url,

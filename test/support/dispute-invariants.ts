@@ -1,4 +1,4 @@
-// Disputes: what the processor's own record says moved by them, and what was posted here.
+// Compares the processor's record of disputes with our postings.
 import type { World } from './world.ts'
 
 type Effect = {
@@ -10,7 +10,7 @@ type Effect = {
 }
 type Posted = { reference: string; kind: string; amount_minor: number; currency: string }
 
-/** The same sums of each kind, of every dispute of a payment of ours. */
+/** Differences between the sums per dispute, kind and currency. */
 export async function disputeDisagreements({ sql, provider }: Pick<World, 'sql' | 'provider'>) {
   const posted = await sql<Posted[]>`
     select d.processor_reference as reference, t.kind, sum(t.amount_minor)::bigint as amount_minor, t.currency
@@ -25,10 +25,10 @@ export async function disputeDisagreements({ sql, provider }: Pick<World, 'sql' 
     posted.map((each) => [[each.reference, each.kind, each.currency].join(' '), each.amount_minor]),
   )
   return Array.from(new Set([...theirs.keys(), ...ours.keys()])).flatMap((key) => {
-    const there = (theirs.get(key) ?? []).reduce((sum, { amount }) => sum + amount, 0)
-    const here = ours.get(key) ?? 0
-    return here === there
+    const theirs_minor = (theirs.get(key) ?? []).reduce((sum, { amount }) => sum + amount, 0)
+    const ours_minor = ours.get(key) ?? 0
+    return ours_minor === theirs_minor
       ? []
-      : [{ problem: 'what moved by a dispute differs', key, ours: here, theirs: there }]
+      : [{ problem: 'the effects of a dispute differ', key, ours: ours_minor, theirs: theirs_minor }]
   })
 }

@@ -1,11 +1,11 @@
-// Disputes as stories need them: of a captured payment, opened and closed by the buyer's bank.
+// Helpers for disputes of captured payments.
 import { expect } from 'vitest'
 import type { Client } from './client.ts'
 import { capturedPayment, eventually } from './payments.ts'
 import { listEvents } from './stripe-events.ts'
 import type { World } from './world.ts'
 
-/** A captured payment of 1000 whose buyer's bank has opened a dispute, and the dispute's id at the processor. */
+/** A captured payment of 1000 with an open dispute, and the dispute's id at the processor. */
 export async function disputedPayment(
   world: World,
   { client = world.client, method = 'pm_card_createDispute' }: { client?: Client; method?: string } = {},
@@ -14,7 +14,7 @@ export async function disputedPayment(
   return { payment, reference: await disputeReferenceOf(world, payment.processor_reference) }
 }
 
-/** The id of the dispute of a payment at the processor, once it has one. */
+/** The id of the payment's dispute at the processor, once there is one. */
 export async function disputeReferenceOf(world: World, payment_intent: string): Promise<string> {
   return await eventually(async () => {
     const events = await listEvents(world, payment_intent)
@@ -24,7 +24,7 @@ export async function disputeReferenceOf(world: World, payment_intent: string): 
   })
 }
 
-/** We answer it in the processor's dashboard. */
+/** Submits evidence at the processor. */
 export async function answerDispute(world: World, reference: string): Promise<void> {
   const { url, api_key } = world.provider('stripe')
   const answer = await fetch(`${url}/v1/disputes/${reference}`, {
@@ -35,7 +35,7 @@ export async function answerDispute(world: World, reference: string): Promise<vo
   expect(answer.status).toBe(200)
 }
 
-/** The bank decides. */
+/** The bank decides the dispute. */
 export async function closeDispute(
   world: World,
   reference: string,
@@ -44,7 +44,7 @@ export async function closeDispute(
   await world.provider('stripe').control('POST', `/disputes/${reference}/close`, { status })
 }
 
-/** Waits until the payment shows a dispute in this status, and answers the payment. */
+/** Waits until the payment shows a dispute with this status. Returns the payment. */
 export async function disputeIn(client: Client, payment_id: string, status: string): Promise<any> {
   return await eventually(async () => {
     const { body } = await client.get(`/v1/payments/${payment_id}`)

@@ -1,4 +1,4 @@
-// The OpenAPI document as tests read it: its routes, and the schemas of their answers.
+// Reads routes and answer schemas from the OpenAPI document.
 import { z } from 'zod'
 import type { Client } from './client.ts'
 
@@ -7,7 +7,7 @@ export type DocumentedRoute = {
   /** As in the document: `/v1/customers/{id}`. */
   path: string
   operation: any
-  /** The codes that it says it can answer. */
+  /** Error codes that the document lists. */
   codes: string[]
 }
 
@@ -16,7 +16,7 @@ export async function readDocument(client: Client): Promise<any> {
   return (await client.get('/openapi.json')).body
 }
 
-/** Every route of a document. */
+/** All routes of a document. */
 export function routesOf(document: any): DocumentedRoute[] {
   return Object.entries<any>(document.paths).flatMap(([path, item]) =>
     Object.entries<any>(item).map(([method, operation]) => ({
@@ -30,16 +30,21 @@ export function routesOf(document: any): DocumentedRoute[] {
   )
 }
 
-/** What the document says about an answer, as something that can check one. */
+/** The schema of an answer, as a zod type. */
 export function schemaOf(document: any, route: DocumentedRoute, status: number): z.ZodType {
   const response = route.operation.responses[status]
   if (response === undefined) throw new Error(`${route.method} ${route.path} documents no ${status}`)
   const schema = response.content['application/json'].schema
-  const whole = { ...schema, $defs: Object.fromEntries(usedBy(schema, document.components.schemas)) }
-  return z.fromJSONSchema(JSON.parse(JSON.stringify(whole).replaceAll('#/components/schemas/', '#/$defs/')))
+  const with_definitions = {
+    ...schema,
+    $defs: Object.fromEntries(usedBy(schema, document.components.schemas)),
+  }
+  return z.fromJSONSchema(
+    JSON.parse(JSON.stringify(with_definitions).replaceAll('#/components/schemas/', '#/$defs/')),
+  )
 }
 
-/** The schemas that a schema refers to, and those that they do, by name. */
+/** The schemas that a schema refers to, directly or indirectly, by name. */
 function usedBy(schema: object, schemas: Record<string, object>): Map<string, object> {
   const used = new Map<string, object>()
   const open: object[] = [schema]

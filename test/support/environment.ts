@@ -1,4 +1,4 @@
-// What a system under test stands on, whoever runs its parts: servers, providers, variables, and tenants with keys.
+// The environment of a system under test: servers, providers, variables, tenants and keys.
 import { randomBytes } from 'node:crypto'
 import type { Sql } from '#core/db.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -21,17 +21,17 @@ import { createRedis, type OwnRedis } from './redis.ts'
 
 export const HOST = '127.0.0.1'
 
-/** The variables of every process. The rate limits are so high that no test meets them. */
-export function variables(places: {
+/** Variables of every process. No test reaches the rate limits. */
+export function variables(addresses: {
   database_url: string
   /** Null: the queue is on PostgreSQL. */
   redis_url: string | null
   provider: (name: ProviderName) => ProviderAddresses
 }): Record<string, string> {
   return {
-    DATABASE_URL: places.database_url,
-    ...(places.redis_url === null ? { QUEUE: 'postgres' } : { REDIS_URL: places.redis_url }),
-    ...providerVariables(places.provider),
+    DATABASE_URL: addresses.database_url,
+    ...(addresses.redis_url === null ? { QUEUE: 'postgres' } : { REDIS_URL: addresses.redis_url }),
+    ...providerVariables(addresses.provider),
     ENCRYPTION_KEY: randomBytes(32).toString('base64'),
     ADDRESS_KEY: randomBytes(32).toString('base64'),
     RATE_LIMIT_RPS: '1000000',
@@ -39,7 +39,7 @@ export function variables(places: {
   }
 }
 
-/** Of small systems beside each other: on any free port, with few connections, and what happens is in the log. */
+/** For small systems in parallel: free ports, few connections, log level info. */
 export const SMALL_SYSTEM = {
   NODE_ENV: 'test',
   LOG_LEVEL: 'info',
@@ -50,19 +50,19 @@ export const SMALL_SYSTEM = {
   METRICS_PORT: '0',
 }
 
-/** A new key of the tenant of that name, which is made when there is none; for every scope unless told. */
+/** Creates a key of the tenant with this name, and the tenant if it does not exist. Default: all scopes. */
 export async function createKey(
   sql: Sql,
   tenant: string,
   scopes: readonly Scope[] = SCOPES,
 ): Promise<{ tenant_id: string; key_id: string; secret: string }> {
   const row = await ensureTenant(sql, tenant)
-  const asked = { name: 'test', scopes: [...scopes], expires_at: null }
-  const key = await createApiKey(sql, row, asked, testActor(row.id))
+  const request = { name: 'test', scopes: [...scopes], expires_at: null }
+  const key = await createApiKey(sql, row, request, testActor(row.id))
   return { tenant_id: row.id, key_id: key.id, secret: key.secret }
 }
 
-/** Somebody at the machine, for the audit log. */
+/** An actor for the audit log. */
 export function testActor(tenant_id: string | null): Actor {
   return { tenant_id, actor: 'test', request_id: null, address: null }
 }
@@ -70,7 +70,7 @@ export function testActor(tenant_id: string | null): Actor {
 export type Environment = {
   /** As the owner of the tables: see `asUser`. */
   env: Record<string, string>
-  /** As the owner of the tables, too. */
+  /** As the owner of the tables. */
   sql: Sql
   /** Null with the queue on PostgreSQL. */
   redis: OwnRedis | null
@@ -78,7 +78,7 @@ export type Environment = {
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** A database, a Redis where the queue is on one, and the providers. */
+/** Starts a database, the providers and, with the queue on Redis, a Redis. */
 export async function createEnvironment({
   queue,
   server_url,
@@ -88,14 +88,14 @@ export async function createEnvironment({
   ...emulators
 }: {
   queue: 'redis' | 'postgres'
-  /** A PostgreSQL of the test's own; else the suite's. A new database is made there. */
+  /** A PostgreSQL of the test's own. Default: the suite's. A database is created there. */
   server_url?: string | undefined
-  /** Whether the Redis runs from the beginning. */
+  /** Whether Redis runs from the beginning. */
   redis_up?: boolean
-  /** Whether the providers notify the webhooks host, which need not be there. */
+  /** Whether the providers notify the webhooks host, which need not run. */
   notifications: boolean
   changes?: EmulatorChanges | undefined
-  /** More variables, or others. */
+  /** Additional variables; they override the others. */
   env: Record<string, string>
 }): Promise<Environment> {
   await using ends = new AsyncDisposableStack()
@@ -119,7 +119,7 @@ export async function createEnvironment({
       ...variables({
         database_url: database.url,
         redis_url: redis?.url ?? null,
-        provider: (name) => provider(name).told,
+        provider: (name) => provider(name).addresses,
       }),
       WEBHOOKS_PORT: String(webhooks_port),
       ...more,

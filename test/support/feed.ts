@@ -1,4 +1,4 @@
-// The feed in tests: events get their sequences, and readers follow them.
+// Helpers for the feed: sequences and readers.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
@@ -7,7 +7,7 @@ import type { Client } from './client.ts'
 import { urlAs } from './users.ts'
 import type { World } from './world.ts'
 
-/** Resolves when every event has its sequence, whoever gives them. `sql`: as the owner of the tables. */
+/** Resolves when every event has its sequence. `sql`: as the owner of the tables. */
 export async function sequenceAll(sql: Sql): Promise<void> {
   for (;;) {
     await sequenceEvents(sql, 1000)
@@ -16,7 +16,7 @@ export async function sequenceAll(sql: Sql): Promise<void> {
   }
 }
 
-/** Gives sequences over a connection of its own until it is closed, a few at a time. */
+/** Assigns sequences in small batches on a connection of its own, until it is closed. */
 export function startSequencing(world: World): { close: () => Promise<void> } {
   const sql = connectDatabase(urlAs('worker', world.config.DATABASE_URL!), {
     max: 1,
@@ -38,7 +38,7 @@ export function startSequencing(world: World): { close: () => Promise<void> } {
   }
 }
 
-/** Follows the feed page by page from its beginning, waiting for more, until so many events were seen. */
+/** Reads the feed from its beginning, page by page, until this many events were seen. Waits for new ones. */
 export async function follow(client: Client, most: number, limit: number): Promise<any[]> {
   const seen: any[] = []
   for (let url = `/v1/events?limit=${limit}`; seen.length < most;) {

@@ -1,11 +1,13 @@
-// What only one process of the suite may do at a time.
+// A lock between the processes of the test suite.
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createHash } from 'node:crypto'
 
-/** Runs `work` while no other process of this folder runs one under the same name. A lock whose process is gone is none. */
+/**
+ * Runs `work` while no other process of this folder holds the lock of this name. The lock of a dead process is removed.
+ */
 export async function withFileLock<T>(name: string, work: () => Promise<T>): Promise<T> {
   const folder = createHash('sha256')
     .update(import.meta.dirname)
@@ -14,7 +16,7 @@ export async function withFileLock<T>(name: string, work: () => Promise<T>): Pro
   const path = join(tmpdir(), `sluice-${name}-${folder}.lock`)
   while (!(await acquire(path))) {
     const pid = Number(await readFile(path, 'utf8').catch(() => ''))
-    // Empty: just made, and not written yet.
+    // Empty: created, but the pid is not written yet.
     if (pid > 0 && !isAlive(pid)) await rm(path, { force: true })
     else await sleep(50)
   }

@@ -1,4 +1,4 @@
-// What must hold in the end, of any deployment: the audit of our own books, and their agreement with the processor's record.
+// Invariants of any deployment: the audit of our books, and their agreement with the processor's record.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { disputeDisagreements } from './dispute-invariants.ts'
@@ -6,12 +6,12 @@ import { payoutDisagreements } from './payout-invariants.ts'
 import { findOurTopUps, topUpDisagreements } from './top-up-effects.ts'
 import type { World } from './world.ts'
 
-/** Of any deployment, in this process or in its own. */
+/** The parts of a deployment that the checks read, in this process or in others. */
 export type Books = Pick<World, 'sql' | 'provider'>
 
 const TIMEOUT_MS = 20_000
 
-/** What does not add up, after waiting for what the processor has still to tell. */
+/** Returns the contradictions that remain after waiting for the processor's notifications. */
 export async function findRemainingProblems(world: Books): Promise<Problem[]> {
   const until = performance.now() + TIMEOUT_MS
   for (;;) {
@@ -23,10 +23,10 @@ export async function findRemainingProblems(world: Books): Promise<Problem[]> {
 
 export type Problem = { problem: string; [fact: string]: unknown }
 
-/** A test's workers take up what is due within seconds. */
+/** A test's workers claim due jobs within seconds. */
 const STUCK_AFTER_S = 30
 
-/** Everything that contradicts the invariants now; work under way may show up until it is done. */
+/** The current contradictions. Work in progress may cause some until it is done. */
 async function findProblems(world: Books): Promise<Problem[]> {
   const [report, processor, payouts, disputes] = await Promise.all([
     auditEverything(world.sql, { stuck_after_s: STUCK_AFTER_S }),
@@ -42,7 +42,7 @@ async function findProblems(world: Books): Promise<Problem[]> {
 
 type Effect = {
   effect: string
-  /** Of effects on payments and their refunds. */
+  /** For effects on payments and refunds. */
   payment_intent?: string
   refund?: string
   topup?: string
@@ -72,9 +72,9 @@ type OurRefund = {
   open: boolean
 }
 
-/** The processor's record of effects and ours: the same count, the same amounts, none doubled. */
+/** Compares our payments and refunds with the processor's record: same count, same amounts, no duplicates. */
 async function paymentDisagreements({ sql, provider }: Books): Promise<Problem[]> {
-  // Ours first: what the processor does meanwhile is then news, not a contradiction.
+  // Ours first: a change at the processor in the meantime is an update, not a contradiction.
   const payments = await sql<OurPayment[]>`
     select p.id, p.status, p.currency, p.processor_reference, p.amount_captured_minor, p.authorized_at, p.canceled_at,
       exists (select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id and j.finished_at is null) as open
@@ -86,7 +86,7 @@ async function paymentDisagreements({ sql, provider }: Books): Promise<Problem[]
     from refunds r`
   const top_ups = await findOurTopUps(sql)
   const all: Effect[] = await provider('stripe').effects()
-  // Payouts, transfers and top-ups are of no payment.
+  // Payouts, transfers and top-ups belong to no payment.
   const effects = all.filter(({ payment_intent }) => payment_intent !== undefined)
   const problems: Problem[] = []
   const report = (problem: string, facts: object) => problems.push({ problem, ...facts })
@@ -120,49 +120,54 @@ async function paymentDisagreements({ sql, provider }: Books): Promise<Problem[]
     if (payment.open) continue
     const capture = theirs.find(({ effect }) => effect === 'capture')
     if ((capture?.amount ?? 0) !== payment.amount_captured_minor)
-      report('captured differs', { id, status, ours: payment.amount_captured_minor, theirs: capture?.amount })
+      report('the captured amount differs', {
+        id,
+        status,
+        ours: payment.amount_captured_minor,
+        theirs: capture?.amount,
+      })
     if (capture !== undefined && capture.currency.toUpperCase() !== payment.currency)
       report('the currency differs', { id, ours: payment.currency, theirs: capture.currency })
     if ((payment.authorized_at !== null) !== (count('authorize') === 1))
-      report('authorized differs', { id, status, theirs: count('authorize') })
+      report('the authorization differs', { id, status, theirs: count('authorize') })
     if ((payment.canceled_at !== null && payment.authorized_at !== null) !== (count('cancel') === 1))
-      report('canceled differs', { id, status, theirs: count('cancel') })
-    if (authorized.has(id) && status === 'failed') report('a failed payment holds money', { id })
+      report('the cancellation differs', { id, status, theirs: count('cancel') })
+    if (authorized.has(id) && status === 'failed') report('a failed payment has an authorization', { id })
   }
 
   for (const refund of refunds) {
     const { id, status, processor_reference } = refund
     const theirs = processor_reference === null ? [] : (ofRefund.get(processor_reference) ?? [])
-    const made = theirs.filter(({ effect }) => effect === 'refund')
+    const created = theirs.filter(({ effect }) => effect === 'refund')
     const failed = theirs.filter(({ effect }) => effect === 'refund_failed')
-    if (made.length > 1 || failed.length > 1) report('a refund took effect twice', { id, status })
+    if (created.length > 1 || failed.length > 1) report('a refund took effect twice', { id, status })
     if (refund.open) continue
-    if (made.length === 0 && (status !== 'failed' || refunded.has(id)))
-      report('a refund differs', { id, status, processor_reference, made: refunded.has(id) })
-    if (made.some(({ amount }) => amount !== refund.amount_minor))
-      report('a refunded amount differs', { id, ours: refund.amount_minor, theirs: made })
-    if (made.some(({ currency }) => currency.toUpperCase() !== refund.currency))
+    if (created.length === 0 && (status !== 'failed' || refunded.has(id)))
+      report('a refund differs', { id, status, processor_reference, created: refunded.has(id) })
+    if (created.some(({ amount }) => amount !== refund.amount_minor))
+      report('a refunded amount differs', { id, ours: refund.amount_minor, theirs: created })
+    if (created.some(({ currency }) => currency.toUpperCase() !== refund.currency))
       report('the currency of a refund differs', { id, ours: refund.currency })
-    if (made.length > 0 && (status === 'failed') !== (failed.length === 1))
+    if (created.length > 0 && (status === 'failed') !== (failed.length === 1))
       report('a failed refund differs', { id, status, theirs: failed.length })
   }
 
   const references = new Set(payments.map(({ processor_reference }) => processor_reference))
   const ids = new Set(payments.map(({ id }) => id))
   for (const { effect, payment_intent, metadata } of effects) {
-    // What another application did on the same account concerns nobody here.
+    // Effects of another application on the same account are ignored.
     if (metadata['application'] === 'another') continue
     if (!references.has(payment_intent!) && !ids.has(metadata['sluice_payment_id'] ?? ''))
-      report('an effect of nothing that we know', { effect, payment_intent })
+      report('an effect of an unknown payment', { effect, payment_intent })
   }
-  const known = new Set(refunds.map(({ processor_reference }) => processor_reference))
+  const our_references = new Set(refunds.map(({ processor_reference }) => processor_reference))
   const ourRefunds = new Set(refunds.map(({ id }) => id))
   for (const [refund, [first]] of ofRefund)
     if (
       first!.metadata['application'] !== 'another' &&
-      !known.has(refund) &&
+      !our_references.has(refund) &&
       !ourRefunds.has(first!.metadata['sluice_refund_id'] ?? '')
     )
-      report('a refund of nothing that we know', { refund, payment_intent: first!.payment_intent })
+      report('an effect of an unknown refund', { refund, payment_intent: first!.payment_intent })
   return [...problems, ...topUpDisagreements(top_ups, all)]
 }

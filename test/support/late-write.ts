@@ -1,5 +1,5 @@
-// A process whose database ends a connection that it has reserved: what it asks on it next is written to nothing. It also ends one
-// of the queue's driver, on which nobody listens. With THROWS it then fails as no process should.
+// A process whose database ends a reserved connection: the next statement is written to a closed socket. It also ends a
+// connection of the queue's driver that has no error handler. With THROWS it then fails with an unhandled error.
 import postgres from 'postgres'
 import { Client } from 'pg'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -1,10 +1,10 @@
-// `npm run lint:openapi`: the OpenAPI documents against the strictest public ruleset and more. Needs no server: nothing is asked.
+// `npm run lint:openapi`: lints the OpenAPI documents with Redocly's strictest ruleset and more rules. Needs no server.
 import { createConfig, formatProblems, getTotals, lintFromString } from '@redocly/openapi-core'
 import { offlineDocuments } from './offline-documents.ts'
 
 const DOCUMENTS = ['/openapi.json', '/openapi-webhooks.json']
 
-/** What the strict ruleset leaves out. */
+/** Rules that the strict ruleset does not contain. */
 const MORE = [
   'component-name-unique',
   'operation-description',
@@ -19,7 +19,8 @@ const rules = await createConfig({
   extends: ['recommended-strict'],
   rules: {
     ...Object.fromEntries(MORE.map((rule) => [rule, 'error' as const])),
-    // `/v1/messages/{id}/cancel` and `/v1/messages/suppressions/{id}` are published: what stands for `{id}` is a UUID.
+    // `/v1/messages/{id}/cancel` and `/v1/messages/suppressions/{id}` are published. They do not conflict: `{id}` is a
+    // UUID.
     'no-ambiguous-paths': 'off',
   },
 })

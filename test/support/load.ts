@@ -1,4 +1,4 @@
-// Clients that pay and do not give up, and the proof afterwards that nothing was lost or moved twice.
+// Clients that create and capture payments with retries, and the check that nothing was lost or doubled.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { checkInvariants } from './books.ts'
@@ -7,12 +7,12 @@ import { BY_CARD, freshKey } from './client.ts'
 import { until } from './process.ts'
 import type { Deployment } from './deployment.ts'
 
-/** A payment that was created and captured; `answers` has the status of each try, 0 where the connection broke. */
+/** A created and captured payment. `answers`: the status of each try; 0: the connection broke. */
 export type CapturedPayment = { key: string; payment_id: string; amount_minor: number; answers: number[] }
 
 const TIMEOUT_MS = 60_000
 
-/** Creates and captures one payment; both are repeated under their keys until they are answered 201 and 200. */
+/** Creates and captures one payment. Repeats both requests with their keys until they succeed. */
 export async function pay(client: Client, key = freshKey()): Promise<CapturedPayment> {
   const answers: number[] = []
   const amount_minor = 1000 + Math.floor(Math.random() * 1000)
@@ -30,32 +30,32 @@ export async function pay(client: Client, key = freshKey()): Promise<CapturedPay
   return { key, payment_id, amount_minor, answers }
 }
 
-/** Repeats what may be repeated: no answer, 202 (not yet), and 503, which must say when to come again. */
-async function postUntil(wanted: number, answers: number[], send: () => Promise<Answer>): Promise<Answer> {
+/** Repeats a request after no answer, a 202 or a 503. A 503 must have `retry-after`. */
+async function postUntil(status: number, answers: number[], send: () => Promise<Answer>): Promise<Answer> {
   const deadline = performance.now() + TIMEOUT_MS
   for (;;) {
     const answer = await send().catch(() => null)
     answers.push(answer?.status ?? 0)
-    if (answer?.status === wanted) return answer
+    if (answer?.status === status) return answer
     if (answer !== null && answer.status !== 202) {
       expect(answer, answer.text).toMatchObject({ status: 503 })
       expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
     }
     if (performance.now() > deadline)
-      throw new Error(`no ${wanted} in ${TIMEOUT_MS} ms: ${answers.join(' ')}`)
+      throw new Error(`no ${status} in ${TIMEOUT_MS} ms: ${answers.join(' ')}`)
     await sleep(100)
   }
 }
 
 export type Load = {
   paid: CapturedPayment[]
-  /** Resolves when this many more were paid; rejects with what a client could not bear. */
+  /** Resolves when this many more payments are captured. Rejects if a client has failed. */
   untilPaid(payments: number): Promise<void>
-  /** Resolves with all that were paid. */
+  /** Resolves with all captured payments. */
   stop(): Promise<CapturedPayment[]>
 }
 
-/** Keeps that many clients paying, one payment after the other, until it is stopped. */
+/** Runs this many clients, each with one payment after the other, until it is stopped. */
 export function startLoad(
   client: Client,
   { clients, pause_ms = 0 }: { clients: number; pause_ms?: number },
@@ -69,14 +69,14 @@ export function startLoad(
     }
   }
   const all = Promise.all(Array.from({ length: clients }, payRepeatedly))
-  // Told to whoever waits for payments or stops it; until then it is no unhandled rejection.
+  // Prevents an unhandled rejection until `untilPaid` or `stop` reports the error.
   all.catch(() => stopping.abort())
   return {
     paid,
     async untilPaid(payments) {
       const before = paid.length
       await until(
-        `${payments} payments more`,
+        `${payments} more payments`,
         () => stopping.signal.aborted || paid.length >= before + payments,
       )
       if (stopping.signal.aborted) await all
@@ -89,7 +89,7 @@ export function startLoad(
   }
 }
 
-/** Waits until no job is open; fails with those that are. */
+/** Waits until no job is open. Fails with the open jobs. */
 async function drained({ sql }: Deployment): Promise<void> {
   const open = async () =>
     await sql`select name, state, attempt, run_at, now(), lease_until, last_error from jobs where finished_at is null`
@@ -99,8 +99,8 @@ async function drained({ sql }: Deployment): Promise<void> {
 }
 
 /**
- * Nothing lost, nothing doubled: each payment that was paid has one row, captured; the processor's own record shows one
- * authorization and one capture of each, and no others; every job ended well; the books balance and show that money.
+ * Checks that nothing is lost or doubled: each payment has one captured row, one authorization and one capture in the
+ * processor's record and no others, all jobs have succeeded, and the books show the amount.
  */
 export async function expectNothingLost(deployment: Deployment, paid: CapturedPayment[]): Promise<void> {
   const { sql, provider } = deployment
@@ -130,13 +130,13 @@ export async function expectNothingLost(deployment: Deployment, paid: CapturedPa
 
   const jobs = await sql<{ name: string; state: string; count: number }[]>`
     select name, state, count(*) as count from jobs where name like 'payment.%' group by name, state order by name`
-  const ended = { state: 'succeeded', count: paid.length }
+  const all_succeeded = { state: 'succeeded', count: paid.length }
   expect([...jobs]).toEqual(
     paid.length === 0
       ? []
       : [
-          { name: 'payment.authorize', ...ended },
-          { name: 'payment.capture', ...ended },
+          { name: 'payment.authorize', ...all_succeeded },
+          { name: 'payment.capture', ...all_succeeded },
         ],
   )
   await checkInvariants(deployment)

@@ -1,9 +1,9 @@
-// Statements that wait for each other, as a test has arranged it.
+// Statements that wait for locks.
 import { expect } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { eventually } from './payments.ts'
 
-/** Resolves when so many statements wait for a lock in this database. */
+/** Resolves when this many statements wait for a lock in this database. */
 export async function waitingForLocks(sql: Sql, count: number): Promise<void> {
   await eventually(async () => {
     const rows = await sql`

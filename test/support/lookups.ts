@@ -1,12 +1,11 @@
-// What the reconciler does every minute, done once at the moment a test chooses.
+// Runs the reconciler's lookups at a moment that the test chooses.
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { findDrifting, findStale, lookupsOf } from '#domain/reconciliation/lookups.ts'
 import { providerResourceOf, type ProviderResourceName } from '#domain/resources.ts'
 import type { World } from './world.ts'
 
 /**
- * A month goes by for one row, and then the looks that are due for it and for its drifts are asked for. Returns whether
- * there were any.
+ * Ages a row by a month, then requests the lookups that are due for it and its drifts. Returns whether there were any.
  */
 export async function lookUpLater(
   { sql }: Pick<World, 'sql'>,
@@ -17,13 +16,13 @@ export async function lookUpLater(
   const [row] = await sql<{ reference: string | null }[]>`
     update ${sql(table)} set updated_at = updated_at - interval '30 days' where id = ${id}
     returning ${sql(at_provider.reference)} as reference`
-  // What never became ours is looked at too.
+  // Unmatched objects of drifts are looked up too.
   const drifts = await sql<{ reference: string | null }[]>`
     update drifts set since = since - interval '30 days' where subject_id = ${id}
     returning theirs ->> ${at_provider.reference}::text as reference`
-  const known = new Set([row!, ...drifts].map(({ reference }) => reference))
+  const references = new Set([row!, ...drifts].map(({ reference }) => reference))
   const stages = [await findStale(sql, resource, null), await findDrifting(sql, null)]
-  const due = stages.flatMap(({ stale }) => stale.filter(({ reference }) => known.has(reference)))
+  const due = stages.flatMap(({ stale }) => stale.filter(({ reference }) => references.has(reference)))
   await storeNotifications(sql, lookupsOf(due))
   return due.length > 0
 }

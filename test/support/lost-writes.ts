@@ -1,10 +1,10 @@
-// Writes that are lost, as if the connection to the database were lost with them.
+// Loses writes as if the connection to the database broke.
 import { expect, onTestFinished } from 'vitest'
 import type { Sql } from '#core/db.ts'
 
 /**
- * Loses the first write to `table` of a row for which `when` holds, a condition on `new`. Returns what asserts that one was
- * lost.
+ * Loses the first write to `table` of a row that fulfils the condition `when` on `new`. Returns a check that one write
+ * was lost.
  */
 export async function loseFirstWrite(
   sql: Sql,

@@ -1,10 +1,10 @@
-// Messages as stories need them: told of by signed notifications, and as they stand.
+// Helpers for messages: signed notifications, and the stored state.
 import { createHmac } from 'node:crypto'
 import { Webhook } from 'standardwebhooks'
 import { bareAddress, createAddressHash, type AddressHash, type Channel } from '#core/addresses.ts'
 import type { World } from './world.ts'
 
-/** The variables without which the API accepts no messages, where nobody sends them. */
+/** Variables without which the API accepts no messages. No message is sent with them. */
 export const MESSAGE_SENDERS = {
   SMTP_URL: 'smtp://127.0.0.1:9',
   EMAIL_FROM: 'Shop <mail@shop.example>',
@@ -17,7 +17,7 @@ export function hashOf(world: Pick<World, 'env'>): AddressHash {
   return createAddressHash(world.env['ADDRESS_KEY']!)
 }
 
-/** How a message stands, and its job. */
+/** The state of a message and its job. */
 export async function readMessageState({ sql }: World, id: string) {
   const [row] = await sql<
     {
@@ -40,7 +40,7 @@ export async function readMessageState({ sql }: World, id: string) {
   return row!
 }
 
-/** The suppressions of everybody, oldest first, as `reason`, or `reason lifted`. */
+/** The suppressions of an address in all tenants, oldest first. */
 export async function suppressionsOf(
   world: World,
   channel: Channel,
@@ -51,7 +51,7 @@ export async function suppressionsOf(
     where channel = ${channel} and address = ${hashOf(world)(channel, address)} order by created_at`
 }
 
-/** Posts as Twilio does. `url`: where it was told to call, which it signs. */
+/** Posts a Twilio callback. `url`: the callback URL that Twilio signs. */
 export async function postTwilio(
   world: World,
   path: string,
@@ -79,7 +79,7 @@ export async function postTwilio(
 
 let message_count = 0
 
-/** Posts an event of an email as whatever watches a relay does. */
+/** Posts an email event as a relay does. */
 export async function postEmail(
   { config }: { config: Pick<World['config'], 'WEBHOOKS_URL'> },
   event: unknown,
@@ -99,7 +99,7 @@ export async function postEmail(
   return { status: response.status, body: await response.json() }
 }
 
-/** The same address, written in another way. */
+/** The same address in upper case. */
 export function toUpperCaseAddress(address: string): string {
   return bareAddress(address).toUpperCase()
 }

@@ -1,4 +1,4 @@
-// A DNS server on this machine, for names that only a test knows.
+// A DNS server on this machine for the names of a test.
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { isIP } from 'node:net'
@@ -8,12 +8,12 @@ const TYPES = { 1: 4, 28: 6 } as Record<number, number>
 export type NameServer = {
   /** `address:port`. */
   address: string
-  /** The names that were asked for, each once for every question. */
+  /** Each requested name, once per question. */
   asked: string[]
   close(): void
 }
 
-/** Answers with the addresses of a name; undefined: there is no such name; null: says nothing. */
+/** Starts the server. `addressesOf` returns the addresses of a name; undefined: no such name; null: no answer. */
 export async function openNameServer(
   addressesOf: (name: string) => string[] | undefined | null,
 ): Promise<NameServer> {
@@ -39,7 +39,7 @@ export async function openNameServer(
   return { address: `127.0.0.1:${socket.address().port}`, asked, close: () => void socket.close() }
 }
 
-/** The first question, and where it ends. */
+/** The first question, and its end. */
 function question(message: Buffer): { name: string; type: number; end: number } {
   const labels: string[] = []
   let at = 12
@@ -51,7 +51,7 @@ function question(message: Buffer): { name: string; type: number; end: number } 
   return { name: labels.join('.').toLowerCase(), type: message.readUInt16BE(at + 1), end: at + 5 }
 }
 
-/** A record of the name in the question, that lives for no time. */
+/** A record of the name in the question, with a TTL of 0. */
 function record(type: number, address: string): Buffer {
   const data = isIP(address) === 4 ? Buffer.from(address.split('.').map(Number)) : bytesOfV6(address)
   const head = Buffer.alloc(12)
@@ -66,6 +66,6 @@ function bytesOfV6(address: string): Buffer {
   const [left = '', right] = address.split('::')
   const [before, after] = [left, right ?? ''].map((part) => part.split(':').filter(Boolean))
   const zeros = Array.from({ length: 8 - before!.length - after!.length }, () => '0')
-  const words = [...before!, ...zeros, ...after!].map((word) => word.padStart(4, '0'))
-  return Buffer.from(words.join(''), 'hex')
+  const groups = [...before!, ...zeros, ...after!].map((group) => group.padStart(4, '0'))
+  return Buffer.from(groups.join(''), 'hex')
 }

@@ -1,5 +1,5 @@
-// Which test files are nearest to a change. Nearly every test imports nearly everything through the processes that it starts, so
-// what imports a changed file says too little: short ways count, and names.
+// Finds the test files nearest to a change. Almost every test imports almost every file through the processes that it
+// starts, so only short import distances count, and names.
 import { execFile } from 'node:child_process'
 import { glob, readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -7,12 +7,12 @@ import { promisify } from 'node:util'
 
 const IMPORT = /(?:\bfrom|\bimport|\bimport\()\s*['"]([#.][^'"]+)['"]/g
 const SOURCES = '{src,test,sdk/src,sdk/generate,bench,fuzz,torture}/**/*.{ts,tsx}'
-/** They start whole systems or browsers, and run only if they are changed themselves. */
+/** Tests of complete systems or browsers. They run only if they are changed themselves. */
 const SLOW = /^test\/(?:crash-|browser-|adding-a-|fuzz|torture\.|scripts|sdk-package|startup|supervisor)/
-/** A test that imports a file that imports the changed one. */
+/** The test imports a file that imports the changed one. */
 const MAX_IMPORT_DISTANCE = 2
 
-/** The files that differ from origin/main, or from the last commit where there is no such branch; new ones too. */
+/** Files that differ from origin/main, or from the last commit without that branch, including new ones. */
 export async function changedFiles(root: string): Promise<string[]> {
   const git = async (...args: string[]) =>
     (await promisify(execFile)('git', args, { cwd: root })).stdout.split('\n').filter((line) => line !== '')
@@ -21,7 +21,7 @@ export async function changedFiles(root: string): Promise<string[]> {
   return [...new Set([...changed, ...(await git('ls-files', '--others', '--exclude-standard'))])]
 }
 
-/** The nearest test files, at most `most`, and how many there are in all. */
+/** The nearest test files, at most `most`, and the number of all test files. */
 export async function nearestTests(
   root: string,
   changed: readonly string[],
@@ -37,7 +37,8 @@ export async function nearestTests(
     scores.set(test, Math.min(points, scores.get(test) ?? Infinity))
   for (const file of changed) {
     if (tests.includes(file)) score(file, 0)
-    for (const [test, way] of importDistances(file, importers)) if (tests.includes(test)) score(test, way)
+    for (const [test, distance] of importDistances(file, importers))
+      if (tests.includes(test)) score(test, distance)
     for (const test of tests)
       if (isNamedAfter(test, file)) score(test, 1.5)
       else if (!/\.tsx?$/.test(file) && texts.get(test)!.includes(basename(file))) score(test, 1)
@@ -48,7 +49,7 @@ export async function nearestTests(
   return { near: near.slice(0, most), count: tests.length }
 }
 
-/** The folders behind the names that begin with `#`. */
+/** The folders of the aliases that begin with `#`. */
 async function aliases(root: string): Promise<[alias: string, folder: string][]> {
   const { imports } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as {
     imports: Record<string, string>
@@ -59,7 +60,7 @@ async function aliases(root: string): Promise<[alias: string, folder: string][]>
   ])
 }
 
-/** For each file those that import it. */
+/** The importers of each file. */
 function importersOf(texts: Map<string, string>, folders: [string, string][]): Map<string, string[]> {
   const importers = new Map<string, string[]>()
   for (const [file, text] of texts)
@@ -72,23 +73,23 @@ function importersOf(texts: Map<string, string>, folders: [string, string][]): M
   return importers
 }
 
-/** How many imports lead from each file to this one, as far as it is looked for. */
+/** The number of imports from each file to this one, up to the limit. */
 function importDistances(file: string, importers: Map<string, string[]>): Map<string, number> {
-  const ways = new Map<string, number>()
+  const distances = new Map<string, number>()
   let last = [file]
-  for (let way = 1; way <= MAX_IMPORT_DISTANCE; way += 1) {
-    last = last.flatMap((each) => importers.get(each) ?? []).filter((each) => !ways.has(each))
-    for (const each of last) ways.set(each, way)
+  for (let distance = 1; distance <= MAX_IMPORT_DISTANCE; distance += 1) {
+    last = last.flatMap((each) => importers.get(each) ?? []).filter((each) => !distances.has(each))
+    for (const each of last) distances.set(each, distance)
   }
-  return ways
+  return distances
 }
 
-/** Whether a test has the name of a file or of its folder: payments.test.ts of api/routes/payments/create.ts. */
+/** True if the test has the name of the file or of its folder: payments.test.ts of api/routes/payments/create.ts. */
 function isNamedAfter(test: string, file: string): boolean {
-  const words = file
+  const path_names = file
     .replace(/\.\w+$/, '')
     .split('/')
     .slice(1)
   const name = basename(test, '.test.ts')
-  return words.some((word) => name === word || name.startsWith(`${word}-`))
+  return path_names.some((path_name) => name === path_name || name.startsWith(`${path_name}-`))
 }

@@ -1,4 +1,4 @@
-// The OpenAPI documents as an API serves them, without one that listens: nothing is asked.
+// The OpenAPI documents as an API serves them, without a running server.
 import { randomBytes } from 'node:crypto'
 import { buildApi } from '#api/app.ts'
 import { createCallerLimit } from '#api/limit.ts'
@@ -14,13 +14,13 @@ import { openConfiguredQueue } from '#queue/configured.ts'
 import { areasOf } from '#domain/areas.ts'
 import { createWakeUps } from '#queue/wakeup.ts'
 
-/** What an API at `https://api.sluice.test` answers to these paths. It leaves connections open: end the process, or `close`. */
+/** The answers of an API at `https://api.sluice.test` to these paths. Connections stay open: end the process. */
 export async function offlineDocuments<Path extends string>(
   paths: readonly Path[],
 ): Promise<Record<Path, any>> {
   const config = loadConfig({
     NODE_ENV: 'test',
-    // Nothing listens there, and nothing needs to.
+    // No server listens there.
     DATABASE_URL: 'postgres://127.0.0.1:1/none',
     REDIS_URL: 'redis://127.0.0.1:1',
     API_URL: 'https://api.sluice.test',

@@ -1,11 +1,10 @@
-// What is still to be done.
+// Finds open work.
 import type { Sql } from '#core/db.ts'
 
 /**
- * Whether anything will be done within `soon_s` seconds without being asked for again: a job that is due by then, or a
- * notification that waits, which has no job, or an event that is for an endpoint. What is due later waits on purpose: its
- * notification is parked, or a receiver gets time. `unknown_s`: the same for jobs whose effect nobody knows, of which one is
- * always due soon where there are many.
+ * True if anything is due within `soon_s` seconds: a job, a waiting notification (which has no job), or an event for an
+ * endpoint. Work that is due later waits on purpose: its notification is parked, or a delivery waits for its retry.
+ * `unknown_s`: the limit for jobs with an unknown outcome, because in a large system one of them is always due soon.
  */
 export async function hasOpenWork(sql: Sql, soon_s: number, unknown_s = soon_s): Promise<boolean> {
   const [row] = await sql<{ open: boolean }[]>`
@@ -19,7 +18,7 @@ export async function hasOpenWork(sql: Sql, soon_s: number, unknown_s = soon_s):
   return row!.open
 }
 
-/** What is still to be done, whenever that is due: each kind with its count and when the first is due, as text. */
+/** All open work as text: each kind with its count and the time until the first is due. */
 export async function openWork(sql: Sql): Promise<string[]> {
   const rows = await sql<{ description: string }[]>`
     select concat_ws(' ', count(*), name, state, 'due in', round(extract(epoch from min(due_at) - now())), 's') as description

@@ -1,12 +1,12 @@
-// Programs that the tests need and that come from the system's packages.
+// Installs programs that the tests need from the system's packages.
 import { execFileSync } from 'node:child_process'
 import { findProgram } from '#start/processes.ts'
 
-/** Where it is allowed to and can: a fresh container of a build server. Returns whether it did. */
-export function installPackage(name: string, why: string): boolean {
+/** Installs a package as root with apt-get, as in a container of a build server. Returns whether it succeeded. */
+export function installPackage(name: string, reason: string): boolean {
   const installer = findProgram(['apt-get'])
   if (process.getuid?.() !== 0 || installer === null) return false
-  console.error(`${why}: installing ${name} with apt-get.`)
+  console.error(`${reason}: installing ${name} with apt-get.`)
   try {
     for (const args of [['update'], ['install', '-y', '--no-install-recommends', name]]) {
       execFileSync(installer, args, {

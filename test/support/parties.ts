@@ -1,6 +1,6 @@
-// A recipient and a merchant as any test may make them; their keys are missing.
+// A recipient and a merchant, without keys.
 
-/** CapturedPayment to an account at which everything succeeds. */
+/** Payouts to this account succeed. */
 export const RECIPIENT = {
   name: 'Grace Hopper',
   type: 'account',

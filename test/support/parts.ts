@@ -1,4 +1,4 @@
-// The parts of the product, and how each is started: in this process, or as a process of its own.
+// The processes of the product, and how to start each: in this process or as a process of its own.
 import { loadConfig, type Config } from '#core/config.ts'
 import type { Log } from '#core/log.ts'
 import type { Service } from '#core/service.ts'
@@ -7,7 +7,7 @@ import { asUser } from './users.ts'
 export type PartName = 'api' | 'webhooks' | 'worker' | 'dashboard'
 
 type Part = {
-  /** What a process of its own runs, and what it says when it is ready. */
+  /** The file of the process, and the log line that reports that it is ready. */
   file: string
   ready: string
   start: (config: Config, log: Log) => Promise<Service>
@@ -37,7 +37,7 @@ export const PARTS: Record<PartName, Part> = {
   },
 }
 
-/** Starts a part in this process, as the user of its role. */
+/** Starts a part in this process, as its database user. */
 export async function startHere(name: PartName, env: Record<string, string>, log: Log): Promise<Service> {
   return await PARTS[name].start(loadConfig(asUser(name, env)), log)
 }

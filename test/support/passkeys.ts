@@ -1,7 +1,7 @@
 // A passkey in software (WebAuthn Level 3): a P-256 key that signs challenges, without attestation.
 import { createHash, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 
-/** What the page hands over of `navigator.credentials`, as JSON. */
+/** A credential of `navigator.credentials` as JSON. */
 type Credential = {
   id: string
   rawId: string
@@ -10,7 +10,7 @@ type Credential = {
   clientExtensionResults: object
 }
 
-/** `asks`: whether it asks for a PIN or the like, and says so. */
+/** `asks`: the passkey asks for a PIN or the like and reports the user as verified. */
 export function createPasskey(origin: string, { asks = true } = {}) {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const id = randomBytes(16)
@@ -41,7 +41,7 @@ export function createPasskey(origin: string, { asks = true } = {}) {
   }
 
   return {
-    /** Answers `generate-register-options`. */
+    /** The answer to `generate-register-options`. */
     register({ challenge, rp }: { challenge: string; rp: { id: string } }): Credential {
       const { x, y } = publicKey.export({ format: 'jwk' })
       // CBOR by hand: { 1: 2, 3: -7, -1: 1, -2: x, -3: y }.
@@ -68,7 +68,7 @@ export function createPasskey(origin: string, { asks = true } = {}) {
       ])
       return credential({ clientDataJSON: clientData('webauthn.create', challenge), attestationObject })
     },
-    /** Answers `generate-authenticate-options`. */
+    /** The answer to `generate-authenticate-options`. */
     signIn({ challenge, rpId }: { challenge: string; rpId: string }): Credential {
       const [data, clientDataJSON] = [authenticatorData(rpId), clientData('webauthn.get', challenge)]
       const signed = Buffer.concat([data, createHash('sha256').update(clientDataJSON).digest()])

@@ -1,4 +1,4 @@
-// Pauses as a test makes them: by somebody at the machine, for a reason that nobody asks for.
+// Pauses and resumes queues with a test actor and a fixed reason.
 import type { Sql, Tx } from '#core/db.ts'
 import * as domain from '#domain/jobs/pauses.ts'
 import { testActor } from './environment.ts'

@@ -1,4 +1,4 @@
-// Payments as stories need them: created, held, captured, refunded; and waiting for what happens by itself.
+// Helpers for payments: create, authorize, capture, refund, and wait for changes.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { findRowSnapshot, openDrift } from '#domain/reconciliation/drift.ts'
@@ -7,7 +7,7 @@ import { pauses } from './process.ts'
 import type { Fault } from './providers.ts'
 import type { World } from './world.ts'
 
-/** Waits until `check` throws no longer, and answers what it answers. */
+/** Repeats `check` until it does not throw. Returns its result. */
 export async function eventually<T>(check: () => Promise<T>, timeout_ms = 40_000): Promise<T> {
   const deadline = performance.now() + timeout_ms
   let last: unknown
@@ -25,7 +25,7 @@ export async function eventually<T>(check: () => Promise<T>, timeout_ms = 40_000
 
 export const ASYNC = { prefer: 'respond-async' }
 
-/** Asks for a payment of 1000 USD by a card that is accepted, unless told otherwise. */
+/** Creates a payment of 1000 USD cents with an accepted card. `body` overrides fields. */
 export async function createPayment(
   client: Client,
   body: Record<string, unknown> = {},
@@ -38,14 +38,14 @@ export async function createPayment(
   )
 }
 
-/** A payment whose amount is held. */
+/** An authorized payment. */
 export async function heldPayment(client: Client, body: Record<string, unknown> = {}): Promise<any> {
   const answer = await createPayment(client, body)
   expect(answer.body).toMatchObject({ status: 'authorized' })
   return answer.body
 }
 
-/** A payment that was captured in full. */
+/** A fully captured payment. */
 export async function capturedPayment(client: Client, body: Record<string, unknown> = {}): Promise<any> {
   const { id } = await heldPayment(client, body)
   const answer = await client.post(`/v1/payments/${id}/capture`)
@@ -53,7 +53,7 @@ export async function capturedPayment(client: Client, body: Record<string, unkno
   return answer.body
 }
 
-/** Asks for a refund; all that is left unless `body` says how much. */
+/** Requests a refund. Default: the full remaining amount. */
 export async function refund(
   client: Client,
   payment_id: string,
@@ -67,7 +67,7 @@ export async function refund(
   )
 }
 
-/** Waits until the payment is in `status`, and answers it. */
+/** Waits until the payment has this status. Returns the payment. */
 export async function paymentIn(
   client: Client,
   id: string,
@@ -86,7 +86,7 @@ export async function fault({ provider }: World, script: object): Promise<Fault>
   return await provider('stripe').fault(script)
 }
 
-/** A refund that nobody knows about: the processor's stored answer tells nothing, and its books do not show it. */
+/** A refund with an unknown outcome: the processor replays an error and has no effect. */
 export async function unknownRefund(world: World, amount_minor = 300) {
   const { client, sql } = world
   const payment = await capturedPayment(client)
@@ -104,12 +104,12 @@ export async function unknownRefund(world: World, amount_minor = 300) {
   return { payment, refund_id: body.id as string, job_id }
 }
 
-/** The processor's own record of what moved for a payment. */
+/** The processor's record of the payment's effects. */
 export async function effectsOf({ provider }: World, payment_intent: string): Promise<any[]> {
   return await provider('stripe').effects({ payment_intent })
 }
 
-/** A drift on record: the processor is said to have captured one less. Stays while nobody reconciles. */
+/** Opens a drift: the processor's captured amount is smaller by one. It stays open while no reconciliation runs. */
 export async function drift({ sql, tenant_id }: World, payment_id: string): Promise<void> {
   const found = await findRowSnapshot(sql, { tenant_id, subject: 'payment', subject_id: payment_id })
   const { ours, since } = found!

@@ -1,4 +1,4 @@
-// What must hold of payouts in the end: what the processor moved is what is posted here, and none left twice.
+// Compares the processor's record of payouts with our postings: no payout is paid twice.
 import type { World } from './world.ts'
 
 const OUT = ['payout', 'transfer']
@@ -14,7 +14,7 @@ type OurPayout = {
   open: boolean
 }
 
-/** The processor's record of payouts and transfers and ours. */
+/** Differences between our payouts and the processor's payouts and transfers. */
 export async function payoutDisagreements({
   sql,
   provider,
@@ -32,21 +32,21 @@ export async function payoutDisagreements({
   const of = Map.groupBy(effects, ({ metadata }) => metadata['sluice_payout_id'] as string | undefined)
   for (const payout of payouts) {
     const theirs = of.get(payout.id) ?? []
-    const out = theirs.filter(({ effect }) => OUT.includes(effect))
-    const back = theirs.filter(({ effect }) => BACK.includes(effect))
-    if (out.length > 1) problems.push({ problem: 'a payout left twice', ...payout, theirs })
-    if (out.some(({ amount, currency }) => amount !== payout.amount_minor || currency !== payout.currency))
-      problems.push({ problem: 'a payout left with another amount', ...payout, theirs })
-    // On its way, here or only there.
+    const paid = theirs.filter(({ effect }) => OUT.includes(effect))
+    const returned = theirs.filter(({ effect }) => BACK.includes(effect))
+    if (paid.length > 1) problems.push({ problem: 'a payout was paid twice', ...payout, theirs })
+    if (paid.some(({ amount, currency }) => amount !== payout.amount_minor || currency !== payout.currency))
+      problems.push({ problem: 'a payout was paid with another amount', ...payout, theirs })
+    // In progress here or at the processor.
     if (payout.open || [payout.status, payout.processor_status].includes('processing')) continue
-    const moved = sum(out) - sum(back)
+    const moved = sum(paid) - sum(returned)
     if (moved !== payout.posted)
-      problems.push({ problem: 'what was paid out differs', ...payout, moved, theirs })
+      problems.push({ problem: 'the paid amount differs', ...payout, moved, theirs })
   }
   const ids = new Set(payouts.map(({ id }) => id))
   for (const [id, [first]] of of)
     if (first.metadata['application'] !== 'another' && !ids.has(id ?? ''))
-      problems.push({ problem: 'a payout of nothing that we know', theirs: first })
+      problems.push({ problem: 'an effect of an unknown payout', theirs: first })
   return problems
 }
 

@@ -1,4 +1,4 @@
-// Payouts as stories need them: a recipient, a balance, a payout in a status; and what was booked for them.
+// Helpers for payouts: recipients, balances, statuses and postings.
 import { expect } from 'vitest'
 import { freshKey, type Answer, type Client } from './client.ts'
 import { capturedPayment, eventually } from './payments.ts'
@@ -6,20 +6,20 @@ import type { Books } from './invariants.ts'
 
 const TYPES = { ba: 'bank_account', card: 'card', acct: 'account' } as const
 
-/** The id of a new recipient. What the emulator does with payouts to it is in the name of the destination. */
+/** Creates a recipient and returns its id. The name of the destination selects the emulator's behavior. */
 export async function recipient(
   client: Client,
   destination = 'ba_success',
   body: Record<string, unknown> = {},
 ): Promise<string> {
   const type = TYPES[destination.split('_')[0] as keyof typeof TYPES]
-  const given = { name: 'Ada', type, currency: 'usd', country: 'US', destination, ...body }
-  const answer = await client.post('/v1/recipients', { idempotency_key: freshKey(), ...given })
+  const fields = { name: 'Ada', type, currency: 'usd', country: 'US', destination, ...body }
+  const answer = await client.post('/v1/recipients', { idempotency_key: freshKey(), ...fields })
   expect(answer.body).toMatchObject({ destination })
   return answer.body.id
 }
 
-/** Gives a tenant so much that is available. */
+/** Adds this amount to the tenant's available balance. */
 export async function fund(client: Client, amount_minor: number, currency = 'USD'): Promise<void> {
   await capturedPayment(client, { amount_minor, currency })
 }
@@ -34,7 +34,7 @@ export async function rich(
   return client
 }
 
-/** Asks for a payout of 100 USD cents, unless told otherwise. */
+/** Requests a payout of 100 USD cents. `body` overrides fields. */
 export async function payOut(
   client: Client,
   recipient_id: string,
@@ -48,7 +48,7 @@ export async function payOut(
   )
 }
 
-/** Waits until the payout is in `status`, and answers it. */
+/** Waits until the payout has this status. Returns the payout. */
 export async function payoutIn(client: Client, id: string, status: string): Promise<any> {
   return await eventually(async () => {
     const { body } = await client.get(`/v1/payouts/${id}`)
@@ -57,7 +57,7 @@ export async function payoutIn(client: Client, id: string, status: string): Prom
   })
 }
 
-/** What the tenant's account holds, and how much of it is reserved. */
+/** The balance and the reserved amount of the tenant's account. */
 export async function accountOf(
   { sql }: Pick<Books, 'sql'>,
   tenant_id: string,
@@ -69,7 +69,7 @@ export async function accountOf(
   return row ?? { balance: 0, reserved: 0 }
 }
 
-/** A payout with what was booked and announced of it: enough to see that two stories ended alike. */
+/** A payout with its postings and events, to compare the results of two scenarios. */
 export async function payoutSummary({ sql }: Pick<Books, 'sql'>, id: string) {
   const [payout] = await sql`
     select status, processor_status, paid_minor, returned_minor, failure ->> 'code' as failure,

@@ -1,4 +1,4 @@
-// People at their browsers: users with a role in a tenant, cookies, and how they sign in.
+// Users in browsers: membership, cookies and sign-in.
 import { createHmac, randomBytes } from 'node:crypto'
 import { hashPassword } from 'better-auth/crypto'
 import { expect } from 'vitest'
@@ -14,7 +14,7 @@ let hash: Promise<string> | undefined
 let counter = 0
 
 export type Browser = {
-  /** By name; what the next request sends. */
+  /** Cookies of the next request, by name. */
   cookies: Map<string, string>
   send(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>
   get(path: string, headers?: Record<string, string>): Promise<Answer>
@@ -22,7 +22,7 @@ export type Browser = {
 }
 export type Person = { user_id: string; email: string }
 
-/** A page of the dashboard. Each browser has an address of its own, which counts where this machine is a trusted proxy. */
+/** A browser at the dashboard. Each has its own address, which counts if this machine is a trusted proxy. */
 export function createBrowser(url: string, address = freshAddress()): Browser {
   const cookies = new Map<string, string>()
   async function send(
@@ -66,7 +66,7 @@ export function createBrowser(url: string, address = freshAddress()): Browser {
   }
 }
 
-/** A user whose password is `PASSWORD`; a member where a role is given, of the world's first tenant unless told. */
+/** A user with the password `PASSWORD`. With a role, a member of a tenant. Default: the world's first tenant. */
 export async function createPerson(
   { sql, tenant_id: first }: World,
   {
@@ -96,10 +96,10 @@ export async function tryPassword(browser: Browser, email: string, password = PA
   return await browser.post('/api/auth/sign-in/email', { email, password })
 }
 
-/** A browser in which the person is signed in. */
+/** A browser with a signed-in user. */
 export async function signIn(url: string, { email }: { email: string }, password?: string): Promise<Browser> {
   const browser = createBrowser(url)
-  // A slow machine may answer 503 to somebody who signs in while its first connections are made.
+  // A slow machine may answer 503 while the first connections are made.
   const answer = await eventually(async () => {
     const tried = await tryPassword(browser, email, password)
     expect(tried.status).not.toBe(503)
@@ -109,7 +109,7 @@ export async function signIn(url: string, { email }: { email: string }, password
   return browser
 }
 
-/** A new user of that kind, signed in. */
+/** A new user, signed in. */
 export async function signedInAs(
   world: World,
   options: Parameters<typeof createPerson>[1],
@@ -118,7 +118,7 @@ export async function signedInAs(
   return { ...(await signIn(world.dashboard_url, person)), ...person }
 }
 
-/** The one-time code of now, by the address that is shown as a QR code (RFC 6238). */
+/** The current one-time code for the URI in the QR code (RFC 6238). */
 export function codeOf(totp_uri: string, steps_later = 0): string {
   const text = new URL(totp_uri).searchParams.get('secret')!
   const bits = Array.from(text.replaceAll('=', ''), (letter) =>
@@ -139,7 +139,7 @@ export type Entry = {
   answers: number | null
 }
 
-/** What is on record of somebody, oldest first. */
+/** The audit log entries of a user, oldest first. */
 export async function entriesOf({ sql }: World, { email }: { email: string }): Promise<Entry[]> {
   return await sql<Entry[]>`
     select action, actor, details - 'expects_outcome' as details, answers from audit_entries where actor = ${email} order by seq`

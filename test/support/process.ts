@@ -1,4 +1,4 @@
-// One process as it is started for real, to be watched, frozen and killed; and waiting for what it does.
+// Starts a real process to observe, freeze and kill it.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { resolve } from 'node:path'
@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-/** As the scripts of package.json have it: a process begins in half the time. */
+/** As in the scripts of package.json. Halves the start time. */
 export const COMPILE_CACHE = { NODE_COMPILE_CACHE: resolve(ROOT, 'node_modules/.cache/node') }
 const START_LIMIT_MS = 120_000
 const END_LIMIT_MS = 60_000
@@ -15,27 +15,27 @@ const END_LIMIT_MS = 60_000
 type Ended = { code: number | null; signal: NodeJS.Signals | null }
 export type Process = {
   pid: number
-  /** The line that said it was ready; empty when none was awaited. */
+  /** The log line that reported that it is ready; empty without `ready`. */
   ready: string
-  /** Sends a signal and goes on at once. */
+  /** Sends a signal and does not wait. */
   signal(signal: NodeJS.Signals): void
-  /** Sends a signal, SIGKILL unless told, and resolves when the process has ended; after 60 s it is killed. */
+  /** Sends a signal and resolves when the process has ended. After 60 s it is killed. Default: SIGKILL. */
   end(signal?: NodeJS.Signals): Promise<Ended>
   ended: Promise<Ended>
-  /** Stops reading what it writes, as `| head` does. */
+  /** Closes the pipe of its output, as `| head` does. */
   closeOutput(): void
-  /** The same, as a pager does: what it writes waits for a reader. */
+  /** Stops reading its output, as a pager does: the pipe fills up. */
   stopReading(): void
-  /** What it has written to standard output and error so far. */
+  /** Standard output and error so far. */
   output(): string
-  /** Resolves with the first line, past or to come, that holds this text; rejects when the process ends before. */
+  /** Resolves with the first line, past or future, that contains this text. Rejects if the process ends before. */
   waitForLine(text: string): Promise<string>
 }
 
 /**
- * Starts `node <file>` with this environment and, beside where compiled code is kept, no other; resolves when it has written a line that holds `ready`, or at once
- * without. Throws with what it wrote when it ends before, as it does after 120 s. It does not outlive this process, however that
- * ends.
+ * Starts `node <file>` with only this environment and the compile cache. Resolves when a line contains `ready`, or
+ * immediately without `ready`. Throws with the output if the process ends before, or after 120 s. The process does not
+ * outlive this one, even if this one is killed.
  */
 export async function startProcess(
   file: string,
@@ -50,17 +50,17 @@ export async function startProcess(
     onOutputLine,
   }: {
     args?: string[]
-    /** Node's own. */
+    /** Flags of Node itself. */
     flags?: string[]
     env?: NodeJS.ProcessEnv
     ready?: string
-    /** The folder of the project, or of a copy of it. */
+    /** The project's folder or a copy. */
     root?: string
-    /** Where it runs; in the project's folder unless told. */
+    /** Working directory. Default: the project's folder. */
     cwd?: string
-    /** The descriptor that it writes to; we read what it writes without. */
+    /** Descriptor for its output. Default: this process reads it. */
     output?: number | undefined
-    /** Hears each line as it is written. */
+    /** Called for each line of output. */
     onOutputLine?: (line: string) => void
   } = {},
 ): Promise<Process> {
@@ -70,7 +70,7 @@ export async function startProcess(
     stdio: ['ignore', to ?? 'pipe', to ?? 'pipe'],
   })
   const pid = child.pid!
-  // The system closes the watcher's input also when this process is killed.
+  // The kernel closes the watcher's input even if this process is killed.
   const watcher = spawn('/bin/sh', ['-c', `read -r _; kill -s KILL ${pid}`], {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
@@ -104,7 +104,7 @@ export async function startProcess(
       }
       listeners.add(listener)
       void ended.then(({ code, signal }) =>
-        reject(new Error(`${file} ended (${code ?? signal}) without saying "${text}":\n${output()}`)),
+        reject(new Error(`${file} ended (${code ?? signal}) before it printed "${text}":\n${output()}`)),
       )
     })
   }
@@ -129,7 +129,7 @@ export async function startProcess(
     },
     stopReading() {
       for (const stream of streams) stream.pause()
-      // Else it would never be at its end.
+      // A paused stream never ends.
       child.once('exit', () => streams.forEach((stream) => stream.resume()))
     },
     output,
@@ -137,7 +137,7 @@ export async function startProcess(
   }
 }
 
-/** Asks again and again until the answer is neither undefined nor false. Throws after `limit_ms`, naming what was awaited. */
+/** Polls until the result is neither undefined nor false. After `limit_ms` throws with `what`. */
 export async function until<T>(
   what: string,
   poll: () => Promise<T | undefined | false> | T | undefined | false,
@@ -150,10 +150,10 @@ export async function until<T>(
     if (performance.now() > deadline) break
     await sleep(pause_ms)
   }
-  throw new Error(`waited ${limit_ms} ms for this: ${what}`)
+  throw new Error(`not within ${limit_ms} ms: ${what}`)
 }
 
-/** Short ones at first, then longer: who asks all the time takes the processor from what is waited for. */
+/** Short pauses at first, then longer ones: polling takes processor time from the observed processes. */
 export function* pauses(): Generator<number> {
   for (let pause_ms = 20; ; pause_ms = Math.min(pause_ms * 1.3, 200)) yield pause_ms
 }

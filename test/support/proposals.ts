@@ -1,4 +1,4 @@
-// Proposals as tests need them: two operators who agree, and what they agree on carried out by a worker.
+// Helpers for proposals: two operators agree, and a worker carries the proposal out.
 import { expect } from 'vitest'
 import { decideProposal, propose, type Operator } from '#domain/proposals/decide.ts'
 import { findProposal, type Proposed } from '#domain/proposals/proposal.ts'
@@ -16,20 +16,20 @@ async function operator(world: World): Promise<Operator> {
   }
 }
 
-/** One operator proposes it, and another confirms it. Returns the proposal's id. */
+/** One operator proposes, another confirms. Returns the proposal's id. */
 export async function agree(world: World, proposed: Proposed): Promise<string> {
   const { id } = await propose(world.sql, proposed, await operator(world))
   await decideProposal(world.sql, id, 'confirmed', await operator(world))
   return id
 }
 
-/** Two operators agree on it, and it is carried out. */
+/** Two operators agree, and the proposal is carried out. */
 export async function agreed(world: World, proposed: Proposed): Promise<void> {
   const id = await agree(world, proposed)
   await eventually(async () => expect(await findProposal(world.sql, id)).toMatchObject({ state: 'done' }))
 }
 
-/** Enters that two operators agreed on each correction that was posted without: for tests that only need transactions. */
+/** Adds the missing proposals of corrections that tests have posted without. */
 export async function agreeOnAllCorrections(world: World): Promise<void> {
   const [one, other] = [await operator(world), await operator(world)]
   await world.sql`

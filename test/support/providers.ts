@@ -1,4 +1,4 @@
-// The providers of a system under test: an emulator each, and a handle that is the same for all of them.
+// The provider emulators of a system under test, each with the same kind of handle.
 import { join } from 'node:path'
 import type { AiEmulatorOptions } from '#emulators/ai/main.ts'
 import type { SmtpEmulatorOptions } from '#emulators/smtp/main.ts'
@@ -17,7 +17,7 @@ type EmulatorOptions = {
   record_requests?: boolean
 }
 
-/** How an emulator may differ from the usual one. */
+/** Options that override an emulator's defaults. */
 type Changes = {
   stripe: Partial<StripeEmulatorOptions>
   twilio: Partial<TwilioEmulatorOptions>
@@ -34,27 +34,30 @@ export type ProviderAddresses = { url: string } & Record<string, string>
 type Row<Own> = {
   api_key: string
   /**
-   * Of one that notifies us: what it signs with, and the events that an endpoint there should send; ours send all unless told.
-   * `variable` null: it signs with `api_key`, and there is nothing to choose.
+   * For a provider with notifications: its signing secret and the event types that an endpoint needs. Default: all
+   * events. `variable` null: it signs with `api_key`, and event types cannot be selected.
    */
   webhooks:
     | { secret: string; variable: string; needed_events: string[] }
     | { secret: string; variable: null }
     | null
-  /** The variables of the product that are the same wherever the provider is. */
+  /** Variables that do not depend on the provider's addresses. */
   variables: Record<string, string>
-  /** Those that say where it is, by what the emulator told: `url`, where its control API is, and its other addresses. */
-  places: (told: ProviderAddresses) => Record<string, string>
-  /** What it calls the address of its control API; `<name>_url` unless told. */
+  /** Variables with the provider's addresses: `url` of its control API, and others. */
+  addressVariables: (addresses: ProviderAddresses) => Record<string, string>
+  /** The name of its control API's address. Default: `<name>_url`. */
   control?: string
-  /** In this process. As one of its own it is `src/emulators/<name>/main.ts` and says `<name>_url` when it is ready. */
+  /**
+   * Starts it in this process. As a process of its own it is `src/emulators/<name>/main.ts` and prints `<name>_url`
+   * when it is ready.
+   */
   start: (
     usual: EmulatorOptions,
     own: Own | undefined,
   ) => Promise<{ url: string; places?: Record<string, string>; close(): Promise<void> }>
 }
 
-// Another provider is another row.
+// A new provider is a new entry.
 const PROVIDERS: { [Name in ProviderName]: Row<Changes[Name]> } = {
   stripe: {
     api_key: 'sk_test_emulator',
@@ -64,7 +67,7 @@ const PROVIDERS: { [Name in ProviderName]: Row<Changes[Name]> } = {
       needed_events: EVENT_TYPES,
     },
     variables: { STRIPE_SECRET_KEY: 'sk_test_emulator' },
-    places: ({ url }) => ({ STRIPE_API_BASE: url }),
+    addressVariables: ({ url }) => ({ STRIPE_API_BASE: url }),
     start: async (usual, own) =>
       await (await import('#emulators/stripe/main.ts')).startStripeEmulator({ ...usual, ...own }),
   },
@@ -73,7 +76,7 @@ const PROVIDERS: { [Name in ProviderName]: Row<Changes[Name]> } = {
     webhooks: null,
     variables: { EMAIL_FROM: 'Sluice <mail@sluice.example>' },
     control: 'inbox_url',
-    places: ({ smtp_url = '' }) => ({ SMTP_URL: smtp_url }),
+    addressVariables: ({ smtp_url = '' }) => ({ SMTP_URL: smtp_url }),
     start: async (usual, own) =>
       await (await import('#emulators/smtp/main.ts')).startSmtpEmulator({ ...usual, ...own }),
   },
@@ -81,7 +84,7 @@ const PROVIDERS: { [Name in ProviderName]: Row<Changes[Name]> } = {
     api_key: 'ai-emulator',
     webhooks: null,
     variables: { AI_API_KEY: 'ai-emulator' },
-    places: ({ url }) => ({ AI_BASE_URL: `${url}/v1` }),
+    addressVariables: ({ url }) => ({ AI_BASE_URL: `${url}/v1` }),
     start: async (usual, own) =>
       await (await import('#emulators/ai/main.ts')).startAiEmulator({ ...usual, ...own }),
   },
@@ -93,38 +96,38 @@ const PROVIDERS: { [Name in ProviderName]: Row<Changes[Name]> } = {
       TWILIO_AUTH_TOKEN: 'twilio-emulator',
       TWILIO_FROM: '+15005550006',
     },
-    places: ({ url }) => ({ TWILIO_API_BASE: url }),
+    addressVariables: ({ url }) => ({ TWILIO_API_BASE: url }),
     start: async (usual, own) =>
       await (await import('#emulators/twilio/main.ts')).startTwilioEmulator({ ...usual, ...own }),
   },
 }
 const NAMES = Object.keys(PROVIDERS) as ProviderName[]
 
-/** A failure that was scripted. */
+/** A scripted failure. */
 export type Fault = {
-  /** Resolves when it has happened so often, with how often it has; rejects when that takes longer. */
+  /** Resolves with the number of hits when there are this many. Rejects after `timeout_ms`. */
   hit(times?: number, timeout_ms?: number): Promise<number>
-  /** Lets go what it holds. */
+  /** Releases blocked requests. */
   release(): Promise<void>
-  /** Lets go what it holds, and happens no more. */
+  /** Releases blocked requests and removes the failure. */
   remove(): Promise<void>
 }
 
-/** Fields as its control API names them; `path` is a regular expression. */
+/** Fields as in the control API. `path` is a regular expression. */
 type Filter = Record<string, string | number>
 
 export type Provider = {
   url: string
   /** Its addresses. */
-  told: ProviderAddresses
+  addresses: ProviderAddresses
   api_key: string
-  /** What it signs its notifications with. */
+  /** The signing secret of its notifications. */
   webhook_secret: string
-  /** Calls its control API, `/_emulator<path>`, and answers what that answers; rejects when it refuses. */
+  /** Calls its control API, `/_emulator<path>`, and returns the answer. Rejects after an error. */
   control: (method: 'GET' | 'POST' | 'DELETE', path: string, body?: object) => Promise<any>
-  /** The requests to its API that match, oldest first. */
+  /** Matching requests to its API, oldest first. */
   requests(filter?: Filter): Promise<any[]>
-  /** What really happened there, by its own record, oldest first. */
+  /** Effects by its own record, oldest first. */
   effects(filter?: Filter): Promise<any[]>
   /** Scripts a failure. */
   fault(script: object): Promise<Fault>
@@ -132,7 +135,7 @@ export type Provider = {
 
 export type Providers = Map<ProviderName, Provider>
 
-/** Starts `node <file>`; resolves when it has written a line that holds `ready`. */
+/** Starts `node <file>`. Resolves when a line contains `ready`. */
 type Launch = (
   name: string,
   file: string,
@@ -140,41 +143,41 @@ type Launch = (
 ) => Promise<Pick<Process, 'ready' | 'end'>>
 
 export type ProviderOptions = {
-  /** Starts them as processes of their own; they run in this one without. */
+  /** Starts processes. Default: the emulators run in this process. */
   launch?: Launch | undefined
-  /** The webhooks host that hears what happens there; nobody does without. */
+  /** The webhooks host for notifications. Default: none are sent. */
   webhooks_url?: string | undefined
-  /** Whether they send only the events that are needed; all unless told. */
+  /** Sends only the needed event types. Default: all. */
   only_needed?: boolean
-  /** A folder for what they write down, each in one of its own name; memory only without. */
+  /** A folder for their data, with one folder each. Default: memory only. */
   data_dir?: string | undefined
-  /** Whether the requests to them are kept; they are unless told. */
+  /** Whether requests are recorded. Default: true. */
   record_requests?: boolean
-  /** Changes the behaviour of an emulator that runs in this process. */
+  /** Overrides options of emulators in this process. */
   changes?: EmulatorChanges | undefined
 }
 
-/** Starts the emulator of each provider; `ends` ends them. */
+/** Starts the emulator of each provider. `ends` stops them. */
 export async function startProviders(
   ends: AsyncDisposableStack,
   options: ProviderOptions,
 ): Promise<Providers> {
   const providers: Providers = new Map()
   for (const name of NAMES) {
-    const told = await startEmulator(ends, name, options, options.changes?.[name])
-    providers.set(name, handleOf(name, told))
+    const addresses = await startEmulator(ends, name, options, options.changes?.[name])
+    providers.set(name, handleOf(name, addresses))
   }
   return providers
 }
 
-/** The variables that configure the product for all providers. `addressesOf`: the addresses of one. */
+/** The product's variables for all providers. `addressesOf`: the addresses of one. */
 export function providerVariables(
   addressesOf: (name: ProviderName) => ProviderAddresses,
 ): Record<string, string> {
   const all: Record<string, string> = {}
   for (const name of NAMES) {
-    const { variables, webhooks, places } = PROVIDERS[name]
-    Object.assign(all, variables, places(addressesOf(name)))
+    const { variables, webhooks, addressVariables } = PROVIDERS[name]
+    Object.assign(all, variables, addressVariables(addressesOf(name)))
     if (webhooks !== null && webhooks.variable !== null) all[webhooks.variable] = webhooks.secret
   }
   return all
@@ -214,13 +217,13 @@ async function startEmulator<Name extends ProviderName>(
     ready: `${name}_url`,
   })
   ends.defer(async () => void (await emulator.end('SIGTERM')))
-  const told = JSON.parse(emulator.ready) as Record<string, string>
-  return { ...told, url: told[control]! }
+  const addresses = JSON.parse(emulator.ready) as Record<string, string>
+  return { ...addresses, url: addresses[control]! }
 }
 
-/** The handle of an emulator that runs at these addresses, whoever started it. */
-export function handleOf(name: ProviderName, told: ProviderAddresses): Provider {
-  const { url } = told
+/** The handle of a running emulator at these addresses. */
+export function handleOf(name: ProviderName, addresses: ProviderAddresses): Provider {
+  const { url } = addresses
   async function control(method: string, path: string, body?: object): Promise<any> {
     const response = await fetch(`${url}/_emulator${path}`, {
       method,
@@ -238,7 +241,7 @@ export function handleOf(name: ProviderName, told: ProviderAddresses): Provider 
   const { api_key, webhooks } = PROVIDERS[name]
   return {
     url,
-    told,
+    addresses,
     api_key,
     webhook_secret: webhooks?.secret ?? '',
     control,

@@ -1,36 +1,36 @@
-// A wire between two processes, to be held or cut at the moment a test chooses.
+// A TCP proxy between two processes that a test can delay, freeze or cut.
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
 export type Proxy = {
-  /** `url` with this proxy in the place of its server. */
+  /** `url` with this proxy instead of its server. */
   url: string
   /**
-   * From the first request that holds one of `texts` on, its connection carries no answers: what was asked is done and nobody
-   * hears of it. Without any text: no more, and those connections end.
+   * From the first request on that contains one of `texts`, its connection carries no answers: the server processes the
+   * request, and the client gets no response. Without texts: ends those connections and stops withholding.
    */
   withholdAnswersTo(...texts: string[]): void
-  /** The connections of this moment stay open and carry nothing any more, as when a machine vanishes; new ones work. */
+  /** Open connections stay open and carry nothing, as if a machine vanished. New connections work. */
   freeze(): void
-  /** How many of those are still there: nobody has given them up. */
+  /** Number of frozen connections that are still open. */
   frozen(): number
   /**
-   * From now on requests that hold `text` go nowhere, and nothing else on their connections; null: no more, and those connections
-   * end.
+   * Requests that contain `text` are dropped, with everything after them on their connections. Null: ends those
+   * connections and stops dropping.
    */
   swallow(text: string | null): void
-  /** Passes everything on this much later; 0: at once. */
+  /** Delays all traffic by this time; 0: no delay. */
   delay(ms: number): void
-  /** Answers in the server's place, from what a client has sent; null: the server answers. Ends all connections. */
+  /** Answers requests instead of the server; null: the server answers. Ends all connections. */
   answerWith(answer: ((request: Buffer) => string) | null): void
-  /** From now on `text` in answers is replaced by another of the same length; null: nothing is. */
+  /** Replaces `text` in answers by a text of the same length; null: no replacement. */
   replaceInAnswers(text: string | null, by?: string): void
-  /** Ends all connections; new ones are made. */
+  /** Ends all connections. New ones work. */
   cut(): void
   close(): Promise<void>
 }
 
-/** Listens on a free port and passes everything on to the server that `url` names. */
+/** Listens on a free port and forwards to the server of `url`. */
 export async function startProxy(url: string): Promise<Proxy> {
   const target = new URL(url)
   const sockets = new Set<Socket>()
@@ -38,13 +38,13 @@ export async function startProxy(url: string): Promise<Proxy> {
   const silent = new Set<Socket>()
   let withheld_texts: string[] = []
   let swallowed: string | null = null
-  /** What was held back on them never comes. */
+  /** Connections whose withheld data never arrives. */
   const stalled = new Set<Socket>()
   let delay_ms = 0
   let answerer: ((request: Buffer) => string) | null = null
   let replaced: [text: string, by: string] | null = null
 
-  /** Carries one direction of a connection: late where it must be, and always in order. */
+  /** Carries one direction of a connection, delayed and in order. */
   function carrier(to: Socket): (data: string | Buffer) => void {
     const waiting: { data: string | Buffer; due: number }[] = []
     function pump(): void {
@@ -75,7 +75,7 @@ export async function startProxy(url: string): Promise<Proxy> {
       frozen = true
       silent.add(client)
     }
-    const [ask, tell] = [carrier(upstream), carrier(client)]
+    const [forwardRequest, forwardAnswer] = [carrier(upstream), carrier(client)]
     freezers.add(freeze)
     client.on('close', () => {
       freezers.delete(freeze)
@@ -103,12 +103,12 @@ export async function startProxy(url: string): Promise<Proxy> {
         frozen = true
         stalled.add(client)
       }
-      if (!frozen) ask(data)
+      if (!frozen) forwardRequest(data)
     })
     upstream.on('data', (data: Buffer) => {
       const answer =
         replaced === null ? data : Buffer.from(data.toString('latin1').replaceAll(...replaced), 'latin1')
-      if (!withheld && !frozen) tell(answer)
+      if (!withheld && !frozen) forwardAnswer(answer)
     })
   })
   server.listen(0, '127.0.0.1')

@@ -1,4 +1,4 @@
-// HTTP as bytes, for what a well-behaved client would not send.
+// HTTP as bytes, for requests that no correct client sends.
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setFlagsFromString } from 'node:v8'
@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm'
 
 export type RawAnswer = { status: number; headers: Map<string, string>; text: string; body: any }
 
-/** Sends the bytes of one request and answers the first response, when the server closes; status 0: it closed without one. */
+/** Sends one request and returns the first response when the server closes the connection; status 0: no response. */
 export async function sendBytes(
   url: string,
   bytes: string | Buffer,
@@ -18,7 +18,7 @@ export async function sendBytes(
     const socket = connect(Number(port), hostname)
     const stop = meanwhile?.(socket)
     socket.on('data', (chunk) => chunks.push(Buffer.from(chunk)))
-    // A reset after the answer is an end like any other.
+    // A reset after the answer counts as an end.
     socket.on('error', () => {})
     socket.on('close', () => {
       stop?.()
@@ -29,7 +29,7 @@ export async function sendBytes(
   return parse(Buffer.concat(chunks).toString('utf8'))
 }
 
-/** So many connections that each send these bytes and then wait. `statuses`: of the answers so far. */
+/** Opens this many connections, sends the bytes on each, and keeps them open. `statuses`: of the answers so far. */
 export function openUnfinished(
   url: string,
   count: number,
@@ -48,12 +48,12 @@ export function openUnfinished(
     statuses,
     async reset() {
       const open = sockets.filter(({ closed }) => !closed)
-      // One that the server ends at this moment can no longer be reset: Node says so by an error, and never that it is closed.
-      const over = (socket: Socket) =>
+      // If the server ends a connection at this moment, Node cannot reset it: it emits `error` and never `close`.
+      const ended = (socket: Socket) =>
         new Promise<void>((resolve) => socket.once('close', resolve).once('error', () => resolve()))
-      const all = Promise.all(open.map(over))
+      const all = Promise.all(open.map(ended))
       for (const socket of open) {
-        // One that is not connected yet would be reset once it is, which may take for ever.
+        // A connecting socket would be reset only after it is connected, which may take for ever.
         if (socket.connecting) socket.destroy()
         else resetNow(socket)
       }
@@ -62,33 +62,36 @@ export function openUnfinished(
   }
 }
 
-/** Resets the connection. Where that cannot be done any more Node lets go of its handle without closing it, and cannot end for it. */
+/**
+ * Resets the connection. If Node can no longer do that, it drops its handle without closing it, and the process could
+ * not end.
+ */
 function resetNow(socket: Socket): void {
   const handle = Reflect.get(socket, '_handle') as { close(): void } | null | undefined
-  if (handle === undefined) throw new Error('this Node has no `_handle` of a socket')
+  if (handle === undefined) throw new Error('this version of Node has no socket._handle')
   socket.once('error', () => handle?.close())
   socket.resetAndDestroy()
 }
 
-/** Sends these bytes and resets the connection before anybody can have read them. */
+/** Sends these bytes and resets the connection before they can be read. */
 export async function sendAndReset(url: string, bytes: string): Promise<void> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
   await once(socket, 'connect')
   socket.write(bytes)
-  const over = new Promise<void>((resolve) => socket.once('close', resolve).once('error', () => resolve()))
+  const ended = new Promise<void>((resolve) => socket.once('close', resolve).once('error', () => resolve()))
   resetNow(socket)
-  await over
+  await ended
 }
 
-/** The memory of this process, in bytes, without what is garbage. */
+/** Memory of this process in bytes, after garbage collection. */
 export function memoryInUse(): NodeJS.MemoryUsage {
   setFlagsFromString('--expose-gc')
   runInNewContext('gc')()
   return process.memoryUsage()
 }
 
-/** The bytes of a request with a body, that asks for the connection to be closed. */
+/** The bytes of a request with a body and `connection: close`. */
 export function requestBytes(
   method: string,
   target: string,

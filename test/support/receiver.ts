@@ -1,17 +1,17 @@
-// A receiver of a tenant over a real socket: it hears HTTP as bytes, and a test decides what it answers.
+// A raw TCP receiver of HTTP requests with scripted answers.
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 
 export type TestReceiver = {
   port: number
-  /** The requests so far, as they came, head and body. */
+  /** Requests so far as bytes, head and body. */
   requests: string[]
-  /** Connections so far, the closed ones too. */
+  /** Connections so far, also closed ones. */
   sockets: Socket[]
   close(): Promise<void>
 }
 
-/** `answer` is called with the socket for each request that has come completely; on 127.0.0.1. */
+/** Calls `answer` with the socket for each complete request. Listens on 127.0.0.1. */
 export async function openReceiver(answer: (socket: Socket, request: string) => void): Promise<TestReceiver> {
   const requests: string[] = []
   const sockets: Socket[] = []
@@ -33,14 +33,14 @@ export async function openReceiver(answer: (socket: Socket, request: string) => 
   return { port: await listening(server), requests, sockets, close: () => closed(server, sockets) }
 }
 
-/** Listens on a free port of this machine, and answers which. */
+/** Listens on a free port of this machine and returns the port. */
 export async function listening(server: Server): Promise<number> {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   return (server.address() as AddressInfo).port
 }
 
-/** Resolves when all of these are closed, however. */
+/** Resolves when all of these sockets are closed. */
 export async function untilClosed(sockets: readonly Socket[]): Promise<void> {
   const open = sockets.filter((socket) => !socket.closed)
   await Promise.all(open.map((socket) => new Promise((resolve) => socket.once('close', resolve))))
@@ -53,7 +53,7 @@ async function closed(server: Server, sockets: Socket[]): Promise<void> {
   await end
 }
 
-/** An answer with a body of known length, after which the connection stays open. */
+/** An answer with a content length. The connection stays open. */
 export function httpAnswer(status: number, body = '', headers: Record<string, string> = {}): string {
   const all = { 'content-length': String(Buffer.byteLength(body)), ...headers }
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)

@@ -1,4 +1,5 @@
-// Redis as more than one server: a Cluster of three masters with a replica each, and a primary with a replica under three Sentinels.
+// Redis with several servers: a Cluster of three masters with a replica each, and a primary with a replica and three
+// Sentinels.
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
@@ -11,29 +12,29 @@ import { needRedis } from './redis.ts'
 
 export type RedisDeployment = {
   url: string
-  /** The port of the server that takes writes to `key`; undefined while none does. */
+  /** The port of the server that takes writes to `key`; undefined while there is none. */
   primaryOf(key: string): Promise<number | undefined>
-  /** Ends that server, as a crash would. */
+  /** Kills that server. */
   killPrimaryOf(key: string): Promise<void>
-  /** Starts those that were killed again, empty and where they were; the others take them in. */
+  /** Restarts killed servers on their ports, empty. The others accept them again. */
   revive(): Promise<void>
   /** Wipes every server that takes writes. */
   flush(): Promise<void>
   stop(): Promise<void>
 }
 
-/** Of all of them: replicas ask their primary with it. */
+/** The same for all servers: replicas authenticate with it. */
 const PASSWORD = 'of-all-places'
-/** Nothing is kept, also not what a primary once sent. */
+/** No data is persisted, not even a replica's copy of its primary. */
 const NO_PERSISTENCE = { appendonly: 'no', 'rdb-del-sync-files': 'yes', masterauth: PASSWORD }
 const SLOTS = 16_384
 const MASTERS = 3
-/** How long a server may be silent before the others replace it. */
+/** A server that is silent for this long is replaced. */
 const NODE_TIMEOUT_MS = '1000'
 
 type Node = {
   settings: Record<string, string>
-  /** Where a member of a Cluster keeps who it is, and nothing else. */
+  /** A Cluster node stores only its identity there. */
   folder: Awaited<ReturnType<typeof makeFolder>>
   server: EmbeddedRedis
   client: Redis
@@ -76,7 +77,7 @@ async function reviveAll(nodes: Node[]): Promise<void> {
   }
 }
 
-/** Replicas refuse, and what is away has nothing to lose. Throws when nobody took it. */
+/** Replicas refuse, and dead servers have no data. Throws if no server has accepted the command. */
 async function flushAll(nodes: Node[]): Promise<void> {
   const living = nodes.filter(({ alive }) => alive)
   await Promise.any(living.map(({ client }) => client.flushall()))
@@ -118,11 +119,13 @@ export async function startRedisCluster(): Promise<RedisDeployment> {
   const isComplete = (lines: string) =>
     lines.split('\n').filter((line) => / connected/.test(line)).length === nodes.length
   for (const { client } of nodes)
-    await until('they know each other', async () => isComplete(String(await client.call('CLUSTER', 'NODES'))))
+    await until('the nodes know each other', async () =>
+      isComplete(String(await client.call('CLUSTER', 'NODES'))),
+    )
   for (const [index, { client }] of nodes.slice(MASTERS).entries()) {
     const id = await masters[index]!.client.call('CLUSTER', 'MYID')
     await client.call('CLUSTER', 'REPLICATE', String(id))
-    await until('it follows', async () =>
+    await until('the replica is connected', async () =>
       (await client.info('replication')).includes('master_link_status:up'),
     )
   }
@@ -156,11 +159,12 @@ export async function startRedisCluster(): Promise<RedisDeployment> {
 
 export async function startRedisSentinels(): Promise<RedisDeployment> {
   const program = findProgram(['redis-server', 'valkey-server'])
-  if (program === null) throw new Error('this test needs redis-server or valkey-server on the PATH')
+  if (program === null)
+    throw new Error('redis-server or valkey-server is needed on the PATH and was not found')
   const nodes = [await startNode({}), await startNode({})]
   const [primary, replica] = nodes as [Node, Node]
   await replica.client.replicaof('127.0.0.1', primary.server.port)
-  await until('it follows', async () =>
+  await until('the replica is connected', async () =>
     (await replica.client.info('replication')).includes('master_link_status:up'),
   )
   const folders = await Promise.all(Array.from({ length: 3 }, makeFolder))

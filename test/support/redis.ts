@@ -1,4 +1,4 @@
-// One Redis of a test's own: it forgets everything when it ends, and comes back where it was.
+// A Redis of the test's own: empty after each restart, on the same port.
 import { randomBytes } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { freePort } from '#start/ports.ts'
@@ -7,13 +7,13 @@ import { startRedis, type EmbeddedRedis, type RedisOptions } from '#start/redis.
 export type OwnRedis = {
   url: string
   kill(): Promise<void>
-  /** Once it was killed, it comes back on the same port, and empty. */
+  /** Restarts a killed Redis on the same port, empty. */
   start(): Promise<void>
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void
   flush(): Promise<void>
 }
 
-/** It runs from the beginning unless told. */
+/** `up`: whether it runs from the beginning. Default: true. */
 export async function createRedis({
   up = true,
   settings = {},
@@ -41,10 +41,9 @@ export async function createRedis({
   }
 }
 
-/** As `startRedis`, and throws where no server is found. */
+/** Like `startRedis`, but throws if no server is installed. */
 export async function needRedis(options: RedisOptions): Promise<EmbeddedRedis> {
   const redis = await startRedis(options)
-  if (redis === null)
-    throw new Error('this needs redis-server or valkey-server on the PATH, and none was found')
+  if (redis === null) throw new Error('redis-server or valkey-server is needed on the PATH and was not found')
   return redis
 }

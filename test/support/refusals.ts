@@ -1,4 +1,4 @@
-// Sending what must be refused, and looking whether it left a trace.
+// Sends requests that must be refused, and checks that nothing was stored.
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { requestBytes, sendBytes } from './raw.ts'
 import { freshKey, type Client } from './client.ts'
@@ -9,7 +9,7 @@ export const CREATE_PAYMENT = ['POST /v1/payments']
 export const CREATES = [...CREATE_CUSTOMER, ...CREATE_PAYMENT, 'POST /v1/recipients', 'POST /v1/merchants']
 const WRITES = [...CREATES, 'PATCH /v1/customers/{id}']
 
-/** Everything of business that is stored: how many rows, and the newest change. */
+/** A summary of all business data: row counts and latest changes. */
 export async function stored({ sql }: Pick<World, 'sql'>): Promise<string> {
   const [row] = await sql`
     select (select count(*) from customers) as customers, (select max(updated_at) from customers) as customer_changed,
@@ -39,14 +39,17 @@ export async function stored({ sql }: Pick<World, 'sql'>): Promise<string> {
   return JSON.stringify(row)
 }
 
-/** The headers of a request of the world's tenant that brings JSON. */
+/** Headers of a JSON request of the world's tenant. */
 export function jsonHeaders(world: World): Record<string, string> {
   return { authorization: `Bearer ${world.client.key}`, 'content-type': 'application/json' }
 }
 
 type Expected = { status?: number; headers?: Record<string, string>; routes?: string[]; param?: string }
 
-/** An API by itself, a customer there, and `accepted`: which of these bodies were not refused as they should (see below). */
+/**
+ * An API without a worker, a customer, and `accepted`: returns the bodies that were not refused as expected (see
+ * below).
+ */
 export type RefusingWorld = {
   world: World
   client: Client
@@ -57,8 +60,8 @@ export type RefusingWorld = {
 export async function createRefusingWorld(): Promise<RefusingWorld> {
   const world = await createWorld({ parts: ['api'] })
   const { client } = world
-  const made = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
-  const customer_id = made.body.id as string
+  const created = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
+  const customer_id = created.body.id as string
   return {
     world,
     client,
@@ -68,8 +71,8 @@ export async function createRefusingWorld(): Promise<RefusingWorld> {
 }
 
 /**
- * Sends each body to each route. Answers what was not refused as it should: with `status`, an error in the usual shape that
- * names `param` (any, unless told), and nothing written. `customer_id` stands in the paths that need one.
+ * Sends each body to each route. Returns those that were not refused with `status`, a complete error that names `param`
+ * (default: any), and no stored change. `customer_id` fills the paths.
  */
 async function notRefused(
   world: World,

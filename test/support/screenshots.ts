@@ -1,4 +1,4 @@
-// `npm run screenshots`: pictures of the dashboard for the README, of a shop that is filled for it, in docs/images.
+// `npm run screenshots`: takes screenshots of the dashboard with demo data for the README, in docs/images.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
@@ -20,12 +20,12 @@ const ROOT = join(import.meta.dirname, '../..')
 const IMAGES = join(ROOT, 'docs/images')
 const DESK = { width: 1280, height: 760 }
 const PHONE = { width: 390, height: 844 }
-/** What a picture may weigh; twice as sharp where that fits. */
+/** Maximum size of an image. Double resolution is used if it fits. */
 const MAX_IMAGE_BYTES = 150_000
-/** How long the figures are waited for. */
+/** How long to wait for the roll-ups. */
 const ROLLUP_TIMEOUT_MS = 100_000
 
-type Picture = { name: string; path: string; dark?: boolean; phone?: boolean; whole?: boolean }
+type Picture = { name: string; path: string; dark?: boolean; phone?: boolean; full_page?: boolean }
 type Running = {
   api_url: string
   api_key: string
@@ -42,9 +42,9 @@ const chromium = await launchChromium()
 ends.defer(() => chromium.close())
 await mkdir(IMAGES, { recursive: true })
 const cookies = await signIn(chromium)
-for (const picture of pictures) process.stdout.write(`${await take(picture)}\n`)
+for (const picture of pictures) process.stdout.write(`${await takeScreenshot(picture)}\n`)
 
-/** The whole system on free ports, in a folder that is thrown away. */
+/** Starts the system on free ports, in a temporary folder. */
 async function startSystem(stack: AsyncDisposableStack): Promise<Running> {
   const folder = await makeFolder('screenshots')
   stack.defer(folder.remove)
@@ -65,7 +65,7 @@ async function stop(child: ChildProcess): Promise<void> {
   await once(child, 'exit')
 }
 
-/** Fills the shop, and says which pages tell most of it. */
+/** Fills the shop and returns the pages to take. */
 async function fill(shop: Client, stack: AsyncDisposableStack): Promise<Picture[]> {
   const receiver = createServer((request, response) =>
     request
@@ -93,7 +93,7 @@ async function fill(shop: Client, stack: AsyncDisposableStack): Promise<Picture[
     { name: 'overview', path: '/' },
     { name: 'overview-dark', path: '/', dark: true },
     { name: 'payments', path: '/payments' },
-    { name: 'payment', path: payment, whole: true },
+    { name: 'payment', path: payment, full_page: true },
     { name: 'payment-phone', path: payment, phone: true },
     { name: 'queues-dark', path: '/ops/queues', dark: true },
     { name: 'job', path: '/ops/jobs?state=all&name=payment.capture' },
@@ -111,26 +111,26 @@ async function signIn(browser: Chromium) {
   await page.getByLabel('Password', { exact: true }).fill(password)
   await page.getByRole('button', { name: 'Sign in', exact: true }).click()
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
-  await counted(page)
+  await waitForRollups(page)
   const state = await context.cookies()
   await context.close()
   return state
 }
 
-/** Waits until the figures of the queues know of what was done; they are counted from time to time. */
-async function counted(page: Page): Promise<void> {
-  const done = async () => {
+/** Waits until the queues' figures include the demo data. They are counted from time to time. */
+async function waitForRollups(page: Page): Promise<void> {
+  const isCounted = async () => {
     const { queues }: any = await page.evaluate(async () => await (await fetch('/api/ops/queues')).json())
     return queues.some(({ out_by_minute }: { out_by_minute: number[] }) =>
       out_by_minute.some((jobs) => jobs > 0),
     )
   }
   const end = Date.now() + ROLLUP_TIMEOUT_MS
-  while (!(await done()) && Date.now() < end) await page.waitForTimeout(1_000)
+  while (!(await isCounted()) && Date.now() < end) await page.waitForTimeout(1_000)
 }
 
-/** Takes it as sharp as its weight allows, and answers what it has become. */
-async function take(picture: Picture): Promise<string> {
+/** Takes the image in the highest resolution that fits. Returns a line about it. */
+async function takeScreenshot(picture: Picture): Promise<string> {
   const file = join(IMAGES, `${picture.name}.png`)
   for (const scale of [2, 1]) {
     await shoot(picture, file, scale)
@@ -141,7 +141,7 @@ async function take(picture: Picture): Promise<string> {
 }
 
 async function shoot(
-  { path, dark, phone, whole = false }: Picture,
+  { path, dark, phone, full_page = false }: Picture,
   file: string,
   scale: number,
 ): Promise<void> {
@@ -161,9 +161,9 @@ async function shoot(
     await page.getByRole('list', { name: 'Attempts' }).waitFor()
     await settled(page)
   }
-  // No scrollbar is drawn here: its place would be an empty strip.
+  // Chromium draws no scrollbar here, so its gutter would be an empty strip.
   await page.evaluate("document.documentElement.style.scrollbarGutter = 'auto'")
-  await writeFile(file, smallerPng(await page.screenshot({ fullPage: whole })))
+  await writeFile(file, smallerPng(await page.screenshot({ fullPage: full_page })))
   await context.close()
 }
 

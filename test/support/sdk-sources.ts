@@ -1,4 +1,4 @@
-// The generated files of the SDK and of the dashboard's pages, as they have to be.
+// Generates the files of the SDK and of the dashboard's pages.
 import { readFile } from 'node:fs/promises'
 import { format, type FormatConfig } from 'oxfmt'
 import { DECIMALS, STEPS } from '#core/money.ts'
@@ -9,10 +9,10 @@ import { filtersFile } from '../../sdk/generate/filters.ts'
 import { dashboardAnswers, dashboardQueries } from './dashboard-routes.ts'
 import { offlineDocuments } from './offline-documents.ts'
 
-/** The folders that hold nothing else. */
+/** Folders with only generated files. */
 export const GENERATED = { sdk: 'sdk/src/generated', pages: 'src/dashboard/web/generated' }
 
-/** By path from the root of the repository, formatted. */
+/** Formatted texts by path from the root of the repository. */
 export async function sdkSources(): Promise<Map<string, string>> {
   const config = await readFile(new URL('../../.oxfmtrc.json', import.meta.url), 'utf8')
   const {

@@ -1,4 +1,4 @@
-// The PostgreSQL of the whole test suite. It starts when a test file first asks for it and ends after the last one.
+// The PostgreSQL of the test suite. It starts when a test file first needs it and ends after the last one.
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -18,12 +18,12 @@ declare module 'vitest' {
   }
 }
 
-/** The database that those of the tests are copied from: made by whoever needs the first. */
+/** The template of the test databases. The first caller creates it. */
 export const TEMPLATE = 'sluice_template'
 
 type Server = { url: string; pid: number; stop: () => Promise<void> }
 
-/** Vitest's global set-up; what it returns is the tear-down. The server also ends when this process is killed. */
+/** Vitest's global setup. Returns the teardown. The server also ends if this process is killed. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   findRedis()
   const folder = await makeFolder()
@@ -51,7 +51,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await once(servers, 'listening')
   project.provide('servers_socket', socket)
 
-  // When it is interrupted, Vitest leaves at once and without the tear-down: what is left can only be synchronous.
+  // After an interruption Vitest exits without the teardown: only synchronous code still runs.
   const leave = () => {
     if (running && running.pid !== 0) process.kill(running.pid, 'SIGKILL')
     rmSync(folder.path, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 })
@@ -72,21 +72,21 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
 }
 
-/** A server of another version, to see that all works there too: an empty one with the settings below, and its superuser. */
+/** A PostgreSQL of another version to test: empty, with the settings below, as superuser. */
 function providedPostgres(): Server | undefined {
   const url = process.env.TEST_DATABASE_URL
   return url === undefined ? undefined : { url, pid: 0, stop: () => Promise.resolve() }
 }
 
 const SETTINGS = {
-  // Several files at once have several worlds each, and every part of a world has its pools.
+  // Test files run several worlds in parallel, and every part of a world has its pools.
   max_connections: '400',
-  // Each database counts apart, and none may be forgotten.
+  // Statements are counted per database, and none may be dropped.
   'pg_stat_statements.max': '50000',
   'pg_stat_statements.track': 'all',
-  // Every three seconds, as in production, it would visit dozens of databases that are gone in a moment.
+  // At production's three seconds autovacuum would visit dozens of short-lived databases.
   autovacuum_naptime: '60s',
-  // Only a crash of the machine would lose what was committed. Tests that crash PostgreSQL have servers of their own.
+  // Only a crash of the machine would lose commits. Tests that crash PostgreSQL have their own servers.
   fsync: 'off',
   full_page_writes: 'off',
 }
@@ -104,13 +104,13 @@ async function countStatements(url: string): Promise<void> {
   }
 }
 
-/** The last test of a run, after all files: what it throws makes the run fail. */
+/** Runs after all test files. An error fails the run. */
 async function audit(url: string): Promise<void> {
   const violations = await auditStatements(url, TEMPLATE)
   if (violations.length > 0) throw new Error(`The statement audit failed.\n\n${violations.join('\n')}`)
 }
 
-/** Test files start a Redis of their own. It is installed here, once, if it is missing and that is possible. */
+/** Each test file starts its own Redis. A missing server is installed here once if possible. */
 function findRedis(): void {
   const missing = 'No redis-server or valkey-server is on the PATH'
   if (findProgram(['redis-server', 'valkey-server']) === null && !installPackage('redis-server', missing))

@@ -1,11 +1,11 @@
-// Pictures of a browser, packed as tightly as they can be without changing a pixel.
+// Compresses PNG screenshots without changing a pixel.
 import { crc32, deflateSync, inflateSync } from 'node:zlib'
 
 const SIGNATURE_BYTES = 8
-/** Rows of a picture of pages pack best as they are, or as what differs from the row above. */
+/** Screenshots compress best without a filter or with the difference to the row above. */
 const FILTERS = { none: 0, up: 2 } as const
 
-/** A PNG of 8 bits and three colours, as Chromium makes them, in fewer bytes; any other as it is. */
+/** Recompresses an 8-bit RGB or RGBA PNG as Chromium creates it. Returns any other PNG unchanged. */
 export function smallerPng(png: Buffer): Buffer {
   const chunks = chunksOf(png)
   const header = chunks.find(({ type }) => type === 'IHDR')!.data
@@ -50,7 +50,7 @@ function chunk(type: string, data: Buffer): Buffer {
   return Buffer.concat([length, named, sum])
 }
 
-/** The rows as they are; `pixel`: bytes of one (PNG, section 9). */
+/** Removes the row filters. `pixel`: bytes per pixel (PNG, section 9). */
 function unfiltered(data: Buffer, bytes: number, pixel: number): Buffer[] {
   const rows: Buffer[] = []
   let above = Buffer.alloc(bytes)
@@ -76,9 +76,9 @@ function filtered(rows: Buffer[], filter: number): Buffer {
   return Buffer.concat(
     rows.flatMap((row, at) => {
       const above = rows[at - 1]
-      const shown =
+      const bytes =
         filter === FILTERS.none || above === undefined ? row : row.map((byte, n) => (byte - above[n]!) & 255)
-      return [Buffer.from([filter]), shown]
+      return [Buffer.from([filter]), bytes]
     }),
   )
 }

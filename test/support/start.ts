@@ -1,8 +1,8 @@
-// The parts of an `npm start` as processes.
+// The processes of an `npm start`.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** Free ones for all that a start listens on. */
+/** Free ports for all listeners. */
 export const PORTS = {
   API_PORT: '0',
   WEBHOOKS_PORT: '0',
@@ -17,7 +17,7 @@ export const PORTS = {
 
 export type PartProcess = { pid: number; started: string }
 
-/** The processes of the parts that the start in this folder runs, by the parts' names. */
+/** The processes that the start in this folder runs, by part. */
 export async function partsOf(data_dir: string): Promise<Record<string, PartProcess>> {
   const text = await readFile(join(data_dir, 'running.json'), 'utf8')
   return (JSON.parse(text) as { parts: Record<string, PartProcess> }).parts

@@ -1,150 +1,149 @@
-// The statement audit: what the processes asked of the database in the whole run, each part of it naming its tenant.
+// The statement audit: every statement of a test run must name the tenant in each of its parts.
 import postgres from 'postgres'
 import { USERS_OF_PROCESSES } from './users.ts'
 
-/** Parts of statements that touch a tenant's table without naming the tenant, and why they may. */
+/** Parts of statements that may touch a tenant's table without naming the tenant, with the reason. */
 const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; reason: string }[] = [
   {
     name: 'key by its hash',
     tables: ['api_keys'],
     part: /where hash = any\(\$\d+::text\[\]::bytea\[\]\) and revoked_at is null/,
-    reason: 'the key is what says who the tenant is',
+    reason: 'the key identifies the tenant',
   },
   {
     name: 'invitations of an address',
     tables: ['invitations'],
     part: /^ ?select from invitations where email = \$\d+ and mailed and created_at > now\(\)/,
-    reason: 'an address is mailed so often in a day, whichever tenants do it; only how many is read',
+    reason: 'the daily limit of an address covers all tenants; only a count is read',
   },
   {
     name: 'claim by id',
     tables: ['jobs'],
     part: /where j\.id = requested\.id and j\.run_at <= now\(\)/,
-    reason: 'a bell carries an id; whose job it is comes with the row',
+    reason: 'a wake-up carries only an id; the row has the tenant',
   },
   {
     name: 'fence',
     tables: ['jobs'],
     part: /where j\.id = [sl]\.\w*id and j\.lease_token = [sl]\.lease_token/,
-    reason: 'the token was given with the row; the tenant of all that follows is that of the row',
+    reason: 'the token comes from the row; all later parts use the tenant of the row',
   },
   {
     name: 'rows locked above',
     tables: ['jobs'],
     part: /from (due|fenced|claimed|resumable) where j\.id = \1\.(job_)?id\b/,
-    reason: 'their ids are those of rows that the same statement has found and locked',
+    reason: 'the same statement has found and locked these rows',
   },
   {
     name: 'state of a job by its id',
     tables: ['jobs', 'job_history'],
     part: /select id, state, last_error from (jobs|job_history) where id = any\(/,
-    reason: 'ids that the process made itself, or found under the key of the tenant',
+    reason: 'ids that the process created or found with a key of the tenant',
   },
   {
     name: 'sweep of a queue',
     tables: ['jobs'],
     part: /select (j\.)?tenant_id from jobs (j )?where (j\.)?queue = .+ order by (j\.)?tenant_id limit/,
-    reason: 'finds the tenants that have work, to take turns',
+    reason: 'finds the tenants with work, for the round robin',
   },
   {
-    name: 'pause of a whole queue',
+    name: 'pause of a queue',
     tables: ['pauses'],
     part: /from pauses p where p\.queue = [qw]\.queue and p\.tenant_id is null/,
-    reason: "it is no tenant's",
+    reason: 'it belongs to no tenant',
   },
   {
     name: 'gauge',
     tables: ['jobs', 'notifications'],
     part: /^ ?select count\(\*\) from jobs where finished_at is null and unknown_since is not null|^ ?select from notifications n where n\.parked_at is not null and n\.reason = asked\.reason|^ ?select (j\.failing_since )?from jobs j where j\.name = (asked\.name|c\.job) and j\.finished_at is null and j\.failing_since is not null|^ ?select j\.name from jobs j where j\.finished_at is null and j\.unknown_since is not null and j\.unknown_since >= o\.since/,
-    reason: 'how many there are, whoever they belong to',
+    reason: 'counts over all tenants',
   },
   {
     name: 'reference of a provider',
     tables: ['payments', 'refunds', 'disputes', 'payouts', 'top_ups'],
     part: /(where|and) (r\.)?processor = ((n|arrived)\.provider|\$\d+) and (r\.)?processor_reference = /,
-    reason: 'what a provider tells says whose it is only by its reference, which is unique',
+    reason: 'a provider event identifies its resource only by the reference, which is unique',
   },
   {
     name: 'reference of a provider of verifications',
     tables: ['verifications'],
     part: /where provider = \$\d+ and provider_reference = /,
-    reason: 'as of any other provider',
+    reason: 'a provider event identifies its resource only by the reference, which is unique',
   },
   {
     name: 'sweep of expired links and abandoned verifications',
     tables: ['verifications'],
     part: /select tenant_id, id (as kyc_id )?from verifications where (links_until <= now\(\)|status = \$\d+ and cancel_requested_at is null and updated_at <=)/,
-    reason: 'finds what the clock asks for; what is done about it names the tenant',
+    reason: 'finds expired rows by time; changes name the tenant',
   },
   {
     name: 'sweep of old outputs of AI tasks, and of addresses of lifted suppressions',
     tables: ['ai_tasks', 'suppressions'],
     part: /select tenant_id, id from (ai_tasks where output is not null and finished_at <= now\(\)|suppressions where sealed is not null and deleted_at <= now\(\))/,
-    reason: 'erases by age; what is erased names its tenant',
+    reason: 'finds rows by age; the erasure names the tenant',
   },
   {
     name: 'message that a notification names',
     tables: ['messages'],
     part: /from messages m where m\.(id = \$\d+ and m\.provider = \$\d+|provider = \$\d+ and m\.provider_reference = \$\d+)/,
-    reason: 'its id and its reference are unique, and say whose it is',
+    reason: 'its id and its reference are unique',
   },
   {
-    name: 'messages to a number, whoever sent them',
+    name: 'messages of all tenants to a number',
     tables: ['messages'],
     part: /from messages m where m\.channel = \$\d+ and m\.recipients -> \$\d+ ->> \$\d+ = /,
-    reason:
-      'a word counts for all who wrote to the number, and a search must find none of theirs; what is written names the tenant',
+    reason: 'a keyword applies to all tenants that wrote to the number; changes name the tenant',
   },
   {
-    name: 'sweep of old texts, unheard SMS and old counts',
+    name: 'sweep of old texts, unreported SMS and old counts',
     tables: ['messages', 'message_limits'],
     part: /from messages where (content is not null and created_at <= now\(\)|lookup_at <= now\(\))|select tenant_id, scope from message_limits where window_start </,
-    reason: 'finds what the clock asks for; what is done about it names the tenant',
+    reason: 'finds expired rows by time; changes name the tenant',
   },
   {
     name: 'sweep of deleted endpoints and old recoveries',
     tables: ['webhook_endpoints', 'webhook_recoveries'],
     part: /select tenant_id, id from (webhook_endpoints where deleted_at <|webhook_recoveries where status = \$\d+ and after_at is null and updated_at <)/,
-    reason: 'forgets by age; what is deleted names its tenant',
+    reason: 'finds rows by age; the deletion names the tenant',
   },
   {
     name: 'sweep of old counts of deliveries',
     tables: ['webhook_stats'],
     part: /from webhook_stats where hour </,
-    reason: 'forgets by age; what is deleted names its tenant',
+    reason: 'finds rows by age; the deletion names the tenant',
   },
   {
     name: 'notification not matched yet',
     tables: ['notifications', 'notification_history'],
     part: /from (notification_history h|notifications n) where [hn]\.id = input\.id|insert into notifications \(id, provider|where n\.id = (updates|change)\.notification_id|from notifications where id = \$\d+|where n\.provider = objects\.provider and n\.waits_for = objects\.reference|where n\.provider = judged\.provider and n\.object_id = judged\.object_id|from notifications n where n\.state = \$\d+ and n\.due_at <= now\(\)|from judgement where n\.id = judgement\.id/,
-    reason: 'nobody knows its tenant before it is applied',
+    reason: 'its tenant is unknown until it is applied',
   },
   {
     name: 'job of a notification',
     tables: ['jobs'],
     part: /from jobs j where j\.id = (n\.id and j\.state = \$\d+ and j\.run_at > now\(\)|written\.id)/,
-    reason: 'it belongs to the system, and has the id of the notification',
+    reason: 'the job belongs to the system and has the id of the notification',
   },
   {
     name: 'sweep of lapsing holds and abandoned payments',
     tables: ['payments'],
     part: /select tenant_id, id from payments where open and (capture_before|client_secret) is not null/,
-    reason: 'finds what the clock asks for; what is done about it names the tenant',
+    reason: 'finds expired rows by time; changes name the tenant',
   },
   {
-    name: 'walk through the lines of endpoints, and the recovery that waited longest',
+    name: 'scan of the backlogs of endpoints, and the oldest recovery',
     tables: ['webhook_due', 'webhook_recoveries'],
     part: /^ ?select from webhook_due limit|from webhook_due w where \(w\.tenant_id, w\.endpoint_id\) > \(v\.tenant_id, v\.endpoint_id\)|from webhook_recoveries (r )?where (r\.)?status <> \$\d+ and (r\.)?after_at is (not )?null/,
-    reason: 'finds what is due, whose it is comes with the row; what is done about it names the tenant',
+    reason: 'finds due rows of all tenants; changes name the tenant',
   },
   {
     name: 'sweep of old keys',
     tables: ['idempotency_keys'],
     part: /ctid = any\(array\(|select ctid from idempotency_keys where created_at </,
-    reason: 'forgets by age',
+    reason: 'deletes by age',
   },
   {
-    name: 'walk of the reconciler and the audit',
+    name: 'scan of the reconciler and the audit',
     tables: [
       'payments',
       'refunds',
@@ -157,13 +156,13 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
       'drifts',
     ],
     part: /\(p\.tenant_id, p\.created_at\) > \(\$\d+, \$\d+\)/,
-    reason: 'goes through all tenants, one after the other',
+    reason: 'scans all tenants',
   },
   {
-    name: 'drifts of what is unknown',
+    name: 'drifts of unknown jobs',
     tables: ['jobs', 'drifts'],
     part: /from jobs j cross join lateral \(\) u where j\.finished_at is null and j\.unknown_since is not null and j\.subject_id is not null|update drifts d set resolved_at = now\(\) where d\.resolved_at is null and d\.state = \$\d+ and not exists|from drifts where resolved_at is null group by state/,
-    reason: 'brings all in line at once; what is opened names its tenant',
+    reason: 'updates all drifts at once; opened drifts name the tenant',
   },
   {
     name: 'acts of operators',
@@ -171,7 +170,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     part: /(?!)/,
     whole:
       /select before\.state as before, after\.state as after|insert into operator_act_items|^ ?select state, operation is not null as has_call|^ ?select name(, request)? from jobs where id = \$1 ?$|select before\.\*, after\.lease_token from before/,
-    reason: 'operators are of no tenant; what is written names the tenant of the row',
+    reason: 'operators belong to no tenant; changes name the tenant of the row',
   },
   {
     name: 'searches of operators',
@@ -192,43 +191,43 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     part: /(?!)/,
     whole:
       /join tenants t on t\.id = [djn]\.tenant_id|^ ?select at, id from \(select j\.id|count\(\*\) as read from \(|^ ?select from jobs where id = \$\d+ union all select from job_history|^ ?select distinct \* from \( select r\.tenant_id|from jobs j where j\.finished_at is null and j\.(unknown|failing)_since is not null limit/,
-    reason: 'operators look at all tenants',
+    reason: 'operators read all tenants',
   },
   {
     name: 'proposals of operators',
     tables: ['proposals'],
     part: /\bproposals\b/,
-    reason: 'operators are of no tenant; what is carried out names the tenant of the row',
+    reason: 'operators belong to no tenant; changes name the tenant of the row',
   },
   {
     name: 'tenant of a payout that operators fail',
     tables: ['payouts'],
     part: /^ ?select tenant_id from payouts where id = \$\d+ ?$/,
-    reason: 'an operator names the payout; whose it is comes with the row',
+    reason: 'an operator names the payout; the row has the tenant',
   },
   {
     name: 'audit log of the installation',
     tables: ['audit_entries'],
     part: /^ ?select \* from audit_entries where \$\d+ (and seq (=|<) \$\d+ )*order by seq desc limit/,
-    reason: 'operators look at all tenants',
+    reason: 'operators read all tenants',
   },
   {
-    name: 'what changed, for the audit',
+    name: 'recent changes for the audit',
     tables: ['events', 'ledger_transfers'],
     part: /from (events e|ledger_transfers t) where [et]\.created_at >= \$\d+ and [et]\.created_at < \$\d+/,
-    reason: 'finds by time what is to be audited; all that follows names its tenant',
+    reason: 'finds changes by time; the checks name the tenant',
   },
   {
     name: 'roll-ups',
     tables: ['jobs', 'job_history', 'tenant_rollups', 'payment_days', 'payment_cursors', 'event_sequences'],
     part: /from (jobs|job_history) where \(finished_at, id\) > \(\$\d+, \$\d+\) and finished_at < \$|as stage from jobs where finished_at is null|\$\d+ from jobs where finished_at >= \$|from tenant_rollups ([rto] )?where ([rto]\.)?resolution = |from payment_days where day < |from event_sequences s left join payment_cursors c on c\.tenant_id = s\.tenant_id where s\.last_sequence > /,
-    reason: 'numbers over all tenants, for operators; what is counted of one names it',
+    reason: 'figures over all tenants for operators; figures of one tenant name it',
   },
   {
     name: 'all pauses, for operators',
     tables: ['pauses'],
     part: /from pauses p left join tenants t on t\.id = p\.tenant_id order by/,
-    reason: 'a pause need not be of a tenant',
+    reason: 'a pause need not belong to a tenant',
   },
   {
     name: 'audit',
@@ -268,15 +267,16 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     ],
     part: /(?!)/,
     whole: /^ ?select \$\d+ as check, found\.\* from \(/,
-    reason: 'the books are audited as a whole; what is found names its tenant',
+    reason: 'the audit covers all books; each problem names its tenant',
   },
 ]
 
 type ReferenceWithoutTenant = { table: string; part: string }
 
 /**
- * The references of a statement to tenants' `tables` that name no tenant and are not allowed to. A reference names it when
- * its own part of the statement (CTE, sub-query, branch of a union) compares its `tenant_id` or, inserting, writes it.
+ * Returns a statement's references to tenants' `tables` that neither name the tenant nor are allowed. A reference names
+ * the tenant if its part of the statement (CTE, sub-query, branch of a union) compares its `tenant_id` or, in an
+ * insert, writes it.
  */
 export function referencesWithoutTenant(
   statement: string,
@@ -292,15 +292,15 @@ export function referencesWithoutTenant(
     const { keyword, table, alias } = match.groups as { keyword: string; table: string; alias?: string }
     if (!tables.has(table)) continue
     const { part, before } = partAround(text, match.index)
-    // What comes before any table is a list of columns.
+    // A comma before any table separates columns.
     if (keyword === ',' && !/\b(from|update|using)\b/.test(before)) continue
     const known = alias !== undefined && !KEYWORDS.has(alias) ? alias : undefined
-    const fenced =
+    const names_tenant =
       keyword === 'into'
         ? columnsAfter(text, match.index).includes('tenant_id')
         : namesTenant(part, keyword, known)
     if (
-      fenced ||
+      names_tenant ||
       ALLOWED.some((each) => each.tables.includes(table) && (each.part.test(part) || each.whole?.test(text)))
     )
       continue
@@ -322,7 +322,7 @@ function namesTenant(part: string, keyword: string, alias: string | undefined): 
     return new RegExp(`\\b${alias}\\.tenant_id (=|is not distinct from) |= ${alias}\\.tenant_id\\b`).test(
       part,
     )
-  // What an update sets is no condition.
+  // Assignments of an update are not conditions.
   const conditions = keyword === 'update' ? part.slice(part.indexOf(' where ')) : part
   return /(?<![.\w])tenant_id (=|is not distinct from) /.test(conditions)
 }
@@ -333,8 +333,8 @@ function columnsAfter(text: string, index: number): string[] {
 }
 
 /**
- * What is inside the nearest brackets around `index`, without the sub-queries in it, of a union only the branch; and what of
- * that comes `before` the index.
+ * The text inside the nearest brackets around `index`, without sub-queries and without other branches of a union, and
+ * its part `before` the index.
  */
 function partAround(text: string, index: number): { part: string; before: string } {
   let start = index
@@ -369,8 +369,8 @@ function partAround(text: string, index: number): { part: string; before: string
 }
 
 /**
- * Audits what the users of the processes have asked of this server. Answers what to tell of each violation; throws when the server
- * cannot say, or has forgotten some of it.
+ * Audits all statements of the processes' users on this server. Returns a text per violation. Throws if the server has
+ * no or incomplete statistics.
  */
 export async function auditStatements(server_url: string, template: string): Promise<string[]> {
   const sql = postgres(server_url, { max: 1, onnotice: () => {} })

@@ -1,11 +1,11 @@
-// The Stripe emulator as its own tests reach it: by Stripe's SDK, by its controls, and as a process of its own.
+// The Stripe emulator for its own tests: Stripe's SDK, its control API, and a process of its own.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Stripe } from 'stripe'
 
 export const EMULATOR_KEY = 'sk_test_emulator'
 
-/** The SDK, and the emulator's own routes. */
+/** Stripe's SDK, and the emulator's control API. */
 export function clientsOf(url: string) {
   const { hostname, port } = new URL(url)
   const stripe = new Stripe(EMULATOR_KEY, {
@@ -26,7 +26,7 @@ export function clientsOf(url: string) {
   return { stripe, control }
 }
 
-/** What a refused call says. */
+/** The Stripe error of a refused call. */
 export async function refusal(call: Promise<unknown>): Promise<Stripe.errors.StripeError> {
   const error = await call.then(
     () => null,
@@ -37,7 +37,7 @@ export async function refusal(call: Promise<unknown>): Promise<Stripe.errors.Str
   return error
 }
 
-/** The types of the events of one object, oldest first. */
+/** Event types of one object, oldest first. */
 export async function eventsAbout(stripe: Stripe, id: string): Promise<string[]> {
   const { data } = await stripe.events.list({ limit: 100 })
   return data
@@ -46,7 +46,7 @@ export async function eventsAbout(stripe: Stripe, id: string): Promise<string[]>
     .toReversed()
 }
 
-/** Its effects, each with its amount and who caused it. */
+/** Effects of one object with amount and source. */
 export async function effectsAbout(
   control: ReturnType<typeof clientsOf>['control'],
   resource: string,
@@ -56,7 +56,7 @@ export async function effectsAbout(
   return data.map((line: any) => [line.effect, line.amount, line.source])
 }
 
-/** A POST as it goes over the wire. */
+/** Posts a form, as Stripe's SDK does. */
 export async function postForm(url: string, path: string, params: string, key: string): Promise<Response> {
   return fetch(`${url}${path}`, {
     method: 'POST',
@@ -65,7 +65,7 @@ export async function postForm(url: string, path: string, params: string, key: s
   })
 }
 
-/** As a process of its own, that remembers in a folder. */
+/** Starts the emulator as a process that stores its data in a folder. */
 export async function runEmulator(data_dir: string, ...flags: string[]) {
   const child = spawn(
     process.execPath,
@@ -90,7 +90,7 @@ export async function runEmulator(data_dir: string, ...flags: string[]) {
   }
 }
 
-/** Presses the first button of this name on the page, perhaps of one object, with what a person fills in. */
+/** Presses the first button of this name, of one object if `id` is set, with these form fields. */
 export async function pressButton(
   url: string,
   name: string,

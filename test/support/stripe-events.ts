@@ -1,4 +1,4 @@
-// Stripe as a sender of webhooks whose order, timing and signature the test decides: events are the emulator's own.
+// Sends Stripe webhooks in an order, at times and with signatures that the test chooses. The events are the emulator's.
 import { expect } from 'vitest'
 import { derivedId } from '#core/ids.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
@@ -16,8 +16,8 @@ export type StripeEvent = {
 export type WebhookAnswer = { status: number; body: any; headers: Headers }
 
 /**
- * What the emulator has to tell, oldest first; of one payment when its reference is given. Without events that never
- * matter, unless those are asked for too.
+ * The emulator's events, oldest first, of one payment if a reference is set. Without unhandled types, unless
+ * `all_kinds` is set.
  */
 export async function listEvents(
   world: World,
@@ -39,7 +39,7 @@ export async function listEvents(
   return reference === undefined ? all : all.filter((event) => paymentOf(event) === reference)
 }
 
-/** The payment intent that an event is about. */
+/** The payment intent of an event. */
 export function paymentOf(event: StripeEvent): string | null {
   const { object } = event.data
   return object.object === 'payment_intent' ? object.id : (object.payment_intent ?? null)
@@ -54,33 +54,33 @@ export function pick(events: StripeEvent[], types: readonly string[]): StripeEve
   })
 }
 
-/** What there is to tell of one object at Stripe, oldest first; sought among `all` when they are at hand. */
+/** Events of one Stripe object, oldest first, from `all` if it is set. */
 export async function eventsOf(world: World, reference: string, all?: StripeEvent[]): Promise<StripeEvent[]> {
   return (all ?? (await listEvents(world))).filter(({ data }) => data.object.id === reference)
 }
 
-/** An event that the emulator did not make. */
+/** An event that the emulator has not created. */
 export function fabricatedEvent(type: string, object: Record<string, unknown>): StripeEvent {
   counter += 1
   return { id: `evt_made_up_${process.pid}_${counter}`, type, data: { object } }
 }
 let counter = 0
 
-/** Posts an event, properly signed. */
+/** Posts a correctly signed event. */
 export async function deliver(world: World, event: StripeEvent): Promise<WebhookAnswer> {
   const body = JSON.stringify(event)
   const { webhook_secret } = world.provider('stripe')
   return await postWebhook(world, body, { 'stripe-signature': signStripe(body, webhook_secret) })
 }
 
-/** Posts events, as many at once as a processor has connections; answers in their order. */
+/** Posts up to 100 events at once. Returns the answers in order. */
 export async function deliverAll(world: World, events: readonly StripeEvent[]): Promise<WebhookAnswer[]> {
   return await mapConcurrently(events, 100, (event) => deliver(world, event))
 }
 
 /**
- * Delivers the first event of every order, and the next ones when these were tried. To what is parked it is as if no time
- * went by between them.
+ * Delivers the first events of all orders, then the second ones after the first were tried, and so on. Parked
+ * notifications age as if no time passed in between.
  */
 export async function deliverInRounds(world: World, orders: StripeEvent[][]): Promise<void> {
   for (let round = 0; round < orders[0]!.length; round++) {
@@ -94,7 +94,7 @@ export async function deliverInRounds(world: World, orders: StripeEvent[][]): Pr
   }
 }
 
-/** What is parked looks again now, and not some seconds later. */
+/** Makes parked notifications due now. */
 export async function retryParked({ sql }: World): Promise<void> {
   await sql`
     update jobs j set run_at = now(), wakeup_sent_at = null from notifications n
@@ -102,23 +102,23 @@ export async function retryParked({ sql }: World): Promise<void> {
 }
 
 /**
- * Each object is told of in an order of its own, which names all its events by their place in time; then all is told
- * once more, and nothing is left to do.
+ * Delivers each object's events in its own order, given by their indexes, then all of them again. Waits until no work
+ * is left.
  */
 export async function deliverInOrders(world: World, references: string[], orders: number[][]): Promise<void> {
   const all = await listEvents(world)
-  const told = await Promise.all(references.map((reference) => eventsOf(world, reference, all)))
-  for (const [nth, events] of told.entries()) expect(events).toHaveLength(orders[nth]!.length)
+  const events_of = await Promise.all(references.map((reference) => eventsOf(world, reference, all)))
+  for (const [nth, events] of events_of.entries()) expect(events).toHaveLength(orders[nth]!.length)
   await deliverInRounds(
     world,
-    orders.map((order, nth) => order.map((index) => told[nth]![index]!)),
+    orders.map((order, nth) => order.map((index) => events_of[nth]![index]!)),
   )
-  await deliverAll(world, told.flat())
+  await deliverAll(world, events_of.flat())
   await retryParked(world)
   await world.drain()
 }
 
-/** Does the work of each item, so many at once; answers in their order. */
+/** Runs `work` for each item, this many at once. Returns the results in order. */
 export async function mapConcurrently<T, R>(
   items: readonly T[],
   at_once: number,
@@ -153,14 +153,14 @@ export function notificationId(event: StripeEvent): string {
   return derivedId('stripe', event.account ?? '', event.id)
 }
 
-/** How the notification of an event stands; undefined when there is none. */
+/** The state of an event's notification; undefined if there is none. */
 export async function stateOf(world: World, event: StripeEvent): Promise<string | undefined> {
   const [row] = await world.sql<{ state: string }[]>`
     select state from notifications where id = ${notificationId(event)}`
   return row?.state
 }
 
-/** Resolves when each of these events was tried or needed no job, whatever came of it. */
+/** Resolves when each of these events was tried or needed no job. */
 export async function tried(world: World, events: StripeEvent[]): Promise<void> {
   await eventually(async () => {
     const [row] = await world.sql<{ untried: number }[]>`
@@ -171,7 +171,7 @@ export async function tried(world: World, events: StripeEvent[]): Promise<void> 
   })
 }
 
-/** A payment with what was booked for it: enough to see that two stories ended alike. */
+/** A payment with its refunds, postings and events, to compare the results of two scenarios. */
 export async function paymentSummary(world: World, payment_id: string) {
   const [payment] = await world.sql`
     select status, processor_reference is not null as known, amount_capturable_minor, amount_captured_minor,
@@ -195,24 +195,24 @@ export async function paymentSummary(world: World, payment_id: string) {
   }
 }
 
-/** Answers each item once, in an order of its own. */
+/** The items in random order. */
 export function shuffled<T>(items: readonly T[]): T[] {
   const drawn = items.map((item) => ({ item, at: Math.random() }))
   return drawn.toSorted((a, b) => a.at - b.at).map(({ item }) => item)
 }
 
-/** As many orders as there are items, each of which begins with another one. */
+/** All rotations of the items. */
 export function rotationsOf<T>(items: readonly T[]): T[][] {
   return items.map((_, first) => [...items.slice(first), ...items.slice(0, first)])
 }
 
-/** Every order of the items. */
+/** All permutations of the items. */
 export function ordersOf<T>(items: readonly T[]): T[][] {
   if (items.length <= 1) return [[...items]]
   return items.flatMap((first, index) => ordersOf(items.toSpliced(index, 1)).map((rest) => [first, ...rest]))
 }
 
-/** Somebody refunds a payment in the processor's dashboard; all that is left unless told. */
+/** Refunds a payment in the processor's dashboard. Default: the full remaining amount. */
 export async function refundInDashboard(world: World, reference: string, amount?: number): Promise<any> {
   return await world.provider('stripe').control('POST', '/refunds', {
     payment_intent: reference,
@@ -220,7 +220,7 @@ export async function refundInDashboard(world: World, reference: string, amount?
   })
 }
 
-/** The bank has decided about a refund. */
+/** The bank settles a refund. */
 export async function settleRefund(
   world: World,
   reference: string,

@@ -1,11 +1,11 @@
-// How a test file gets the PostgreSQL of the suite, which Vitest's main process starts for the first one that asks.
+// Gets the PostgreSQL of the suite, which Vitest's main process starts for the first test file that needs it.
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { inject } from 'vitest'
 
 let url_request: Promise<string> | undefined
 
-/** The URL of its superuser, in a database that holds nothing. `createDatabase` makes a database for a test file. */
+/** The URL of its superuser, in an empty database. `createDatabase` creates a database for a test file. */
 export function postgresUrl(): Promise<string> {
   return (url_request ??= requestUrl())
 }

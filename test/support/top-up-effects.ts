@@ -1,4 +1,4 @@
-// The processor's record of top-ups and ours: the same count, the same amounts, none doubled.
+// Compares the processor's record of top-ups with ours: same count, same amounts, no duplicates.
 import type { Sql } from '#core/db.ts'
 
 export type TopUpEffect = {
@@ -20,7 +20,7 @@ type OurTopUp = {
   open: boolean
 }
 
-/** Our top-ups as they stand, to be read before the processor's record: what it does meanwhile is news. */
+/** Our top-ups. Read them before the processor's record: a later change there is an update, not a contradiction. */
 export async function findOurTopUps(sql: Sql): Promise<OurTopUp[]> {
   const posted = (kind: string) => sql`exists (
     select from ledger_transfers l where l.tenant_id = t.tenant_id and l.subject_id = t.id and l.kind = ${kind})`
@@ -31,7 +31,7 @@ export async function findOurTopUps(sql: Sql): Promise<OurTopUp[]> {
     from top_ups t`
 }
 
-/** What does not agree. */
+/** Differences between both records. */
 export function topUpDisagreements(
   ours: OurTopUp[],
   effects: readonly TopUpEffect[],
@@ -55,7 +55,7 @@ export function topUpDisagreements(
         currency !== top_up.currency ||
         topup !== top_up.processor_reference,
     )
-      ? [{ problem: 'what a top-up moved differs', ...facts }]
+      ? [{ problem: 'the amount of a top-up differs', ...facts }]
       : []
   })
   const unknown = [...byId].filter(
@@ -64,6 +64,6 @@ export function topUpDisagreements(
   )
   return [
     ...problems,
-    ...unknown.map(([id, theirs]) => ({ problem: 'a top-up of nothing that we know', id, theirs })),
+    ...unknown.map(([id, theirs]) => ({ problem: 'an effect of an unknown top-up', id, theirs })),
   ]
 }

@@ -1,8 +1,8 @@
-// Top-ups as stories need them.
+// Helpers for top-ups.
 import { freshKey, type Answer, type Client } from './client.ts'
 import type { World } from './world.ts'
 
-/** Asks for a top-up of 5.00 USD, unless told otherwise. */
+/** Requests a top-up of USD 5.00. `body` overrides fields. */
 export async function topUp(
   client: Client,
   body: Record<string, unknown> = {},
@@ -15,14 +15,14 @@ export async function topUp(
   )
 }
 
-/** Somebody makes a top-up without us, of which nothing comes by itself; answers the processor's id of it. */
+/** Creates a top-up at the processor, without Sluice, that stays pending. Returns its id there. */
 export async function topUpAtProcessor(
   { provider }: Pick<World, 'provider'>,
   fields: Record<string, string>,
   headers: Record<string, string> = {},
 ): Promise<string> {
   const { url, api_key } = provider('stripe')
-  const made = await fetch(`${url}/v1/topups`, {
+  const created = await fetch(`${url}/v1/topups`, {
     method: 'POST',
     headers: {
       authorization: `Bearer ${api_key}`,
@@ -31,15 +31,15 @@ export async function topUpAtProcessor(
     },
     body: new URLSearchParams({ amount: '500', currency: 'usd', source: 'src_manual', ...fields }).toString(),
   })
-  return ((await made.json()) as { id: string }).id
+  return ((await created.json()) as { id: string }).id
 }
 
-/** The marks by which the processor's top-up is known as this one of ours. */
+/** Metadata that marks a top-up of the processor as this one of ours. */
 export function marksOf(id: string, tenant_id: string): Record<string, string> {
   return { 'metadata[sluice_top_up_id]': id, 'metadata[sluice_tenant_id]': tenant_id }
 }
 
-/** The processor says what became of a top-up. */
+/** The processor settles a top-up. */
 export async function settleTopUp(
   { provider }: Pick<World, 'provider'>,
   reference: string,

@@ -1,4 +1,4 @@
-// The database users of the processes: members of one role each and owners of nothing, as in production.
+// Database users of the processes: each is a member of one role and owns nothing, as in production.
 import type postgres from 'postgres'
 
 const ROLES = ['api', 'webhooks', 'worker', 'dashboard', 'reader'] as const
@@ -7,13 +7,15 @@ export type ProcessRole = (typeof ROLES)[number]
 const PREFIX = 'sluice_test_'
 const PASSWORD = 'test'
 
-/** Makes them on the server; the migrations have made their roles. Once for each server, by one connection at a time. */
+/**
+ * Creates the users on the server. The migrations have created the roles. Once per server, on one connection at a time.
+ */
 export async function createUsers(sql: postgres.Sql): Promise<void> {
   for (const role of ROLES)
     await sql.unsafe(`create role ${PREFIX}${role} login password '${PASSWORD}' in role sluice_${role}`)
 }
 
-/** The same database, as the user of that process. */
+/** The same database as the user of this process. */
 export function urlAs(role: ProcessRole, database_url: string): string {
   const url = new URL(database_url)
   url.username = `${PREFIX}${role}`
@@ -26,5 +28,5 @@ export function asUser(role: ProcessRole, env: Record<string, string>): Record<s
   return { ...env, DATABASE_URL: urlAs(role, env['DATABASE_URL']!) }
 }
 
-/** Effects statements of the product's processes from those of the tests, which are the owner's. */
+/** Separates the statements of the processes from those of the tests, which run as the owner. */
 export const USERS_OF_PROCESSES = ['api', 'webhooks', 'worker', 'dashboard'].map((role) => `${PREFIX}${role}`)

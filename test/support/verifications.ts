@@ -1,4 +1,4 @@
-// Verifications as stories need them: a subject, a session and what becomes of it.
+// Helpers for verifications: parties, sessions and their results.
 import { expect } from 'vitest'
 import { freshKey, type Answer, type Client } from './client.ts'
 import { MERCHANT, RECIPIENT } from './parties.ts'
@@ -9,7 +9,7 @@ import type { World } from './world.ts'
 const BODIES = { customer: { name: 'Ada' }, merchant: MERCHANT, recipient: RECIPIENT }
 export type Party = keyof typeof BODIES
 
-/** A new customer, merchant or recipient who can be verified. */
+/** A new customer, merchant or recipient to verify. */
 export async function party(
   client: Client,
   type: Party,
@@ -19,7 +19,7 @@ export async function party(
   return { subject_type: type, subject_id: answer.body.id }
 }
 
-/** Asks for the verification of a customer, unless told otherwise. */
+/** Requests the verification of a customer. `body` overrides fields. */
 export async function startVerification(
   client: Client,
   body: Record<string, unknown>,
@@ -56,7 +56,7 @@ export async function getVerification(client: Client, id: string): Promise<any> 
   return (await client.get(`/v1/compliance/kyc/${id}`)).body
 }
 
-/** Waits until the verification is in `status`, and answers it. */
+/** Waits until the verification has this status. Returns the verification. */
 export async function verificationIn(client: Client, id: string, status: string): Promise<any> {
   return await eventually(async () => {
     const verification = await getVerification(client, id)
@@ -65,7 +65,7 @@ export async function verificationIn(client: Client, id: string, status: string)
   })
 }
 
-/** The provider's check comes to this. */
+/** The provider settles the session. */
 export async function settleSession(
   { provider }: Pick<World, 'provider'>,
   reference: string,
@@ -78,7 +78,7 @@ export async function settleSession(
   })
 }
 
-/** Asks the provider as its own application would. */
+/** Calls the provider's API. */
 export async function askProvider(
   { provider }: Pick<World, 'provider'>,
   method: 'GET' | 'POST',
@@ -96,7 +96,7 @@ export async function askProvider(
   return await response.json()
 }
 
-/** A verification as two stories can be compared by. */
+/** A verification, to compare the results of two scenarios. */
 export async function verificationSummary({ sql }: Pick<Books, 'sql'>, id: string) {
   const [verification] = await sql`
     select status, failure ->> 'code' as failure, decision, decided_by, provider_reference is not null as known,

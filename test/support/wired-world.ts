@@ -1,4 +1,4 @@
-// A world whose worker reaches Stripe by a wire that a test may change; nothing is told by itself.
+// A world whose worker reaches Stripe through a proxy. The providers send no notifications.
 import { createLog } from '#core/log.ts'
 import { startHere } from './parts.ts'
 import { startProxy, type Proxy } from './proxy.ts'

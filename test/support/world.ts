@@ -1,5 +1,5 @@
-// A whole Sluice for one test file: its own database, Redis and providers, and the three parts in this process.
-// A file takes its tests from `testIn`; one that needs several worlds, or one of its own kind, makes them with `createWorld`.
+// A complete Sluice for one test file: its own database, Redis and providers, and the parts in this process. A file
+// takes its tests from `testIn`, or creates its worlds with `createWorld`.
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { test as anyTest } from 'vitest'
@@ -15,11 +15,11 @@ import { pauses } from './process.ts'
 import type { EmulatorChanges, Provider, ProviderName } from './providers.ts'
 
 export type World = {
-  /** Of a process beside it; as the owner of the tables, as `config` and `sql` are. */
+  /** The environment of an additional process, as the owner of the tables, as are `config` and `sql`. */
   env: Record<string, string>
   config: Config
   sql: Sql
-  /** Speaks for the world's first tenant, with every scope. */
+  /** A client of the world's first tenant with all scopes. */
   client: Client
   tenant_id: string
   /** A client of another tenant, or of the same one with other scopes. */
@@ -28,9 +28,9 @@ export type World = {
     scopes?: Scope[]
   }): Promise<Client & { tenant_id: string; key_id: string }>
   provider: (name: ProviderName) => Provider
-  /** Where the dashboard is; empty where it does not run. */
+  /** The URL of the dashboard; empty if it does not run. */
   dashboard_url: string
-  /** Resolves when no job is open except those that are parked. */
+  /** Resolves when no job is open except parked ones. */
   drain(): Promise<void>
   close(): Promise<void>
 }
@@ -38,15 +38,20 @@ export type World = {
 export type WorldOptions = {
   queue?: 'redis' | 'postgres'
   env?: Record<string, string>
-  /** Which parts run in this process; all but the dashboard unless said otherwise. Each connects to the database as the user of its role. */
+  /**
+   * The parts in this process. Default: all but the dashboard. Each connects to the database as the user of its role.
+   */
   parts?: PartName[]
-  /** Whether the providers send notifications by themselves. */
+  /** Whether the providers send notifications. */
   notifications?: boolean
-  /** How their emulators differ from the usual ones. */
+  /** Overrides options of the emulators. */
   providers?: EmulatorChanges
 }
 
-/** The `test` of a file whose tests share a world: `world` and `client`, its first tenant, begin with the first test that asks for them. */
+/**
+ * The `test` of a file whose tests share a world. `world`, and `client` of its first tenant, start with the first test
+ * that uses them.
+ */
 export function testIn(options?: WorldOptions) {
   return (
     anyTest
@@ -76,7 +81,7 @@ export async function createWorld({
       changes: providers,
       env: {
         LOG_LEVEL: process.env.TEST_LOG_LEVEL ?? 'silent',
-        // A test that wants it says so: what comes by itself would disturb the others' order of things.
+        // Recurring reconciliation would disturb tests. A test that needs it sets the variable.
         RECONCILE_EVERY_S: '3600',
         ...more,
       },

@@ -1,4 +1,4 @@
-// `npm run sdk`: writes what is generated for the SDK and the dashboard's pages, from the routes of this folder.
+// `npm run sdk`: generates the SDK's files and those of the dashboard's pages from the routes in this folder.
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { GENERATED, sdkSources } from './sdk-sources.ts'
@@ -12,5 +12,5 @@ for (const [path, text] of files) {
   await writeFile(join(ROOT, path), text)
 }
 process.stdout.write(`${Object.values(GENERATED).join(' and ')}: ${files.size} files\n`)
-// The document is made by an API, whose connections are still trying.
+// Offline documents leave connection attempts open.
 process.exit(0)

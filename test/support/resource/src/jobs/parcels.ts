@@ -1,4 +1,4 @@
-// The work that parcels ask for.
+// Jobs of parcels.
 import { z } from 'zod'
 import { defineJob } from './job.ts'
 

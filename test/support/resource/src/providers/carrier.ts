@@ -1,10 +1,10 @@
-// The carrier: what is asked of it, and what its answers mean.
+// The carrier's API: requests and the meaning of its answers.
 import type { Outcome } from '#core/outcome.ts'
 import { NoAnswer, openHttp, type FinishedCall } from './http.ts'
 
 const DEADLINE_MS = 15_000
 
-/** Ships under the stored key of the call; the value is what the carrier calls the parcel. */
+/** Ships with the stored key of the call. The value is the tracking number. */
 export function openCarrier({ url, onCall }: { url: string; onCall: (call: FinishedCall) => void }) {
   const http = openHttp(url)
 
@@ -30,7 +30,7 @@ export function openCarrier({ url, onCall }: { url: string; onCall: (call: Finis
         const message = 'The carrier does not go there.'
         return { kind: 'declined', failure: { code: 'processor_error', message } }
       }),
-    /** Null: the carrier knows no such parcel. */
+    /** Null: the carrier has no such parcel. */
     find: (tracking: string) =>
       call<{ status: string; tracking: string } | null>('find', async () => {
         const sent = { path: `/parcels/${tracking}`, method: 'GET' as const }

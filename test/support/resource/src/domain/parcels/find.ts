@@ -1,9 +1,9 @@
-// How parcels are found.
+// Finds parcels.
 import type { Sql } from '#core/db.ts'
 import { findWithJobs, type RequestedRow, type Found } from '../jobs/find-with-jobs.ts'
 import type { Parcel } from './parcel.ts'
 
-/** Parcels with the jobs that are asked about, in the order asked. */
+/** Parcels with the requested jobs, in the order of the requests. */
 export async function findParcels(
   sql: Sql,
   requested: RequestedRow[],
@@ -12,7 +12,7 @@ export async function findParcels(
   return await findWithJobs<Parcel>(sql, 'parcel', columns, requested)
 }
 
-/** The parcel, of any tenant, that a carrier knows by this name. */
+/** The parcel of any tenant with this tracking number. */
 export async function findParcelByTracking(
   sql: Sql,
   carrier: string,

@@ -1,4 +1,4 @@
-// What callers ask of a parcel: created in the statement that remembers the key and asks for the job.
+// Creates parcels in one statement with the idempotency key and the job.
 import type { Sql } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
 import { shipParcel } from '#jobs/parcels.ts'
@@ -6,7 +6,7 @@ import { isKeyUsed, storeKeys, type JobRequest } from '../idempotency.ts'
 
 export type ParcelRequest = JobRequest & { parcel_id: string; address: string }
 
-/** Creates parcels and asks for their shipment. Answers by id what was `accepted`, and whose key was `known`. */
+/** Creates parcels and requests their shipment. Returns by id whether a request was accepted or its key is known. */
 export async function requestParcels(
   sql: Sql,
   requests: ParcelRequest[],

@@ -1,9 +1,9 @@
-// What the rest of the system needs to know of parcels.
+// The registration of parcels as a resource.
 import { z } from 'zod'
 import type { Resource } from '../resource.ts'
 import { PARCEL_EVENTS, parcelSchema } from './parcel.ts'
 
-/** What is compared with the carrier. */
+/** Fields that are compared with the carrier. */
 const parcelComparison = z.object({
   status: z.string(),
   tracking: z.string().nullable().meta({ description: 'Its name at the carrier.', example: 'T-17' }),

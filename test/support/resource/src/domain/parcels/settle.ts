@@ -1,4 +1,4 @@
-// What became of a parcel, as the carrier tells it.
+// Settles parcels with the carrier's result.
 import { newId } from '#core/ids.ts'
 import type { Sql, Tx } from '#core/db.ts'
 import { insertEvents, type EventType } from '../events.ts'
@@ -8,7 +8,7 @@ export type ParcelSettlement = Settlement & {
   update: { tenant_id: string; parcel_id: string; status: 'shipped' | 'refused'; tracking: string | null }
 }
 
-/** Settles jobs that learnt something of a parcel. Answers the ids of the jobs that were still ours. */
+/** Settles jobs and their parcels. Returns the ids of the jobs whose lease was still valid. */
 export async function settleParcels(sql: Sql | Tx, settlements: ParcelSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ update, ...settlement }) => ({
     ...settlement,
@@ -34,7 +34,7 @@ export async function settleParcels(sql: Sql | Tx, settlements: ParcelSettlement
   return new Set(rows.map((row) => row.id))
 }
 
-/** Settles a parcel that the carrier never took. */
+/** Settles a parcel that the carrier has not accepted. */
 export async function settleParcelAsFailed(
   tx: Tx,
   settlement: Settlement,

@@ -1,4 +1,4 @@
-// The step that settles a parcel, and how the carrier's record of it is compared.
+// The effects step that settles a parcel, and the comparison with the carrier's record.
 import { settleParcels, type ParcelSettlement } from '#domain/parcels/settle.ts'
 import { settling, type SettlementDetails } from '../../settle.ts'
 import { toSide, type ComparedResource } from '../notifications/drifts.ts'

@@ -1,4 +1,4 @@
-// Applies news of a parcel: compares it with the carrier's record.
+// Applies provider events of parcels by a comparison with the carrier's record.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { findParcelByTracking } from '#domain/parcels/find.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'

@@ -1,4 +1,4 @@
-// Performs what parcels ask for: one call to the carrier.
+// Performs the jobs of parcels: one call to the carrier.
 import { shipParcel } from '#jobs/parcels.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, failed, undone, unknown, type Decision } from '../../decision.ts'
