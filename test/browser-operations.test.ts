@@ -65,7 +65,7 @@ test('a job that the processor turns away is seen, and goes on once it is retrie
     'The key is right again',
   )
   await paymentIn(client, id, 'captured')
-  await page.getByText('It is done.').waitFor()
+  await page.getByText('The job succeeded.').waitFor()
   // When the provider answered a call is not known, so the call has no duration.
   const call = page
     .getByRole('list', { name: 'Attempts' })
@@ -120,12 +120,12 @@ test('a job that waits runs at once, and is discarded', async () => {
   const id = await strangeJob({ queue: 'compliance', run_at: '2100-01-01' })
   const page = await dashboard.open(`/ops/jobs/${id}`, { as: 'operator' })
   const button = (name: string) => page.getByRole('main').getByRole('button', { name, exact: true })
-  await page.getByText('It runs next at').waitFor()
+  await page.getByText('The job runs next at').waitFor()
   await perform(page, button('Run now'), 'Run now', 'It waits for no reason')
-  await page.getByText('It is due and starts').waitFor()
+  await page.getByText('The job is due and starts').waitFor()
   expect(await button('Run now').count()).toBe(0)
   await perform(page, button('Discard'), 'Discard', 'Nobody knows it')
-  await page.getByText('It was discarded without being done.').waitFor()
+  await page.getByText('The job was discarded without being done.').waitFor()
   const attempts = page.getByRole('list', { name: 'Attempts' })
   await attempts.getByText('ready to discarded: Nobody knows it').waitFor()
   const acts = await sql`select act, reason from job_interventions where job_id = ${id} order by at`
@@ -246,7 +246,7 @@ test('jobs are listed with what they are about, and what is asked for one is sai
   const jobs = page.getByRole('table', { name: 'Jobs' }).getByRole('row')
   await jobs.filter({ hasText: 'payment.authorize' }).waitFor()
   await page.getByRole('link', { name: 'payment.authorize' }).first().click()
-  await page.getByText('It is done.').waitFor()
+  await page.getByText('The job succeeded.').waitFor()
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toContain('payment.authorize')
 })
 
@@ -602,7 +602,7 @@ test('a payout is marked as failed, and a failure by force is proposed by one op
   await payoutIn(client, asked, 'failed')
   await dialog.getByRole('button', { name: 'Close' }).last().click()
   // The reason is there from when the failure was asked for.
-  await page.getByText('Marked as failed by hand: The account is closed').waitFor()
+  await page.getByText('The payout was marked as failed by hand: The account is closed').waitFor()
   expect(await button('Force failure').count()).toBe(0)
 
   await page.goto(`${dashboard.url}/payouts/${forced}`)

@@ -162,7 +162,7 @@ test('a key is made, used, rotated and revoked', async () => {
   await dialog.getByLabel('Name').waitFor()
   expect(await dialog.getByText('It needs').count()).toBe(0)
   await dialog.getByLabel('Name').fill('Shop')
-  await dialog.getByText('It needs at least one scope.').waitFor()
+  await dialog.getByText('Choose at least one scope.').waitFor()
   // What the role may not do, its keys may not.
   expect(await dialog.getByRole('checkbox', { name: 'payments:write' }).isDisabled()).toBe(true)
   expect(await dialog.getByRole('checkbox', { name: 'webhooks:write' }).isDisabled()).toBe(false)

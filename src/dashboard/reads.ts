@@ -28,8 +28,8 @@ export function connectOperatorSql(config: Config, ends: AsyncDisposableStack): 
 }
 
 /**
- * Each route of `app` that reads waits for its turn among `lists`, and reads over `request.sql`. `credentialsOf`: who is let in
- * already. A read that takes too long for the quick lane begins again in the long one.
+ * Runs each GET route of `app` within the limits of `runList`, over `request.sql`. `credentialsOf`: the user and the tenant
+ * of an admitted request. A read that is too slow for the quick lane restarts in the long lane.
  */
 export function limitReads(
   app: FastifyInstance,

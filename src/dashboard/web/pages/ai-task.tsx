@@ -1,4 +1,4 @@
-// One AI task: what came of it, and when.
+// One AI task: its output, details and timeline.
 import { Button } from '@mantine/core'
 import { CircleAlert, Clock, Cpu, Flag } from 'lucide-react'
 import type { AiTask } from '#sdk/index.ts'
@@ -44,7 +44,7 @@ export function AiTaskPage() {
               <CircleAlert size={16} aria-hidden />
               <div>
                 <strong>{humanize(task.failure.code)}</strong>
-                {task.failure.message} It is not retried automatically.
+                {task.failure.message} The task is not retried automatically.
               </div>
             </div>
           )}
@@ -87,7 +87,7 @@ function CancelDialog({ id, ...dialog }: { opened: boolean; onClose: () => void;
       title="Cancel this task?"
       action="Cancel task"
       tone="bad"
-      effect="It gets no answer, and a call that is under way is stopped. This cannot be undone."
+      effect="The task gets no output, and a running call to the model is aborted. This cannot be undone."
       act={(idempotency_key) => actResponse(sluice.ai.tasks.cancel(id, {}, { idempotency_key }))}
       onDone={() => invalidate('/v1/ai/tasks')}
       outcome={(result) => (
@@ -109,7 +109,7 @@ function TaskOutput({ task: { output, status } }: { task: AiTask }) {
   return <Json value={output.data} label="output" />
 }
 
-/** What the API tells of when it happened. */
+/** The timeline of a task, from the timestamps that the API returns. */
 function taskTimeline({
   created_at,
   started_at,

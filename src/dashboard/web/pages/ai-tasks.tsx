@@ -70,6 +70,6 @@ const AI_TASKS = defineList({
 
 export function AiTasksPage() {
   return (
-    <ListPage of={AI_TASKS} title="AI tasks" description="Requests to a language model, and its answers." />
+    <ListPage of={AI_TASKS} title="AI tasks" description="Requests to a language model, and its output." />
   )
 }

@@ -1,4 +1,4 @@
-// Compliance: the list of verifications, and the button that starts one.
+// Compliance: the list of verifications, and the button that starts a verification.
 import { Button } from '@mantine/core'
 import { Plus } from 'lucide-react'
 import { useMemo, useState } from 'react'

@@ -1,4 +1,4 @@
-// One customer: who it is, its payments and its verifications.
+// One customer: their details, payments and verifications.
 import type { Customer, UpdateCustomer } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
 import { PartyPage, type Party } from '../parties/PartyPage.tsx'
@@ -26,9 +26,9 @@ const CUSTOMER: Party<Customer, UpdateCustomer> = {
     may: 'deleteCustomer',
     send: (id, options) => sluice.customers.delete(id, options),
     effect:
-      'Name, email, phone and metadata are erased, here and in earlier events. Payments and the id stay, for the books. An open verification is canceled. This cannot be undone.',
+      'Name, email, phone and metadata are erased, here and in earlier events. The id and the payments are retained for the books. An open verification is canceled. This cannot be undone.',
     outcome: 'Deleted. The personal data is erased.',
-    removed: 'The personal data is erased; payments and the books stay.',
+    removed: 'The personal data is erased. Payments and the books are retained.',
   },
   section: (id) => <PaymentsSection by="customer_id" id={id} />,
 }

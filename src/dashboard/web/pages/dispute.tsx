@@ -1,4 +1,4 @@
-// One dispute: how it stands, what it took, and what happened.
+// One dispute: its status, amounts and timeline.
 import type { Dispute } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import { usePathParam } from '../address.ts'

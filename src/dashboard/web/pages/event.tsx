@@ -1,4 +1,4 @@
-// One event: what it tells, and where it was sent.
+// One event: its data and its deliveries.
 import type { FeedEvent, WebhookDelivery, WebhookEndpoint } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { EventSubject } from '../events/subjects.tsx'
@@ -42,7 +42,7 @@ export function EventPage() {
       <div className="columns">
         <section className="section">
           <h2>Data</h2>
-          <p className="dim">The resource as it was then.</p>
+          <p className="dim">The resource at the time of the event.</p>
           <Json value={event?.data ?? {}} label="data" />
         </section>
         <Facts
@@ -65,8 +65,8 @@ export function EventPage() {
           paged={false}
           empty={
             <EmptyState title="Not sent anywhere">
-              No endpoint was subscribed to this type when the event happened, or its deliveries are no longer
-              kept.
+              No endpoint was subscribed to this type when the event happened, or its deliveries have been
+              deleted.
             </EmptyState>
           }
         />

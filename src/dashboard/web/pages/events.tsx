@@ -1,4 +1,4 @@
-// Events: the feed, the latest first or by sequence.
+// Events: the feed, newest first or by sequence.
 import type { FeedEvent } from '#sdk/index.ts'
 import { useAddressSearch } from '../address.ts'
 import { EventSubject } from '../events/subjects.tsx'
@@ -36,7 +36,7 @@ const EVENTS = defineList({
       label: 'Order',
       default_label: 'Newest first',
       options: [{ value: 'sequence', label: 'By sequence' }],
-      // It chooses which of the two lists is read.
+      // The order selects one of two lists. It is not a parameter.
       toParameters: () => ({}),
     },
   ],
@@ -56,14 +56,14 @@ export function EventsPage() {
   const { role } = useSession()
   const [{ order, before, after }] = useAddressSearch()
   const by_sequence = order === 'sequence'
-  // What operators read of a tenant is on record, so they do not read it over and over.
+  // The access of operators is recorded, so their pages do not poll.
   const live = !by_sequence && before === undefined && after === undefined && role !== 'operator'
   const list = useList({
     ...EVENTS,
     ...(by_sequence && { path: '/v1/events' }),
     ...(live && { interval_ms: 4_000 }),
   })
-  // The feed always leads on, to what will happen.
+  // The feed always has a next page, for future events. The list ends at the first short page.
   const ended = list.rows !== undefined && list.rows.length < PAGE_SIZE
   return (
     <ListPage
@@ -73,8 +73,8 @@ export function EventsPage() {
       title="Events"
       description={
         live
-          ? 'Everything that happened, newest first. New events appear on their own.'
-          : 'Everything that happened, each event with its number in the feed.'
+          ? 'All events, newest first. New events appear automatically.'
+          : 'All events, each with its sequence number in the feed.'
       }
     />
   )

@@ -1,4 +1,4 @@
-// Accepting an invitation to a tenant: as somebody new, or as who one is already.
+// Accepts an invitation to a tenant, as a new or an existing user.
 import { Button, PasswordInput, TextInput } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { Link, useRouter } from '@tanstack/react-router'
@@ -13,7 +13,7 @@ import { useSessionQuery, type WebSession } from '../session.tsx'
 import { StandaloneCard } from '../shell/AloneCard.tsx'
 import { MIN_PASSWORD_LENGTH, MAX_NAME_CHARACTERS } from '../limits.ts'
 
-/** What `GET /api/invitations/{token}` tells of it. `has_user`: there is an account with this address; null: not told. */
+/** `has_user`: whether the email address has an account; null: not disclosed. */
 type InvitationView = Answers['GET /invitations/{token}']
 
 export function InvitationPage() {
@@ -66,7 +66,7 @@ function NewUser({ token, email }: { token: string; email: string }) {
         accept.mutate()
       }}
     >
-      {/* Password managers keep the account under this. */}
+      {/* Password managers store the account under this email address. */}
       <input type="email" name="email" autoComplete="username" value={email} readOnly hidden />
       <TextInput
         size="sm"
@@ -89,7 +89,7 @@ function NewUser({ token, email }: { token: string; email: string }) {
         maxLength={256}
         value={password}
         onChange={(event) => setPassword(event.currentTarget.value)}
-        visibilityToggleButtonProps={{ 'aria-label': 'Show what is typed' }}
+        visibilityToggleButtonProps={{ 'aria-label': 'Show password' }}
       />
       {accept.error !== null && <DialogError error={accept.error} />}
       <Button type="submit" size="sm" variant="filled" fullWidth disabled={accept.isPending} mt={4}>
@@ -99,7 +99,7 @@ function NewUser({ token, email }: { token: string; email: string }) {
   )
 }
 
-/** The page is not told whether there is an account. */
+/** It is not disclosed whether the email address has an account. */
 function InvitedUser(props: { token: string; invitation: InvitationView }) {
   const { data: session, isPending } = useSessionQuery()
   const { email } = props.invitation
@@ -123,7 +123,7 @@ function ExistingUser({ token, invitation: { email } }: { token: string; invitat
     async mutationFn() {
       const previous_ids = new Set(session?.tenants.map(({ id }) => id))
       await post(`/invitations/${token}/accept`)
-      // The pages of the tenant that they have just joined are shown.
+      // Selects the tenant that the user has just joined.
       const { tenants } = await read<WebSession>('/session')
       const joined = tenants.find(({ id }) => !previous_ids.has(id))
       if (joined !== undefined) await post('/session/tenant', { tenant_id: joined.id })

@@ -1,4 +1,4 @@
-// One merchant: who it is, its payments and its verifications.
+// One merchant: its details, payments and verifications.
 import type { Merchant, UpdateMerchant } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
 import { PartyPage, type Party } from '../parties/PartyPage.tsx'
@@ -29,7 +29,7 @@ const MERCHANT: Party<Merchant, UpdateMerchant> = {
     verb: 'Archive',
     may: 'archiveMerchant',
     send: (id, options) => sluice.merchants.archive(id, options),
-    effect: `${ARCHIVED} Archiving cannot be undone: you would have to create another one.`,
+    effect: `${ARCHIVED} Archiving cannot be undone; you would have to create a new merchant.`,
     outcome: 'Archived. New payments cannot use it.',
     removed: ARCHIVED,
   },

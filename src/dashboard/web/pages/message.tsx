@@ -1,4 +1,4 @@
-// One message: what was sent, to whom, and what became of it.
+// One message: its content, recipients, status and timeline.
 import { Button } from '@mantine/core'
 import { CircleAlert } from 'lucide-react'
 import type { Message } from '#sdk/index.ts'
@@ -50,7 +50,7 @@ export function MessagePage() {
         <>
           {message && <MessageNote message={message} />}
           <section className="section">
-            <h2>{message?.status === 'received' ? 'What was received' : 'What was sent'}</h2>
+            <h2>Content</h2>
             {message === undefined ? <Skeleton width="80%" /> : <MessageContent message={message} />}
           </section>
           {message?.recipients && message.recipients.length > 0 && (
@@ -115,24 +115,24 @@ function CancelDialog({
   )
 }
 
-/** What went wrong, or what is waited for; nothing where all is well. */
+/** The failure of a message, or why it is not sent yet. Renders nothing if there is neither. */
 function MessageNote({ message: { status, failure, send_at, redacted_at } }: { message: Message }) {
   const text =
     failure !== null
       ? `${failure.message}${failure.provider_code === null ? '' : ` Provider code: ${failure.provider_code}.`}`
       : status === 'unknown'
-        ? "It is not known whether it was sent: the provider's answer was lost. It is looked up, and not sent again."
+        ? "It is unknown whether the message was sent: the provider's response was lost. The message is looked up and not sent again."
         : status === 'scheduled' && send_at !== null
-          ? `It will be sent at ${formatInstant(send_at)}. Until then you can cancel it.`
+          ? `The message will be sent at ${formatInstant(send_at)}. Until then you can cancel it.`
           : status === 'suppressed'
-            ? 'Its recipients are suppressed, so nothing was sent.'
+            ? 'All recipients are suppressed, so nothing was sent.'
             : null
   if (text === null && redacted_at === null) return null
   return (
     <div className="note" data-tone={failure === null ? undefined : 'bad'} role="note">
       <CircleAlert size={16} aria-hidden />
       <div>
-        {text} {redacted_at !== null && 'Its content was erased.'}
+        {text} {redacted_at !== null && 'The content was erased.'}
       </div>
     </div>
   )

@@ -16,7 +16,7 @@ import { SendEmailDialog, SendSmsDialog } from '../messages/SendDialogs.tsx'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
 
-/** The sender of an SMS that was received. All other messages are from the tenant. */
+/** The sender of a received SMS. All other messages are from the tenant. */
 const fromOf = ({ status, from }: Message) => (status === 'received' ? from : null)
 const toOf = ({ to }: Message) => (Array.isArray(to) ? to : [to])
 
@@ -104,7 +104,7 @@ export function MessagesPage() {
     <ListPage
       of={MESSAGES}
       title="Messages"
-      description="Emails and SMS, and whether each arrived."
+      description="Emails and SMS, and their delivery status."
       actions={
         <>
           {may_sms && <Button onClick={() => begin('sms')}>Send SMS</Button>}

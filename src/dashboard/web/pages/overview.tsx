@@ -1,4 +1,4 @@
-// Overview: whether money moves, whether anything is stuck, and what needs a person.
+// Overview: volume, success rate, balance and longest wait, and everything that needs attention.
 import { NativeSelect } from '@mantine/core'
 import { useAddressSearch } from '../address.ts'
 import type { Answers } from '../generated/answers.ts'
@@ -78,7 +78,7 @@ export function OverviewPage() {
   )
 }
 
-/** The currencies that there is anything of, the one with the most payments first. */
+/** The currencies with payments or a balance, the one with the most payments first. */
 function currenciesOf(data: OverviewAnswer | undefined): string[] {
   const by_count = (data?.currencies ?? []).toSorted(
     (a, b) => b.week.captured - a.week.captured || b.week.authorized - a.week.authorized,
@@ -159,7 +159,7 @@ function BalanceFigure({ data, currency }: FigureOf) {
   )
 }
 
-/** The longest that a job waits: for a worker, or for an attempt that does not fail. */
+/** The longest wait of a job: for a worker, or for a successful attempt. */
 function WaitFigure({ data, to }: { data: OverviewAnswer | undefined; to?: string }) {
   const { oldest_due_s: due_s = 0, retrying = 0, oldest_retrying_s: retrying_s = 0 } = data ?? {}
   const retried = `${retrying.toLocaleString()} ${retrying === 1 ? 'job is' : 'jobs are'} retried`
@@ -167,7 +167,7 @@ function WaitFigure({ data, to }: { data: OverviewAnswer | undefined; to?: strin
     retrying > 0
       ? `${retried}, for up to ${formatDuration(retrying_s * 1000)}`
       : due_s > 0
-        ? 'Of a job that is due'
+        ? 'Oldest due job'
         : 'No job is waiting'
   const longest_s = Math.max(due_s, retrying_s)
   const value = longest_s > 0 ? formatDuration(longest_s * 1000) : 'None'
@@ -182,7 +182,7 @@ function percent(part: number, digits = 0): string {
   return new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: digits }).format(part)
 }
 
-/** The days of this week that are over, against the same days of the week before: today would be compared with a whole day. */
+/** The last six full days compared with the same days a week earlier. Today is incomplete and not included. */
 function volumeTrend(of: CurrencyWeeks | undefined) {
   const captured = (from: number, to: number) =>
     (of?.days ?? []).slice(from, to).reduce((sum, { captured_minor }) => sum + captured_minor, 0)

@@ -1,4 +1,4 @@
-// One payment, as a story: how it stands, what can be done, who and how, and all that happened.
+// One payment: its status, acts, details, refunds, disputes and timeline.
 import type { Payment } from '#sdk/index.ts'
 import { Button } from '@mantine/core'
 import { useCallback, useMemo, useState } from 'react'
@@ -28,7 +28,7 @@ export function PaymentPage() {
   const payment = query.data
   const acts = useActs(payment)
   const { opening, begin: open, props } = useDialogs<PaymentAct>()
-  // What a dialog was about stays in it, whatever becomes of the payment.
+  // An open dialog keeps the payment as it was when the dialog opened.
   const [about, setAbout] = useState<Payment>()
   const begin = useCallback(
     (act: PaymentAct) => {
@@ -84,7 +84,7 @@ export function PaymentPage() {
   )
 }
 
-/** What the state and the role allow. */
+/** The acts that the payment's status and the user's role allow. */
 function useActs(payment: Payment | undefined): PaymentAct[] {
   const [may_capture, may_cancel, may_refund] = [
     useMay('capturePayment'),
@@ -116,7 +116,7 @@ function PaymentFacts({ payment, id }: { payment: Payment | undefined; id: strin
     <Facts
       of={payment}
       facts={{
-        Held: ({ amount_capturable_minor, currency }) =>
+        'On hold': ({ amount_capturable_minor, currency }) =>
           amount_capturable_minor > 0 && <Money minor={amount_capturable_minor} currency={currency} />,
         'Capture before': ({ status, capture_before }) =>
           status === 'authorized' && <Instant at={capture_before} />,

@@ -1,4 +1,4 @@
-// Payments: the list, with what it can be searched by.
+// Payments: the list, its filters and its search.
 import type { Payment } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import { Fragment } from 'react'
@@ -122,7 +122,7 @@ const PAYMENTS = defineList({
     curl: firstPaymentCurl(),
   },
 })
-/** Nothing was refunded yet of what is held; until when it is held decides what is done first. */
+/** The list of authorized payments. They have no refunds, so it shows the capture deadline instead. */
 const PAYMENTS_ON_HOLD = { ...PAYMENTS, columns: columnsOf(true) }
 
 export function PaymentsPage() {
@@ -134,14 +134,14 @@ export function PaymentsPage() {
       list={list}
       exported={exported}
       title="Payments"
-      description="Money that is held, captured and refunded."
+      description="Payments that were authorized, captured and refunded."
       actions={<Link to="/disputes">Disputes</Link>}
       above_rows={email && <CustomersWithEmail {...email} />}
     />
   )
 }
 
-/** Whose payments a search by email shows: an email may be that of several customers, or of none. */
+/** The customer of a search by email, and other customers with the same email address. */
 function CustomersWithEmail({ text, customer_ids: [shown, ...others] }: EmailSearch) {
   if (shown === undefined) return <p className="dim">No customer has the email address {text}.</p>
   return (

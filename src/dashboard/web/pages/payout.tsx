@@ -1,4 +1,4 @@
-// One payout: how much, to whom, what can be done now, and what happened to it.
+// One payout: its amount, recipient, status, acts and timeline.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { Ban, CircleX, ShieldAlert } from 'lucide-react'
@@ -68,7 +68,7 @@ export function PayoutPage() {
   )
 }
 
-/** What can be done to a payout that has not ended. */
+/** The acts on an open payout. */
 function Acts({ payout: { fail_requested_at }, begin }: { payout: Payout; begin: (act: PayoutAct) => void }) {
   const may_cancel = useMay('cancelPayout')
   const may_fail = useMay('failPayout')
@@ -109,7 +109,7 @@ function PayoutFacts({ of, id }: { of: Payout | undefined; id: string }) {
         Paid: ({ paid_at }) => paid_at && <Instant at={paid_at} />,
         'Failure requested': ({ fail_requested_at }) =>
           fail_requested_at && <Instant at={fail_requested_at} />,
-        ErrorState: ({ failed_at }) => failed_at && <Instant at={failed_at} />,
+        Failed: ({ failed_at }) => failed_at && <Instant at={failed_at} />,
         Canceled: ({ canceled_at }) => canceled_at && <Instant at={canceled_at} />,
         Transactions: (
           <Link to="/wallet" search={{ subject_id: id }}>
@@ -121,41 +121,47 @@ function PayoutFacts({ of, id }: { of: Payout | undefined; id: string }) {
   )
 }
 
-/** How it stands, what comes next, and what can be done. */
+/** The status, the next step, and what the user can do. */
 function PayoutSummary({ payout }: { payout: Payout }) {
   const { status, amount_minor, currency, arrival_date, failure, paid_at, fail_requested_at } = payout
   const money = formatMoney(amount_minor, currency)
   if (fail_requested_at !== null && (status === 'pending' || status === 'processing'))
     return (
       <>
-        It is to be marked as failed{failure !== null && ` (“${failure.message}”)`}. {money} stays reserved
-        until nothing can leave any more. If the processor pays it all the same, it becomes paid.
+        A failure was requested{failure !== null && ` (“${failure.message}”)`}. {money} stays reserved until
+        the processor can no longer pay it. If the processor pays it anyway, the payout becomes paid.
       </>
     )
-  const arrival = arrival_date === null ? '' : ` It is expected to arrive on ${formatDay(arrival_date)}.`
+  const arrival =
+    arrival_date === null ? '' : ` The money is expected to arrive on ${formatDay(arrival_date)}.`
   switch (status) {
     case 'pending':
-      return <>The processor has not accepted it yet. {money} is reserved. You need not do anything.</>
+      return (
+        <>The processor has not accepted the payout yet. {money} is reserved. You need not do anything.</>
+      )
     case 'processing':
       return (
         <>
-          It is on its way, and {money} is reserved.{arrival}
+          The payout is in transit, and {money} is reserved.{arrival}
         </>
       )
     case 'paid':
       return (
-        <>It was paid, and {money} left your balance. It can still be returned; then it becomes failed.</>
+        <>
+          The payout was paid, and {money} left your balance. If the bank returns it, the payout becomes
+          failed.
+        </>
       )
     case 'canceled':
-      return <>It was stopped in time. {money} is available again.</>
+      return <>The payout was canceled in time. {money} is available again.</>
     default:
       return (
         <>
           {failure?.manual === true
-            ? 'Marked as failed by hand'
+            ? 'The payout was marked as failed by hand'
             : paid_at === null
-              ? 'It failed'
-              : 'It was returned'}
+              ? 'The payout failed'
+              : 'The payout was returned'}
           {failure !== null && `: ${failure.message}`}{' '}
           {paid_at === null ? 'Nothing is reserved.' : 'The money is in your balance again.'} To try again,
           create another payout.

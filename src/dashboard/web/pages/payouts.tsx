@@ -1,4 +1,4 @@
-// Payouts: the list, and the button that makes one.
+// Payouts: the list, and the button that creates a payout.
 import { Button } from '@mantine/core'
 import { Plus } from 'lucide-react'
 import { useMemo, useState } from 'react'

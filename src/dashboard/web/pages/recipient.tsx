@@ -1,4 +1,4 @@
-// One recipient: where its money goes, its payouts and its verifications.
+// One recipient: its details, payouts and verifications.
 import { Button } from '@mantine/core'
 import { Banknote } from 'lucide-react'
 import type { Recipient, UpdateRecipient } from '#sdk/index.ts'
@@ -34,9 +34,9 @@ const RECIPIENT: Party<Recipient, UpdateRecipient> = {
     may: 'archiveRecipient',
     send: (id, options) => sluice.recipients.archive(id, options),
     effect:
-      'It gets no new payouts; those already accepted continue. The recipient stays for the books. Archiving cannot be undone: you would have to create another one.',
-    outcome: 'Archived. It gets no new payouts.',
-    removed: 'It gets no new payouts; those already accepted continue.',
+      'The recipient gets no new payouts; accepted payouts continue. The recipient is retained for the books. Archiving cannot be undone; you would have to create a new recipient.',
+    outcome: 'Archived. The recipient gets no new payouts.',
+    removed: 'The recipient gets no new payouts. Accepted payouts continue.',
   },
   section: (id) => <PayoutsSection recipient_id={id} />,
   note: ({ kyc_status }) =>

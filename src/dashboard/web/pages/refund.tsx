@@ -1,4 +1,4 @@
-// One refund: how it stands, of what payment it is, and what happened.
+// One refund: its status, payment and timeline.
 import type { Payment, Refund } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import { usePathParam } from '../address.ts'
@@ -90,19 +90,19 @@ function RefundOutlook({
   const paused = useIsPaused('payments')
   const amount = moneyOf(refund)
   const job = timeline?.jobs.find(({ refund_id, run_at }) => refund_id === refund.id && run_at !== null)
-  // Once a notification has told how it ended, its job only has to see that.
+  // A notification may settle the refund before its job does. Then the job's state does not matter.
   if (refund.status === 'pending' && job !== undefined && timeline !== undefined && payment !== undefined)
     return <Outlook lines={[jobOutlook({ payment, timeline, job, now, is_operator, paused })]} />
   const lines: Record<Refund['status'], Omit<OutlookLine, 'key'>> = {
     pending: {
       tone: 'going',
-      text: `The refund of ${amount} is under way. The processor will report the outcome. You need not do anything.`,
+      text: `The refund of ${amount} is in progress. The processor will report the outcome. You need not do anything.`,
     },
     succeeded: {
       tone: 'idle',
       text:
         now - Date.parse(refund.created_at) > 30 * 86_400_000
-          ? `${amount} went back to the buyer. Nothing more happens.`
+          ? `${amount} was refunded to the buyer. The refund is final.`
           : `The refund of ${amount} succeeded. The buyer sees it in 5 to 10 days. If their bank sends it back within 30 days, this refund fails and the money is yours again.`,
     },
     failed: {

@@ -1,4 +1,4 @@
-// Settings: its tabs, each with an address of its own.
+// Settings: tabs, each with its own URL.
 import { Tabs } from '@mantine/core'
 import { Outlet, useLocation, useNavigate } from '@tanstack/react-router'
 import { PageHeader } from '../kit/PageHeader.tsx'

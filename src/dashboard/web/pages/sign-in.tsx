@@ -1,4 +1,4 @@
-// Sign-in: email and password, then a code where the account wants one; or a passkey.
+// Sign-in: by email and password, and a code if two-factor authentication is on; or by passkey.
 import { Button, PasswordInput, TextInput } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { useRouter } from '@tanstack/react-router'
@@ -24,7 +24,7 @@ export function SignInPage() {
   function enter(): void {
     queryClient.clear()
     const to = search['to'] ?? '/'
-    // Only a page of this dashboard.
+    // Redirects only to paths of this dashboard.
     history.push(/^\/(?![/\\])/.test(to) ? to : '/')
   }
 
@@ -35,7 +35,7 @@ export function SignInPage() {
           email={email}
           setEmail={setEmail}
           restart_error={restart_error}
-          onDone={(more) => (more ? setStep('code') : enter())}
+          onDone={(code_required) => (code_required ? setStep('code') : enter())}
         />
       ) : (
         <CodeStep
@@ -50,7 +50,7 @@ export function SignInPage() {
   )
 }
 
-/** `restart_error`: why a sign-in with this email has to start again. */
+/** `restart_error`: why the sign-in must start again. */
 function PasswordStep({
   email,
   setEmail,
@@ -60,7 +60,7 @@ function PasswordStep({
   email: string
   setEmail: (email: string) => void
   restart_error: Error | undefined
-  onDone: (code_wanted: boolean) => void
+  onDone: (code_required: boolean) => void
 }) {
   const [password, setPassword] = useState('')
   const signIn = useMutation({
@@ -90,8 +90,8 @@ function PasswordStep({
         withAsterisk={false}
         value={password}
         onChange={(event) => setPassword(event.currentTarget.value)}
-        visibilityToggleButtonProps={{ 'aria-label': 'Show what is typed' }}
-        // oxlint-disable-next-line jsx-a11y/no-autofocus -- the email is there already, and the field before it is gone
+        visibilityToggleButtonProps={{ 'aria-label': 'Show password' }}
+        // oxlint-disable-next-line jsx-a11y/no-autofocus -- the email is filled in already, and the code field is no longer there
         autoFocus={restart_error !== undefined}
       />
       {error && <DialogError error={readableError(error)} />}
@@ -109,12 +109,12 @@ function PasswordStep({
           Sign in with a passkey
         </Button>
       )}
-      <p className="dim">Forgot your password? Ask whoever runs this installation for a new one.</p>
+      <p className="dim">Forgot your password? Ask an operator of this installation for a new one.</p>
     </form>
   )
 }
 
-/** Goes back with an error where no code can end this sign-in any more. */
+/** Calls `onBack` with the error if the sign-in must start again. */
 function CodeStep({ onDone, onBack }: { onDone: () => void; onBack: (error?: Error) => void }) {
   const [code, setCode] = useState('')
   const [backup, setBackup] = useState(false)
@@ -138,7 +138,7 @@ function CodeStep({ onDone, onBack }: { onDone: () => void; onBack: (error?: Err
         withAsterisk={false}
         value={code}
         onChange={(event) => setCode(event.currentTarget.value)}
-        // oxlint-disable-next-line jsx-a11y/no-autofocus -- the step has only this field, and was asked for
+        // oxlint-disable-next-line jsx-a11y/no-autofocus -- the step has only this field, and the user has requested it
         autoFocus
       />
       {verify.error !== null && <DialogError error={readableError(verify.error)} />}
@@ -174,7 +174,7 @@ function isRestartRequired(error: Error): boolean {
   return context['restart_required'] === true
 }
 
-/** An error of the sign-in for people. */
+/** Replaces errors of the browser and of rate limits by messages for users. */
 function readableError(error: Error): Error {
   if (error instanceof DOMException) return new Error('No passkey was used.')
   if (!(error instanceof SluiceError)) return error

@@ -1,4 +1,4 @@
-// Suppressions: addresses and numbers that get nothing any more.
+// Suppressions: addresses and numbers that get no messages.
 import { Button, NativeSelect, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
@@ -51,7 +51,7 @@ const SUPPRESSIONS = defineList({
   columns: COLUMNS,
   file: 'suppressions.csv',
   key: 'id',
-  empty: { title: 'No suppressions', text: 'Nobody has bounced, complained or opted out.' },
+  empty: { title: 'No suppressions', text: 'No recipient has bounced, complained or opted out.' },
 })
 
 export function SuppressionsPage() {
@@ -111,14 +111,14 @@ function RemoveDialog({
       tone="bad"
       effect={
         suppression?.reason === 'manual'
-          ? 'Messages reach this address again.'
-          : 'Messages reach this address again, though it bounced, complained or opted out before. Make sure that its owner wants this.'
+          ? 'Messages can be sent to this address again.'
+          : 'Messages can be sent to this address again, although it bounced, complained or opted out. Make sure that its owner agrees.'
       }
       act={() => actResponse(sluice.messages.suppressions.delete(suppression?.id ?? ''))}
       onDone={() => invalidate('/v1/messages/suppressions')}
       outcome={(result) => (
         <ActResultText of={result} true_if_accepted>
-          It is removed.
+          The suppression is removed.
         </ActResultText>
       )}
     />
@@ -134,7 +134,7 @@ function AddDialog({ opened, onClose }: { opened: boolean; onClose: () => void }
       onClose={onClose}
       title="Add a suppression"
       action="Add suppression"
-      effect="Nothing more is sent there, including messages that were accepted but not sent yet."
+      effect="No more messages are sent to this address, including messages that were accepted but not sent yet."
       ready={address.trim() !== ''}
       act={(idempotency_key) =>
         actResponse(

@@ -1,4 +1,4 @@
-// One template: its texts, to be edited, and a preview of them with variables.
+// One template: an editor for its texts, and a preview with variables.
 import { Button, Textarea, TextInput } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
@@ -73,7 +73,7 @@ function TemplateEditor({ template }: { template: MessageTemplate }) {
   )
 }
 
-/** `texts` as they are typed, and `changes` that are not saved yet. */
+/** `texts`: as edited. `changes`: the texts that are not saved yet. */
 function TemplateForm({
   template: { id, channel },
   texts,

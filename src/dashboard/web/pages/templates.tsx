@@ -1,4 +1,4 @@
-// Templates of messages: the list, and the dialog that makes one.
+// Message templates: the list, and the dialog that creates a template.
 import { Button, NativeSelect, Textarea, TextInput } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'

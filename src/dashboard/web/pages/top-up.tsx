@@ -1,4 +1,4 @@
-// One top-up: how much, from where, and what happened to it.
+// One top-up: its amount, source, status and timeline.
 import type { TopUp } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { Facts } from '../kit/Facts.tsx'
@@ -46,7 +46,7 @@ export function TopUpPage() {
             Reference: ({ processor_reference }) => <OptionalId id={processor_reference} label="reference" />,
             Created: ({ created_at }) => <Instant at={created_at} />,
             Succeeded: ({ succeeded_at }) => succeeded_at && <Instant at={succeeded_at} />,
-            ErrorState: ({ failed_at }) => failed_at && <Instant at={failed_at} />,
+            Failed: ({ failed_at }) => failed_at && <Instant at={failed_at} />,
           }}
         />
       }
@@ -54,13 +54,13 @@ export function TopUpPage() {
   )
 }
 
-/** How it stands, and what comes next. */
+/** The status and the next step. */
 function summaryOf({ status, amount_minor, currency, failure, succeeded_at }: TopUp): string {
   const money = formatMoney(amount_minor, currency)
   if (status === 'succeeded') return `${money} was added to your balance.`
-  if (status === 'canceled') return 'It was canceled at the processor before the money arrived.'
+  if (status === 'canceled') return 'The top-up was canceled at the processor before the money arrived.'
   if (status === 'pending')
-    return `${money} is on its way, which can take days. It is available when it arrives. You need not do anything.`
+    return `${money} is in transit, which can take days. You can use it when it arrives. You need not do anything.`
   const failure_text = failure === null ? '' : ` ${failure.message}`
   if (failure?.code === 'reversed' && succeeded_at !== null)
     return `${money} arrived ${formatInstant(succeeded_at)} and was reversed, so your balance fell by that amount.${failure_text}`

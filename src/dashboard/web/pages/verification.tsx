@@ -1,4 +1,4 @@
-// One verification: of whom, how it stands, what can be decided, and what happened to it.
+// One verification: its subject, status, decision and timeline.
 import { Button } from '@mantine/core'
 import { Check, Link2, X } from 'lucide-react'
 import type { Verification } from '#sdk/index.ts'
@@ -69,9 +69,9 @@ function Acts({
 }) {
   const may_decide = useMay('decideKyc')
   const may_link = useMay('linkKyc')
-  // By hand it is decided once, also over what the provider has decided.
+  // A manual decision is final. It may overrule the provider.
   const decidable = may_decide && decided_by !== 'manual'
-  // Until a check has failed, it waits for the person or the provider.
+  // An undecided verification without a failure waits for the person or the provider.
   const awaits_operator = !isUndecided({ status }) || failure !== null
   return (
     <>
@@ -125,15 +125,15 @@ function VerificationFacts({ of }: { of: Verification | undefined }) {
   )
 }
 
-/** How it stands, and what comes next. */
+/** The status and the next step. */
 function summaryOf({ status, failure, decided_by, decision, decision_reason }: Verification): string {
   const failure_text = failure === null ? '' : ` ${failure.message}`
   switch (status) {
     case 'pending':
-      return 'The provider has not started yet. You need not do anything.'
+      return 'The provider has not started the verification yet. You need not do anything.'
     case 'requires_input':
       return failure === null
-        ? "It waits for the person to complete the provider's page. If the link was lost or has expired, renew it."
+        ? "The person must complete the provider's page. If the link was lost or has expired, renew it."
         : `The last check failed.${failure_text} The person can try again with a new link, or you can decide by hand.`
     case 'processing':
       return 'The provider is reviewing what the person submitted. It will decide, or you can decide by hand.'
@@ -144,7 +144,7 @@ function summaryOf({ status, failure, decided_by, decision, decision_reason }: V
     default:
       if (decided_by === 'manual') return `Rejected by hand, which is final: ${decision_reason ?? ''}`
       return decision === null
-        ? `The provider did not accept it.${failure_text} Start another verification, or decide by hand.`
+        ? `The provider did not approve the person.${failure_text} Start another verification, or decide by hand.`
         : `Rejected.${failure_text} Start another verification, or approve by hand.`
   }
 }

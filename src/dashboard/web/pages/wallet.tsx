@@ -62,7 +62,7 @@ const transactionsBy = (currency: CurrencyFilter) =>
     interval_ms: 10_000,
     empty: {
       title: 'No transactions yet',
-      text: 'Everything that changes a balance is listed here. The quickest first entry is a top-up:',
+      text: 'Every change of a balance is listed here. Create the first transaction with a top-up:',
       curl: curlOf('/v1/wallet/top_ups', FIRST_TOP_UP),
     },
   })

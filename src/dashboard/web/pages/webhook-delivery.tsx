@@ -1,4 +1,4 @@
-// One delivery: its event, its attempts as a waterfall, and what comes next.
+// One delivery: its event, attempts, next attempt and responses.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { Clock } from 'lucide-react'
@@ -69,9 +69,9 @@ export function WebhookDeliveryPage() {
         <div>
           <DeliveryFacts id={id} delivery={delivery} endpoint_url={endpoint?.url} />
           <section className="section">
-            <h2 className="side-title">What is sent</h2>
+            <h2 className="side-title">Payload</h2>
             {delivery?.payload === null ? (
-              <p className="dim">The event is no longer kept.</p>
+              <p className="dim">The event has been deleted.</p>
             ) : (
               <Json value={delivery?.payload ?? {}} label="payload" />
             )}
@@ -151,14 +151,14 @@ function ReplayDialog({
       onDone={() => invalidate(`/v1/webhook_deliveries/${id}`)}
       outcome={(result) => (
         <ActResultText of={result} true_if_accepted>
-          It is on its way. The attempt appears on this page.
+          The replay is scheduled. Its attempt appears on this page.
         </ActResultText>
       )}
     />
   )
 }
 
-/** What happened, and what happens next and when, in one sentence each. */
+/** The outcome so far, and the next attempt. */
 function DeliverySummary({
   delivery: { status, attempts, next_attempt_at, last_status_code, last_error },
 }: {
@@ -166,13 +166,13 @@ function DeliverySummary({
 }) {
   const failure =
     last_status_code === null ? (last_error ?? 'no response') : `status ${String(last_status_code)}`
-  if (status === 'delivered') return 'It was delivered.'
+  if (status === 'delivered') return 'The event was delivered.'
   if (status === 'skipped')
-    return 'It was not sent because the endpoint was disabled. To send it, recover it on the page of the endpoint.'
-  if (status === 'failed') return `It failed with ${failure}, and is not retried automatically.`
+    return 'The event was not sent because the endpoint was disabled. To send it, recover the endpoint on its page.'
+  if (status === 'failed') return `The delivery failed with ${failure} and is not retried automatically.`
   if (status === 'exhausted')
     return `All attempts failed, the last with ${failure}. Replay it once the receiver is fixed.`
-  if (next_attempt_at === null) return 'It is being sent.'
+  if (next_attempt_at === null) return 'The event is being sent.'
   return (
     <>
       {attempts > 0 && `The last attempt failed with ${failure}. `}The next attempt is{' '}
@@ -181,7 +181,7 @@ function DeliverySummary({
   )
 }
 
-/** Those of the schedule, as the list counts them, and those by hand. The log keeps only the latest. */
+/** Scheduled attempts, as in the list, and attempts by hand from the log, which only has the latest. */
 function attemptsOf({ attempts, attempts_log }: WebhookDeliveryDetail): string {
   const by_hand = attempts_log.filter(({ manual }) => manual).length
   return by_hand === 0 ? String(attempts) : `${attempts}, and ${by_hand} by hand`
@@ -216,7 +216,7 @@ function timelineItems({ attempts_log, created_at, next_attempt_at }: WebhookDel
   ]
 }
 
-/** What the receiver said, the latest first, where it said anything. */
+/** The last three responses with a body, the latest first. */
 function LastResponses({ delivery }: { delivery: WebhookDeliveryDetail | undefined }) {
   const responses = (delivery?.attempts_log ?? [])
     .map((attempt, number) => ({ ...attempt, number: number + 1 }))

@@ -1,4 +1,4 @@
-// One webhook endpoint: whether it takes what is sent, what can be done, and its deliveries.
+// One webhook endpoint: its status, acts, figures and deliveries.
 import { Button } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { useMemo } from 'react'
@@ -46,7 +46,7 @@ const DELIVERIES = defineList({
   interval_ms: 5_000,
   empty: {
     title: 'No deliveries yet',
-    text: 'Events that happen from now on are sent here. A test event shows whether they arrive.',
+    text: 'New events are sent to this endpoint. Send a test event to check that they arrive.',
   },
 })
 
@@ -145,7 +145,7 @@ function EndpointDialogs({
   )
 }
 
-/** What the reader may do to the endpoint as it stands, most used first. */
+/** The acts that the endpoint's status and the user's role allow, most used first. */
 function useActs(endpoint: WebhookEndpoint | undefined): [act: EndpointAct, title: string][] {
   const may_test = useMay('testWebhookEndpoint')
   const may_rotate = useMay('rotateWebhookSecret')
@@ -172,7 +172,7 @@ function EndpointFacts({
   stats,
 }: {
   endpoint: WebhookEndpoint | undefined
-  /** Null: it could not be read. */
+  /** Null: the figures could not be read. */
   stats: WebhookEndpointStats | null | undefined
 }) {
   const headers = Object.keys(endpoint?.headers ?? {})
@@ -181,7 +181,7 @@ function EndpointFacts({
       facts={{
         Id: endpoint && <Id id={endpoint.id} />,
         Types: endpoint && <span className="mono">{endpoint.types.join(', ')}</span>,
-        Order: endpoint && (endpoint.ordered ? 'One at a time, by sequence' : 'As they come'),
+        Order: endpoint && (endpoint.ordered ? 'One at a time, by sequence' : 'Not ordered'),
         'Requests at once': endpoint && `At most ${endpoint.max_in_flight}`,
         'Requests per second':
           endpoint && (endpoint.rate_per_s === null ? 'No limit' : `At most ${endpoint.rate_per_s}`),

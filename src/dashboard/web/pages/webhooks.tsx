@@ -1,4 +1,4 @@
-// Webhooks: the endpoints, each with how it fares.
+// Webhooks: the endpoints, and their delivery figures.
 import { Button } from '@mantine/core'
 import { Plus } from 'lucide-react'
 import { useMemo } from 'react'
@@ -20,7 +20,7 @@ import { EndpointStatus } from '../webhooks/EndpointStatus.tsx'
 
 type EndpointSeries = Answers['GET /webhook_endpoints/lines'][number]
 
-/** `of` finds what an endpoint was sent in the last 7 days. */
+/** `of`: the deliveries of an endpoint in the last 7 days. */
 const columnsOf = (
   of: (id: string) => EndpointSeries['line'] | undefined,
 ): TableColumn<WebhookEndpoint>[] => [
@@ -100,7 +100,7 @@ export function WebhooksPage() {
     <ListPage
       of={{ ...ENDPOINTS, columns: columnsOf(pointsOf) }}
       title="Webhooks"
-      description="Where your events are sent, signed, and retried until they arrive."
+      description="Endpoints that receive your events. Requests are signed, and retried until they succeed."
       actions={add}
       empty_action={add}
     >

@@ -1,4 +1,4 @@
-// An act about jobs: how far it is, and what became of each job.
+// An operator act on jobs: its progress, and the result for each job.
 import { Button, SegmentedControl } from '@mantine/core'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -37,7 +37,7 @@ const COLUMNS: TableColumn<JobActItemRow>[] = [
   },
   { title: 'Before', cell: ({ before }) => before ?? '–' },
   {
-    title: 'Why refused',
+    title: 'Refusal reason',
     cell: ({ refused }) => <span title={refused ?? undefined}>{refused ?? '–'}</span>,
     clip: true,
   },
@@ -77,10 +77,10 @@ export function ActPage() {
             ) : (
               filtersText(act.filter)
             )),
-          'Matched before': act && act.matched.toLocaleString(),
+          'Matched at request': act && act.matched.toLocaleString(),
           Found:
             act &&
-            `${act.found.toLocaleString()}${act.more ? ' (there are more: repeat the act for them)' : ''}`,
+            `${act.found.toLocaleString()}${act.more ? ' (more jobs match: repeat the act for them)' : ''}`,
           Requested: act && <Instant at={act.created_at} />,
           Started: act && <Instant at={act.started_at} />,
           Ended: act && <Instant at={act.finished_at} />,
@@ -96,11 +96,11 @@ export function ActPage() {
         onClose={() => setCanceling(false)}
         title="Cancel this act?"
         action="Cancel act"
-        effect="It stops before its next jobs. Jobs that are done stay done."
+        effect="The act stops before its next jobs. Its effect on earlier jobs remains."
         act={() => sendAct('POST', `/ops/acts/${id}/cancel`, {})}
         outcome={({ audit_seq }) => (
           <>
-            It is stopping. <AuditLink of="installation" seq={audit_seq} />
+            The act is stopping. <AuditLink of="installation" seq={audit_seq} />
           </>
         )}
         onDone={() => invalidate('/ops/acts')}

@@ -1,4 +1,4 @@
-// The audit of the installation: who did what, in all tenants.
+// The audit log of the installation, over all tenants.
 import { useAddressSearch } from '../../address.ts'
 import { EntryOutcome } from '../../audit/EntryOutcome.tsx'
 import type { Answers } from '../../generated/answers.ts'
@@ -59,7 +59,7 @@ export function OperatorAuditPage() {
       of={ENTRIES}
       list={list}
       title="Audit"
-      description="What people did and what operators read, in all tenants. Entries are only ever added, each with the hash of the one before."
+      description="Acts of users and reads of operators, in all tenants. Entries are append-only; each contains the hash of the previous entry."
     >
       {entry && <Entry of={entry} />}
     </ListPage>

@@ -1,4 +1,4 @@
-// What is in doubt, over all tenants: drifts, jobs whose effect is unknown, and parked notifications.
+// Unresolved differences in all tenants: drifts, jobs with unknown effect, and parked notifications.
 import { Tabs } from '@mantine/core'
 import { useAddressSearch } from '../../address.ts'
 import type { TableColumn } from '../../kit/DataTable.tsx'
@@ -21,7 +21,7 @@ const TABS = [
 
 const DRIFT_COLUMNS: TableColumn<DriftRow>[] = [
   {
-    title: 'What',
+    title: 'Subject',
     cell: ({ subject, subject_id }) => (
       <>
         <strong>{resourceLabel(subject)}</strong> <span className="dim mono">{shortId(subject_id)}</span>
@@ -31,7 +31,7 @@ const DRIFT_COLUMNS: TableColumn<DriftRow>[] = [
   { title: 'State', cell: ({ state }) => <Status status={state} resource="drift" /> },
   { title: 'Tenant', cell: ({ tenant }) => tenant, clip: true },
   { title: 'Ours', cell: ({ ours }) => formatSide(ours), clip: true },
-  { title: 'Theirs', cell: ({ theirs }) => (theirs === null ? 'Not known' : formatSide(theirs)), clip: true },
+  { title: 'Theirs', cell: ({ theirs }) => (theirs === null ? 'Unknown' : formatSide(theirs)), clip: true },
   {
     title: 'Detail',
     cell: ({ detail }) => <span title={detail ?? undefined}>{detail ?? '–'}</span>,
@@ -79,7 +79,7 @@ const UNKNOWN_JOBS = defineList({
   columns: UNKNOWN_COLUMNS,
   key: 'id',
   to: ({ id }) => `/ops/jobs/${id}`,
-  empty: { title: 'No unknown jobs', text: 'The effect of each call is known.' },
+  empty: { title: 'No unknown jobs', text: 'The effect of every provider call is known.' },
 })
 const UNKNOWN = { state: 'unknown' }
 
@@ -90,7 +90,7 @@ function UnknownJobs() {
 const PARKED_COLUMNS: TableColumn<ParkedRow>[] = [
   { title: 'Event', cell: ({ kind }) => <span className="mono">{kind}</span> },
   { title: 'Provider', cell: ({ provider }) => provider },
-  { title: 'Tenant', cell: ({ tenant }) => tenant ?? 'Not known', clip: true },
+  { title: 'Tenant', cell: ({ tenant }) => tenant ?? 'Unknown', clip: true },
   { title: 'Reason', cell: ({ reason }) => reason ?? '–', clip: true },
   { title: 'Waits for', cell: ({ waits_for }) => waits_for ?? '–', clip: true },
   {
@@ -120,7 +120,7 @@ export function DriftsPage() {
     <>
       <PageHeader
         title="Drifts"
-        description="Where the books and the providers differ, and what is not known yet. Each is checked again until it is settled."
+        description="Differences between the books and the providers, and effects that are still unknown. Each is checked until it is resolved."
       />
       <Tabs
         value={shown ?? 'drifts'}
@@ -157,7 +157,7 @@ export function DriftsPage() {
   )
 }
 
-/** One side in words: its money and its status. */
+/** The status and the amounts of one side of a drift. */
 function formatSide(side: DriftRow['ours']): string {
   const { status, currency, ...others } = side
   const amounts = Object.entries(others).flatMap(([name, value]) => {

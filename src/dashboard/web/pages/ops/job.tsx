@@ -1,4 +1,4 @@
-// A job: where it stands, when it runs next, its attempts and calls, the money beside it, and what operators did.
+// One job: its state, next run, attempts, provider calls and operator acts, and the resource that it works on.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -23,7 +23,7 @@ import { attemptName, CALL_NAME, KIND_ICONS, REPLACED_TEXT } from '../../timelin
 import { Timeline, type TimelineItem } from '../../timeline/Timeline.tsx'
 import { JobState } from './jobs.tsx'
 
-const PAUSED_TEXT = 'Its queue is paused. It continues when the queue is resumed.'
+const PAUSED_TEXT = 'The queue is paused. The job continues when the queue is resumed.'
 
 type CallRow = JobDetails['calls'][number]
 
@@ -135,7 +135,7 @@ function JobFacts({ job }: { job: JobDetails | undefined }) {
             {job.tenant ?? job.tenant_id}
           </Link>
         ),
-        // What comes after a delivery's attempt is another job.
+        // Each attempt of a delivery is a separate job.
         Attempt:
           job && (job.delivery === null ? `${job.attempt} of ${job.max_attempts}` : String(job.attempt)),
         'Next run': job && (job.finished_at === null ? <NextRun job={job} /> : null),
@@ -153,7 +153,7 @@ function JobFacts({ job }: { job: JobDetails | undefined }) {
 
 function JobSummary({ job, now }: { job: JobDetails; now: number }) {
   return (
-    <p className="job-story">
+    <p className="job-summary">
       {job.delivery === null ? (
         summaryOf(job, now)
       ) : (
@@ -165,7 +165,7 @@ function JobSummary({ job, now }: { job: JobDetails; now: number }) {
   )
 }
 
-/** Of a delivery nothing is declined: its receiver did not take it, or could not be reached. */
+/** The outcome of an attempt. A declined delivery counts as failed: the receiver rejected it or was unreachable. */
 function outcomeOf({ delivery }: JobDetails, { outcome, ended_at }: JobDetails['attempts'][number]) {
   if (outcome === 'declined' && delivery !== null) return 'failed'
   return outcome ?? (ended_at === null ? 'running' : null)
@@ -174,7 +174,7 @@ function outcomeOf({ delivery }: JobDetails, { outcome, ended_at }: JobDetails['
 function NextRun({ job }: { job: JobDetails }) {
   if (job.parked) return <>When an operator acts</>
   if (job.state === 'running') return <>Running now</>
-  if (job.paused) return <>When it is resumed</>
+  if (job.paused) return <>When the queue is resumed</>
   if (job.run_at === null) return <>–</>
   return (
     <>
@@ -183,32 +183,33 @@ function NextRun({ job }: { job: JobDetails }) {
   )
 }
 
-/** What happened, what the system does next, and what a person can do. */
+/** What happened, the system's next step, and what an operator can do. */
 function summaryOf(job: JobDetails, now: number): string {
   const failed = job.error === null ? '' : `The last attempt failed: ${job.error.replace(/\.$/, '')}. `
-  if (job.state === 'succeeded') return 'It is done.'
+  if (job.state === 'succeeded') return 'The job succeeded.'
   if (job.state === 'failed')
-    return `It failed for good. ${failed}To try again, repeat the request on the page of its resource.`
-  if (job.state === 'discarded') return `It was discarded without being done. ${failed}`
+    return `The job failed permanently. ${failed}To try again, repeat the request on the page of its resource.`
+  if (job.state === 'discarded') return `The job was discarded without being done. ${failed}`
   if (job.parked)
-    return `${failed}It waits for an operator: retry it or ${job.call?.under_way === true && job.unknown_since !== null ? 'resolve' : 'discard'} it.`
+    return `${failed}The job waits for an operator: retry it or ${job.call?.under_way === true && job.unknown_since !== null ? 'resolve' : 'discard'} it.`
   if (job.unknown_since !== null)
-    return `${job.paused ? `${PAUSED_TEXT} ` : ''}It is not known whether its call took effect at the provider. ${failed}It is looked up until that is known. If the provider keeps lists and these do not show it for some minutes, it is sent again with a new key. Otherwise resolve it once you have seen at the provider what became of it.`
-  if (job.state === 'running') return 'It is running.'
+    return `${job.paused ? `${PAUSED_TEXT} ` : ''}It is unknown whether the call took effect at the provider. ${failed}The effect is looked up until it is known. If the provider has lists and they do not contain the effect for some minutes, the call is sent again with a new key. Otherwise check the effect at the provider and resolve the job.`
+  if (job.state === 'running') return 'The job is running.'
   if (job.paused) return failed + PAUSED_TEXT
   const due = job.run_at === null || Date.parse(job.run_at) <= now
   const next = due
-    ? 'It is due and starts when a worker is free.'
-    : `It runs next at ${formatInstant(job.run_at!)}.`
+    ? 'The job is due and starts when a worker is free.'
+    : `The job runs next at ${formatInstant(job.run_at!)}.`
   return failed + next
 }
 
-/** The same of an attempt of a delivery, which goes on in other jobs. */
+/** The summary of one attempt of a delivery. Other attempts are other jobs. */
 function attemptSummary(job: JobDetails, delivery: NonNullable<JobDetails['delivery']>, now: number): string {
   if (job.finished_at === null) return summaryOf(job, now)
   if (job.state === 'succeeded') return 'This attempt was delivered.'
-  const why = job.error === null ? '' : `: ${job.error.replace(/\.$/, '')}`
-  const failed = job.state === 'failed' ? `This attempt failed${why}.` : `This attempt was discarded${why}.`
+  const reason = job.error === null ? '' : `: ${job.error.replace(/\.$/, '')}`
+  const failed =
+    job.state === 'failed' ? `This attempt failed${reason}.` : `This attempt was discarded${reason}.`
   return `${failed} ${deliveryOutlook(delivery, now)}`
 }
 
@@ -218,8 +219,8 @@ function deliveryOutlook(
 ): string {
   if (status === 'delivered') return 'Another attempt was delivered.'
   if (status === 'skipped') return 'The delivery was skipped: nothing more is sent.'
-  if (status !== 'pending') return 'It was the last attempt: the delivery is not retried automatically.'
-  if (next_attempt_at === null) return 'The next attempt is under way.'
+  if (status !== 'pending') return 'This was the last attempt: the delivery is not retried automatically.'
+  if (next_attempt_at === null) return 'The next attempt is in progress.'
   const ms = Date.parse(next_attempt_at) - now
   return ms < 1_000 ? 'The next attempt is due now.' : `The next attempt is in ${formatDuration(ms)}.`
 }
@@ -252,14 +253,14 @@ function timelineItems(job: JobDetails): TimelineItem[] {
           },
         ],
   )
-  const interventions = job.interventions.map((done): TimelineItem => ({
-    id: `act ${done.at}`,
-    at: done.at,
+  const interventions = job.interventions.map((act): TimelineItem => ({
+    id: `act ${act.at}`,
+    at: act.at,
     icon: KIND_ICONS.person,
-    name: done.act === 'run_now' ? 'Run now' : done.act.charAt(0).toUpperCase() + done.act.slice(1),
-    note: done.who,
-    changed: `${done.before} to ${done.after}: ${done.reason}`,
-    details: done,
+    name: act.act === 'run_now' ? 'Run now' : act.act.charAt(0).toUpperCase() + act.act.slice(1),
+    note: act.who,
+    changed: `${act.before} to ${act.after}: ${act.reason}`,
+    details: act,
   }))
   return [...attempts, ...calls, ...interventions].toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
 }

@@ -1,4 +1,4 @@
-// Jobs of all tenants: the list, and acts about all that the filters find.
+// Jobs of all tenants: the list, and bulk acts on all jobs that match the filters.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
@@ -78,7 +78,7 @@ const JOBS = defineList({
   acting: ({ acting }) => (acting === null ? undefined : JOB_ACTS[acting].in_progress),
   empty: {
     title: 'No open jobs',
-    text: 'Nothing is waiting. To see finished jobs, set State to All.',
+    text: 'No job is waiting. To see finished jobs, set State to All.',
     curl: firstPaymentCurl(),
   },
 })
@@ -100,7 +100,7 @@ export function JobsPage() {
   )
 }
 
-/** The acts about all jobs that the filters find; `none`: there are no such jobs. */
+/** Acts on all jobs that match the filters. `none`: no job matches. */
 function BulkActs({
   filters,
   none,
@@ -110,28 +110,28 @@ function BulkActs({
   none: boolean
   begin: (target: JobActTarget) => void
 }) {
-  const never = unsupportedFilter(filters)
+  const unsupported = unsupportedFilter(filters)
   const filters_text = JSON.stringify(filters)
   usePaletteActs(
     useMemo(
       () =>
-        (never === undefined ? bulkActs(JSON.parse(filters_text)) : []).map((act) => ({
+        (unsupported === undefined ? bulkActs(JSON.parse(filters_text)) : []).map((act) => ({
           title: JOB_ACTS[act].title_for_all,
           run: () => begin({ act, filters: JSON.parse(filters_text) }),
         })),
-      [filters_text, never, begin],
+      [filters_text, unsupported, begin],
     ),
   )
   return (
     <div className="bulk" role="group" aria-label="All matching jobs">
-      <span className="dim">{never ?? 'For all matching jobs:'}</span>
+      <span className="dim">{unsupported ?? 'For all matching jobs:'}</span>
       {bulkActs(filters).map((act) => {
         const Icon = JOB_ACTS[act].icon
         return (
           <Button
             key={act}
             leftSection={<Icon size={14} />}
-            disabled={none || never !== undefined}
+            disabled={none || unsupported !== undefined}
             onClick={() => begin({ act, filters })}
           >
             {JOB_ACTS[act].title}
@@ -142,7 +142,7 @@ function BulkActs({
   )
 }
 
-/** The row that it is filed under: to all of its jobs. */
+/** Links to all jobs of the job's resource. */
 function About({ job: { subject, subject_id, tenant, tenant_id } }: { job: JobRow }) {
   if (subject_id === null) return '–'
   return (
@@ -151,13 +151,13 @@ function About({ job: { subject, subject_id, tenant, tenant_id } }: { job: JobRo
       search={{ subject_id, tenant: tenant ?? tenant_id, state: 'all' }}
       title={`All jobs of ${subject_id}`}
     >
-      {subject === null ? 'Row' : resourceLabel(subject)}
+      {subject === null ? 'Resource' : resourceLabel(subject)}
       <small className="mono against">{shortId(subject_id)}</small>
     </Link>
   )
 }
 
-/** How long its last attempt took, or has run so far. */
+/** Duration of the last attempt, or of the running one so far. */
 function RunTime({ job: { state, started_at, finished_at } }: { job: JobRow }) {
   const now = useNow()
   const end = finished_at === null ? (state === 'running' ? now : null) : Date.parse(finished_at)
@@ -169,12 +169,12 @@ function NextRunOrEnd({ job: { finished_at, paused, run_at } }: { job: JobRow })
   return paused ? 'When resumed' : <Instant at={run_at} />
 }
 
-/** The state of a job, with what its name does not say. */
+/** The state of a job, refined to parked, paused or retrying. */
 export function JobState({ job, pill = false }: { job: JobRow; pill?: boolean }) {
   if (job.parked && job.finished_at === null) return <Status status="parked" pill={pill} />
-  // That its effect is not known matters more.
+  // An unknown effect is more important than a pause.
   if (job.paused && job.unknown_since === null) return <Status status="paused" pill={pill} />
-  // What becomes of the delivery is not known in a list.
+  // The list does not contain whether the delivery is retried.
   if (job.state === 'failed' && job.name.startsWith('webhook_endpoint.'))
     return <Status status="retry" pill={pill} label="Attempt failed" />
   if (job.state === 'ready' && job.failing_since !== null) return <Status status="retrying" pill={pill} />

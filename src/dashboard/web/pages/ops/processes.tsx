@@ -1,4 +1,4 @@
-// Processes: which run, since when, and in which version.
+// Processes: their state, version and start time.
 import type { ReactNode } from 'react'
 import type { Answers } from '../../generated/answers.ts'
 import type { TableColumn } from '../../kit/DataTable.tsx'
@@ -13,7 +13,7 @@ type ProcessRow = Answers['GET /ops/processes'][number]
 
 const STATES: Record<ProcessRow['state'], ReactNode> = {
   up: <Status status="up" />,
-  late: <Status status="warning" label="Not seen lately" />,
+  late: <Status status="warning" label="Heartbeat late" />,
   gone: <Status status="lost" label="Gone" pill />,
 }
 
@@ -69,8 +69,8 @@ export function ProcessesPage() {
           )}
           {gone > 0 && (
             <p className={toneClass('bad', 'dialog-result')} role="alert">
-              {gone === 1 ? '1 process is' : `${gone} processes are`} gone without shutting down. Other
-              workers take over the jobs when the leases end.
+              {gone === 1 ? '1 process' : `${gone} processes`} stopped without shutting down. Other workers
+              take over the jobs when the leases expire.
             </p>
           )}
         </>

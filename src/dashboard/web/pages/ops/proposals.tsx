@@ -1,4 +1,4 @@
-// Proposals: what one operator wants to be done about money, for another to confirm.
+// Proposals about money: one operator proposes, another confirms.
 import { Button } from '@mantine/core'
 import { useState } from 'react'
 import type { TableColumn } from '../../kit/DataTable.tsx'
@@ -13,7 +13,7 @@ import { useSession } from '../../session.tsx'
 
 type State = ProposalRow['state']
 
-/** What each state looks like, and its word where that is another. */
+/** The status of each state, and its label if that differs. */
 const STATES: Record<State, { status: string; label?: string }> = {
   open: { status: 'waiting', label: 'Open' },
   confirmed: { status: 'running', label: 'Confirmed' },
@@ -24,12 +24,12 @@ const STATES: Record<State, { status: string; label?: string }> = {
   expired: { status: 'expired' },
 }
 
-/** Why it is not carried out, or else why it was proposed. */
+/** The reason why a proposal was not executed, otherwise the reason of the proposal. */
 const explanationOf = ({ refused, error, reason }: ProposalRow) => refused ?? error ?? reason
 
 const columnsOf = (open: ReturnType<typeof useTenantPage>['open']): TableColumn<ProposalRow>[] => [
   {
-    title: 'What',
+    title: 'Proposal',
     cell: (row) => (
       <>
         <strong>{proposalTitle(row)}</strong> <span className="dim">of {row.tenant}</span>
@@ -73,7 +73,7 @@ const PROPOSALS = defineList({
     title: 'No proposals',
     text: (
       <>
-        They are made on the page of a payout, or with <code>npm run ledger</code>.
+        Create a proposal on the page of a payout, or with <code>npm run ledger</code>.
       </>
     ),
   },
@@ -92,7 +92,7 @@ export function ProposalsPage() {
     <ListPage
       of={{ ...PROPOSALS, columns: columnsOf(tenantPage.open) }}
       title="Proposals"
-      description="Corrections of balances, and payouts that are failed by force. One operator proposes, and another confirms."
+      description="Corrections of balances, and forced failures of payouts. One operator proposes, and another confirms."
       row_acts={(row) =>
         row.state === 'open' && (
           <span className="row-buttons">

@@ -1,4 +1,4 @@
-// Providers: what came of the calls to each in the last 15 minutes, and which are open and in doubt.
+// Providers: the outcomes of calls in the last 15 minutes, and open calls with unknown effect.
 import { Link } from '@tanstack/react-router'
 import type { Answers } from '../../generated/answers.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
@@ -45,7 +45,7 @@ const columnsOf = (is_current: boolean): TableColumn<ProviderRow>[] => [
   { title: 'Retrying', align: 'end', cell: (row) => <Retrying row={row} /> },
   count('Retries', ({ retries }) => retries),
   {
-    title: 'Took p50',
+    title: 'Duration p50',
     align: 'end',
     cell: ({ took }) => (
       <span className="figures">
@@ -95,7 +95,7 @@ export function ProvidersPage() {
   )
 }
 
-/** How many, and how they failed. */
+/** The number of failed calls, and of each kind of failure. */
 function FailedCalls({ row: { failed, failures } }: { row: ProviderRow }) {
   if (failed === 0) return <span className="dim">0</span>
   return (

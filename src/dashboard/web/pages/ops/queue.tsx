@@ -1,4 +1,4 @@
-// A queue over time, its jobs by name, whose they are, and the pauses that hold.
+// One queue: figures over time, jobs by name, tenants by share, and active pauses.
 import { Button, SegmentedControl } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -112,7 +112,7 @@ function QueueDetails({ queue }: { queue: string }) {
   )
 }
 
-/** The headline figures. `points` draw their lines over `range`. */
+/** The headline figures. `points`: their history over `range`. */
 function QueueFigures({
   queue,
   row,
@@ -161,7 +161,7 @@ function QueueFigures({
   )
 }
 
-/** The ways to the jobs of the queue: to all, and to those in which something is wrong. */
+/** Links to the queue's jobs: all, retrying, unknown and parked. */
 function JobLinks({ queue, row }: { queue: string; row: QueueRow | undefined }) {
   return (
     <p className="further">
@@ -187,7 +187,7 @@ function JobLinks({ queue, row }: { queue: string; row: QueueRow | undefined }) 
   )
 }
 
-/** The pauses that hold here, and the form that pauses a tenant. */
+/** The active pauses of the queue, and the form that pauses a tenant. */
 function Pauses({
   queue,
   pauses,

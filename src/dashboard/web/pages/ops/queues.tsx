@@ -1,4 +1,4 @@
-// Queues: one line for each, with what is due, how fast it comes and goes, and how long it waits.
+// Queues: one row each, with due jobs, rates and wait times.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { ArrowDownRight, ArrowUpRight, CirclePause, CirclePlay } from 'lucide-react'
@@ -17,7 +17,7 @@ import type { PauseRow, QueueRow, QueuesAnswer } from '../../operations/shapes.t
 import { formatMs, formatPerSecond, formatSeconds } from '../../operations/texts.ts'
 import { useAnswer } from '../../queries.ts'
 
-/** Due for longer is late. */
+/** A queue is late if its oldest due job has waited longer. */
 const LATE_AFTER_S = 10
 
 const COLUMNS: TableColumn<QueueRow>[] = [
@@ -106,7 +106,6 @@ export function QueuesPage() {
   )
 }
 
-/** Pauses the queue, or resumes it. */
 function PauseButton({
   row: { queue, paused, due },
   pauses,
@@ -149,7 +148,7 @@ function OldestDue({ row: { oldest_due_s, paused, paused_tenants } }: { row: Que
   )
 }
 
-/** What is due, and what waits for its time or an operator. */
+/** The number of due jobs, and of scheduled and parked jobs. */
 function Due({ row: { due, later, parked } }: { row: QueueRow }) {
   const others = [
     ...(later > 0 ? [`${later.toLocaleString()} later`] : []),
@@ -163,7 +162,7 @@ function Due({ row: { due, later, parked } }: { row: QueueRow }) {
   )
 }
 
-/** Whose last attempt failed, and for how long those of the oldest have. */
+/** The number of retrying jobs, and for how long the oldest has been failing. */
 function Retrying({ row: { queue, retrying, oldest_retrying_s } }: { row: QueueRow }) {
   if (retrying === 0) return <span className="dim">0</span>
   return (
@@ -183,7 +182,7 @@ function FailedLink({ row: { queue, failed_1h } }: { row: QueueRow }) {
   )
 }
 
-/** The last five minutes against the last hour: an arrow where they differ by half. */
+/** The wait of the last five minutes, and of the last hour. An arrow marks a difference of half or more. */
 function Wait({ wait: { last_5m, last_1h }, of }: { wait: QueueRow['wait']; of: 'p50_ms' | 'p95_ms' }) {
   const [now, hour] = [last_5m[of], last_1h[of]]
   const ratio = now === null || hour === null || hour < 1 ? 1 : now / hour

@@ -1,4 +1,4 @@
-// Schedules: work that comes again by the clock, with its last run and its next.
+// Schedules: recurring work, with its last and next run.
 import type { Answers } from '../../generated/answers.ts'
 import type { TableColumn } from '../../kit/DataTable.tsx'
 import { defineList } from '../../kit/define-list.ts'
@@ -46,7 +46,7 @@ const COLUMNS: TableColumn<ScheduleRow>[] = [
     title: 'Next run',
     cell: ({ next_run_at, state }) =>
       next_run_at === null ? (
-        <span className="dim">{state === 'lost' ? 'soon' : 'after this one'}</span>
+        <span className="dim">{state === 'lost' ? 'soon' : 'after this run'}</span>
       ) : (
         <Instant at={next_run_at} />
       ),
@@ -76,7 +76,7 @@ const SCHEDULES = defineList({
   columns: COLUMNS,
   key: 'name',
   paged: false,
-  empty: { title: 'No runs yet', text: 'They begin when the first worker starts.' },
+  empty: { title: 'No runs yet', text: 'Schedules run as soon as a worker starts.' },
 })
 
 export function SchedulesPage() {

@@ -1,7 +1,7 @@
-// A text as a QR code, drawn here.
+// Renders a text as a QR code.
 import { encode } from 'uqr'
 
-/** Dark on white in both schemes, as cameras want it. `label` says what it holds. */
+/** Black on white in both color schemes, so that cameras can read it. `label`: accessible name. */
 export function QrCode({ text, label }: { text: string; label: string }) {
   const { data, size } = encode(text, { border: 2 })
   const path = data

@@ -1,9 +1,9 @@
-// A dialog that asks for one's password before an act.
+// A dialog that requires the user's password for an act.
 import { PasswordInput } from '@mantine/core'
 import { useState, type ReactNode } from 'react'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 
-/** `children`: further fields, which stand above it. */
+/** `children`: further fields, above the password. */
 export function WithPassword<T>({
   act,
   children,
@@ -23,7 +23,7 @@ export function WithPassword<T>({
         {...(children === undefined && { 'data-autofocus': true })}
         value={password}
         onChange={(event) => setPassword(event.currentTarget.value)}
-        visibilityToggleButtonProps={{ 'aria-label': 'Show what is typed' }}
+        visibilityToggleButtonProps={{ 'aria-label': 'Show password' }}
       />
     </ConfirmDialog>
   )

@@ -1,4 +1,4 @@
-// Settings, API Keys: the keys of the tenant; they are made, rotated and revoked here.
+// Settings, API Keys: lists, creates, rotates and revokes the keys of the tenant.
 import { Button } from '@mantine/core'
 import { Plus } from 'lucide-react'
 import { useMemo, useState } from 'react'
@@ -42,7 +42,7 @@ export function ApiKeysTab() {
   const may_manage = useMay('keys.manage')
   const who_may = useRolesThatMay('keys.manage')
   const [open, setOpen] = useState<'create' | 'rotate' | 'revoke'>()
-  // What a dialog was about stays in it while it closes.
+  // Kept while a dialog closes.
   const [key, setKey] = useState<KeyRow>()
   const begin = (act: 'rotate' | 'revoke', row: KeyRow) => {
     setKey(row)

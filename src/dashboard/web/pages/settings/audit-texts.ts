@@ -1,4 +1,4 @@
-// Actions of the audit log for people.
+// Labels of the actions in the audit log.
 import { humanize } from '../../kit/statuses.ts'
 
 /** `capturePayment` is `Capture payment`, `keys.revoke` is `Keys: revoke`. */

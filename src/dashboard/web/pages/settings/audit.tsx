@@ -1,4 +1,4 @@
-// Settings, Audit: who did what, and what came of it.
+// Settings, Audit: the audit log of the tenant.
 import { Modal } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useAddressSearch } from '../../address.ts'
@@ -65,7 +65,10 @@ const ENTRIES = defineList({
   file: 'audit.csv',
   key: 'seq',
   limit: 50,
-  empty: { title: 'No entries yet', text: 'What people do here is recorded and cannot be changed.' },
+  empty: {
+    title: 'No entries yet',
+    text: 'Every act of a user is recorded here. Entries cannot be changed.',
+  },
 })
 
 export function AuditTab() {
@@ -91,12 +94,14 @@ function Entry({ seq }: { seq: string }) {
   if (error !== null && data === undefined) return <ErrorState error={error} retry={refetch} />
   const row = data?.[0]
   if (data !== undefined && row === undefined)
-    return <EmptyState title="No such entry">It does not exist, or is not of this tenant.</EmptyState>
+    return (
+      <EmptyState title="No such entry">The entry does not exist or belongs to another tenant.</EmptyState>
+    )
   return (
     <>
       <Facts
         facts={{
-          What: row && (
+          Action: row && (
             <>
               {actionInWords(row.action)} <span className="dim mono">{row.action}</span>
             </>

@@ -1,4 +1,4 @@
-// Settings, Email: the domains that the tenant's email may be from; operators add and remove them.
+// Settings, Email: the sender domains of the tenant. Operators add and remove them.
 import { Button, TextInput } from '@mantine/core'
 import { Plus } from 'lucide-react'
 import { useState, type ReactNode } from 'react'
@@ -15,13 +15,13 @@ type DomainsAnswer = Answers['GET /email-domains']
 
 const LIST_FORMAT = new Intl.ListFormat('en', { type: 'disjunction' })
 const ANY_SENDER = "any address but the system's own"
-const WHEN_APPLIED = 'This counts within a second, also for email that is scheduled or waits.'
+const WHEN_APPLIED = 'This takes effect within a second, also for scheduled and queued email.'
 
 export function EmailTab() {
   const { is_operator } = useSession()
   const query = useAnswer<DomainsAnswer>('/email-domains')
   const [open, setOpen] = useState<'add' | 'remove' | 'default'>()
-  // What a dialog was about stays in it while it closes.
+  // Kept while the dialog closes.
   const [removed, setRemoved] = useState('')
   const close = () => setOpen(undefined)
   const { data } = query
@@ -32,7 +32,7 @@ export function EmailTab() {
     <>
       <div className="filters">
         <p className="dim">
-          The domains that this tenant's email may be from.
+          The domains from which this tenant may send email.
           {!is_operator && ' Only an operator can change them.'}
         </p>
         {is_operator && (
@@ -111,7 +111,7 @@ function RemoveDialog({ domain, ...dialog }: { opened: boolean; onClose: () => v
       title={`Remove ${domain}?`}
       action="Remove"
       tone="bad"
-      effect={`Email of this tenant may no longer be from addresses at ${domain}. ${WHEN_APPLIED} Email that may not be sent any more fails.`}
+      effect={`Email of this tenant may no longer be from addresses at ${domain}. ${WHEN_APPLIED} Queued email from these addresses fails.`}
       act={() => sendAct('POST', '/email-domains/remove', { domain })}
       onDone={() => invalidate('/email-domains')}
       outcome={(result) => (
@@ -141,7 +141,7 @@ function DefaultDialog({
       onDone={() => invalidate('/email-domains')}
       outcome={(result) => (
         <ActResultText of={result} true_if_accepted>
-          The default counts.
+          The default applies.
         </ActResultText>
       )}
     />
@@ -172,7 +172,7 @@ function AddDialog({
       effect={
         has_list
           ? `Email of this tenant may be from addresses at ${domain_text} too.`
-          : `Email of this tenant may be from addresses at ${domain_text} only, and from the installation's address: it had no list before. ${WHEN_APPLIED}`
+          : `Email of this tenant may be from addresses at ${domain_text} only, and from the installation's address, because this creates the list. ${WHEN_APPLIED}`
       }
       ready={domain !== ''}
       act={() => sendAct('POST', '/email-domains', { domain })}

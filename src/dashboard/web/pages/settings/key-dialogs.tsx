@@ -1,4 +1,4 @@
-// The dialogs that end in a new key, which is shown once.
+// The dialogs that create a key and show its secret once.
 import { Button, Checkbox, NativeSelect, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Answers } from '../../generated/answers.ts'
@@ -13,7 +13,7 @@ import { MAX_NAME_CHARACTERS } from '../../limits.ts'
 type KeyWithSecret = Answers['POST /keys']
 
 const UNKNOWN_KEY =
-  'It is not known whether the key was created. Check the list below, and revoke any key that you do not recognize.'
+  'It is unknown whether the key was created. Check the list below, and revoke any key that you do not recognize.'
 
 export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const [name, setName] = useState('')
@@ -33,9 +33,9 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
       onClose={close}
       title="Create a key"
       action="Create"
-      effect="It acts for this tenant, within its scopes."
+      effect="The key can use this tenant within its scopes."
       ready={name.trim() !== '' && scopes.length > 0}
-      missing={name.trim() === '' ? 'It needs a name.' : 'It needs at least one scope.'}
+      missing={name.trim() === '' ? 'Enter a name.' : 'Choose at least one scope.'}
       act={() =>
         sendAct<KeyWithSecret>('POST', '/keys', {
           name: name.trim(),
@@ -130,7 +130,7 @@ export function RotateKeyDialog({
       onClose={onClose}
       title={`Rotate ${name}?`}
       action="Rotate"
-      effect="A new key replaces it, with the same name, scopes and expiry. Both work until the old one expires."
+      effect="A new key replaces this key, with the same name, scopes and expiry. Both work until the old one expires."
       act={() => sendAct<KeyWithSecret>('POST', `/keys/${id}/rotate`, { grace_s: Number(grace_s) })}
       unknown={UNKNOWN_KEY}
       onSettled={() => invalidate('/keys')}
@@ -158,7 +158,7 @@ function NewKey({ result }: { result: ActResponse<KeyWithSecret> }) {
   )
 }
 
-/** The end of a day where the reader is. */
+/** The end of a day in the user's time zone. */
 function endOfDay(expiry_day: string): string {
   return new Date(`${expiry_day}T23:59:59`).toISOString()
 }

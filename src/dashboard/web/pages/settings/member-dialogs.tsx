@@ -1,4 +1,4 @@
-// The dialogs in which somebody is invited and a role is changed.
+// Dialogs that invite a user, change a role, remove a member and revoke an invitation.
 import { NativeSelect, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Answers } from '../../generated/answers.ts'
@@ -53,7 +53,7 @@ export function InviteDialog({ opened, onClose }: { opened: boolean; onClose: ()
       ready={email.trim() !== ''}
       act={() => sendAct<Invited>('POST', '/members/invitations', { email: email.trim(), role })}
       shown_once={!sends_email}
-      unknown="It is not known whether the invitation was created. Check the list below, and revoke any invitation that you do not recognize."
+      unknown="It is unknown whether the invitation was created. Check the list below, and revoke any invitation that you do not recognize."
       onSettled={() => invalidate('/members')}
       outcome={(result) => (
         <ActResultText of={result} true_if_accepted>

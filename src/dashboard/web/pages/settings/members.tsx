@@ -1,4 +1,4 @@
-// Settings, Members: who belongs to the tenant, and who is invited.
+// Settings, Members: the members of the tenant, and its open invitations.
 import { Button } from '@mantine/core'
 import { UserPlus } from 'lucide-react'
 import { useState } from 'react'
@@ -34,7 +34,7 @@ export function MembersTab() {
       <div className="filters">
         <p className="dim">
           {may_manage
-            ? `Who can see ${tenant?.name ?? 'this tenant'}, and what they can do.`
+            ? `The users of ${tenant?.name ?? 'this tenant'} and their roles.`
             : `Only an ${who_may} can change members.`}
         </p>
         {may_manage && (

@@ -1,4 +1,4 @@
-// One's passkeys: they are added, renamed and removed here.
+// Lists, adds, renames and removes the user's passkeys.
 import { Button, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { post } from '../../api.ts'
@@ -22,7 +22,7 @@ const SUPPORTS_PASSKEYS =
   'PublicKeyCredential' in globalThis &&
   'parseCreationOptionsFromJSON' in PublicKeyCredential &&
   globalThis.isSecureContext
-/** Browsers know passkeys by the name of a host, never by its number. */
+/** Browsers support passkeys for host names only, not for IP addresses. */
 const OPENED_BY_IP = /^[\d.]+$|^\[/.test(location.hostname)
 
 const columnsOf = (act: (name: 'rename' | 'remove', row: Passkey) => void): TableColumn<Passkey>[] => [
@@ -96,7 +96,7 @@ export function Passkeys() {
           title={`Remove ${passkey ? nameOf(passkey) : 'this passkey'}?`}
           action="Remove"
           tone="bad"
-          effect="It no longer signs anybody in. Your browser or key may still offer it: remove it there too."
+          effect="The passkey can no longer be used to sign in. Your browser or security key may still offer it: remove it there too."
           act={(password) => sendAct('POST', '/auth/passkey/delete-passkey', { id: passkey?.id, password })}
           onDone={(result) => {
             notifyActDone('Passkey removed.', result)
@@ -140,7 +140,7 @@ function NameDialog({
   action: string
   effect: string
   name: string
-  /** What is said then. */
+  /** Shown after the act. */
   notice: string
   act: (name: string) => Promise<ActResponse<unknown>>
 }) {

@@ -1,4 +1,4 @@
-// Settings, Profile: one's own name, password, second factor, passkeys and sessions.
+// Settings, Profile: the user's name, password, second factor, passkeys and sessions.
 import { Button, Checkbox, PasswordInput, TextInput } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -79,7 +79,7 @@ function PasswordDialog({ opened, onClose }: { opened: boolean; onClose: () => v
   const [currentPassword, setCurrent] = useState('')
   const [newPassword, setNew] = useState('')
   const [remove_passkeys, setRemove] = useState(true)
-  const show = { visibilityToggleButtonProps: { 'aria-label': 'Show what is typed' } }
+  const show = { visibilityToggleButtonProps: { 'aria-label': 'Show password' } }
   return (
     <ConfirmDialog
       opened={opened}
@@ -120,7 +120,7 @@ function PasswordDialog({ opened, onClose }: { opened: boolean; onClose: () => v
       />
       <Checkbox
         label="Remove all passkeys too"
-        description="Whoever knew the old password may have added one."
+        description="A person who knew the old password may have added one."
         checked={remove_passkeys}
         onChange={(event) => setRemove(event.currentTarget.checked)}
       />

@@ -1,4 +1,4 @@
-// Where one is signed in.
+// The user's sessions.
 import { Button } from '@mantine/core'
 import { useState } from 'react'
 import { useDialogs } from '../../dialogs.ts'
@@ -28,7 +28,7 @@ export function Sessions() {
   const query = useAnswer<OwnSession[]>(LIST)
   const { opening, begin, props } = useDialogs<'one' | 'others'>()
   const [ended, setEnded] = useState<OwnSession>()
-  // This one first, then as they were used.
+  // The current session first, then the most recently used.
   const rows = query.data?.toSorted(
     (a, b) =>
       Number(b.id === session_id) - Number(a.id === session_id) || b.updatedAt.localeCompare(a.updatedAt),
@@ -68,7 +68,7 @@ export function Sessions() {
           title="End all other sessions?"
           action="End all other sessions"
           tone="bad"
-          effect={`${others === 1 ? 'One session is' : `${others} sessions are`} signed out at once; this one stays.`}
+          effect={`${others === 1 ? 'One session is' : `${others} sessions are`} signed out at once; this session continues.`}
           act={() => sendAct('POST', '/auth/revoke-other-sessions', {})}
           onDone={(result) => {
             notifyActDone('Sessions ended.', result)
@@ -134,7 +134,7 @@ const SYSTEMS = [
   ['Linux', 'Linux'],
 ] as const
 
-/** What a browser says of itself, in two words. */
+/** Browser and operating system, from a user agent. */
 function browserOf(agent: string | null | undefined): string {
   if (!agent) return 'Unknown browser'
   const browser = BROWSERS.find(([sign]) => agent.includes(sign))?.[1]

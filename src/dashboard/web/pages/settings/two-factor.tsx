@@ -1,4 +1,4 @@
-// The second factor of one's account: a code of an app, and backup codes.
+// The user's second factor: one-time codes of an app, and backup codes.
 import { Button, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useDialogs } from '../../dialogs.ts'
@@ -26,12 +26,12 @@ export function TwoFactor() {
         <Status status={enabled ? 'active' : 'disabled'} label={enabled ? 'On' : 'Off'} />{' '}
         {enabled
           ? 'You sign in with your password and a code from your app.'
-          : 'With it, nobody can sign in with your password alone.'}
+          : 'If it is on, signing in also requires a code from your app.'}
       </p>
       <div className="line">
         {enabled ? (
           <>
-            <Button onClick={() => begin('codes')}>Make new backup codes</Button>
+            <Button onClick={() => begin('codes')}>Create new backup codes</Button>
             <Button onClick={() => begin('disable')}>Disable two-factor</Button>
           </>
         ) : (
@@ -43,7 +43,7 @@ export function TwoFactor() {
           {...props('enable')}
           title="Enable two-factor"
           action="Continue"
-          effect="First your password, then a code from an app on your phone. Your other sessions end."
+          effect="Enter your password now, then a code from an app on your phone. Your other sessions end."
           act={(password) => sendAct<Enabling>('POST', '/auth/two-factor/enable', { password })}
           onDone={({ data }) => {
             setEnabling(data)
@@ -53,9 +53,9 @@ export function TwoFactor() {
         {enabling && <ConfirmCode {...props('confirm')} enabling={enabling} />}
         <WithPassword
           {...props('codes')}
-          title="Make new backup codes?"
-          action="Make new backup codes"
-          effect="The old ones stop working."
+          title="Create new backup codes?"
+          action="Create new backup codes"
+          effect="Your old backup codes stop working."
           act={(password) =>
             sendAct<{ backupCodes: string[] }>('POST', '/auth/two-factor/generate-backup-codes', {
               password,
