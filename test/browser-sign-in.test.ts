@@ -77,7 +77,7 @@ test('after too many wrong passwords the page says how long to wait', async () =
   await expect
     .poll(() => page.getByRole('alert').textContent())
     .toMatch(/^Too many attempts\. Try again in \d+ (s|min)\.$/)
-  await page.getByText(/whoever runs this installation/).waitFor()
+  await page.getByText(/an operator of this installation/).waitFor()
 })
 
 test('who has set up one-time codes is asked for one', async () => {

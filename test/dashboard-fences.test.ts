@@ -67,7 +67,7 @@ test('what a page asks for its tenant never happens in another one', async ({ wo
     expect([status, body.error.code, body.error.message]).toEqual([
       409,
       'conflict',
-      'This page shows acme, but your session shows another one. Reload the page.',
+      'This page shows acme, but your session has selected another one. Reload the page.',
     ])
   // Without the header nobody knows what was meant; what reads says itself whose it is.
   for (const { status, body } of [
