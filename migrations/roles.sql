@@ -336,7 +336,7 @@ begin
   -- nothing large, neither as it is stored nor as text, because a number of ten bytes can have 16,000 digits. A policy
   -- whose text has changed is created anew.
   for each in select * from (values
-    ('notifications', 'webhooks_store', $$for insert to sluice_webhooks with check (state <> 'parked' and kind <> 'reconciliation.look'
+    ('notifications', 'webhooks_store', $$for insert to sluice_webhooks with check (state <> 'parked' and kind <> 'reconciliation.lookup'
       and (state = 'applied') = (subject_id is not null) and (state in ('applied', 'ignored')) = (applied_at is not null)
       and coalesce(applied_at between now() - interval '1 minute' and now() + interval '1 minute', true)
       and coalesce(due_at <= now() + interval '1 minute', true) and coalesce(length(subject), 0) <= 64

@@ -260,7 +260,7 @@ test(
     const audit = await run('src/commands/audit.ts', '--json')
     expect(JSON.parse(audit.stdout)).toMatchObject({
       problems: [
-        { check: 'in_flight', problem: 'a parcel is under way and nothing works on it', id: forgotten!.id },
+        { check: 'in_flight', problem: 'a parcel is in progress without an open job', id: forgotten!.id },
       ],
     })
     const drifts = async () => (await client.get('/v1/reconciliation?subject=parcel')).body as unknown[]
@@ -273,7 +273,7 @@ test(
         state: 'stale',
         ours: { status: 'pending', tracking: 'T-0' },
         theirs: null,
-        detail: 'the carrier does not know the parcel',
+        detail: 'the carrier has no record of the parcel',
       },
     ])
 

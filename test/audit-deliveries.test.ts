@@ -81,7 +81,7 @@ test('a worker may read all that the audit asks for', async () => {
 })
 
 describe('it is named until it is corrected', () => {
-  const NOTHING_WORKS = 'a delivery is pending and nothing works on it'
+  const NOTHING_WORKS = 'a pending delivery is neither queued nor in progress'
   const OTHER = 'a delivery has another type or sequence than its event'
   const ended = `status = 'exhausted', next_attempt_at = null, updated_at = now() - interval '1 hour'`
   type Case = [name: string, harm: () => Harm, found: () => object]
@@ -139,7 +139,7 @@ describe('it is named until it is corrected', () => {
       () => taken('webhook_deliveries', `id = '${delivery.id}'`),
       () => ({
         check: 'subscriptions',
-        problem: 'an endpoint wanted an event and has no delivery of it',
+        problem: 'an endpoint is missing the delivery of an event',
         tenant_id: world.tenant_id,
         id: delivery.event_id,
         what: `customer.created for ${endpoint.id}`,
@@ -150,7 +150,7 @@ describe('it is named until it is corrected', () => {
       () => taken('webhook_deliveries', `id = '${delivery.id}'`),
       () => ({
         check: 'delivery_backlogs',
-        problem: 'a delivery waits in a line and is not there',
+        problem: 'a queued delivery does not exist',
         id: delivery.id,
       }),
     ],
@@ -159,7 +159,7 @@ describe('it is named until it is corrected', () => {
       () => changed('webhook_deliveries', delivery.id, ended),
       () => ({
         check: 'delivery_backlogs',
-        problem: 'a delivery waits in a line and is not pending',
+        problem: 'a queued delivery is not pending',
         id: delivery.id,
         what: expect.stringMatching(/^due at .+, customer.created exhausted$/),
       }),

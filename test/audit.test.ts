@@ -98,7 +98,7 @@ describe('each problem is named with its row until it is corrected', () => {
       () => transferred(1007),
       () => transferred(1000),
       () => ({
-        problem: 'a running balance does not follow from the one before it',
+        problem: 'a running balance does not follow from the previous one',
         subject: 'payment',
         subject_id: payment.id,
         what: 'capture USD',
@@ -111,7 +111,7 @@ describe('each problem is named with its row until it is corrected', () => {
       () => `update ledger_accounts set reserved_minor = 5 where name = 'available'`,
       () => `update ledger_accounts set reserved_minor = 0 where name = 'available'`,
       () => ({
-        problem: 'an account reserves another amount than is asked for',
+        problem: 'a reserved amount is not the sum of its reservations',
         what: 'USD available',
         off_by: 5,
       }),
@@ -135,7 +135,7 @@ describe('each problem is named with its row until it is corrected', () => {
       () => set('payments', payment.id, 'amount_refunded_minor = 301, amount_refund_reserved_minor = 301'),
       () => set('payments', payment.id, 'amount_refunded_minor = 300, amount_refund_reserved_minor = 300'),
       () => ({
-        problem: 'the refunded amount is not that of its refunds',
+        problem: 'the refunded amount is not the sum of the refunds',
         id: payment.id,
         expected: 300,
         found: 301,
@@ -147,7 +147,12 @@ describe('each problem is named with its row until it is corrected', () => {
       'payments',
       () => set('payments', payment.id, 'amount_captured_minor = 999'),
       () => set('payments', payment.id, 'amount_captured_minor = 1000'),
-      () => ({ problem: 'what was captured is not what was posted', expected: 999, found: 1000, off_by: 1 }),
+      () => ({
+        problem: 'the captured amount differs from its postings',
+        expected: 999,
+        found: 1000,
+        off_by: 1,
+      }),
     ],
     [
       'a refund that failed and was not given back',
@@ -155,7 +160,7 @@ describe('each problem is named with its row until it is corrected', () => {
       () => set('refunds', returned.id, `status = 'failed', out_minor = 0`),
       () => set('refunds', returned.id, `status = 'succeeded', out_minor = amount_minor`),
       () => ({
-        problem: 'what was refunded is not what was posted',
+        problem: 'the refunded amount differs from its postings',
         id: returned.id,
         subject: 'payment',
         subject_id: payment.id,
@@ -168,7 +173,7 @@ describe('each problem is named with its row until it is corrected', () => {
       () => set('top_ups', top_up.id, `status = 'succeeded', succeeded_at = now(), received_minor = 500`),
       () => set('top_ups', top_up.id, `status = 'pending', succeeded_at = null, received_minor = 0`),
       () => ({
-        problem: 'what came in is not what was posted',
+        problem: 'the received amount differs from its postings',
         tenant_id: world.tenant_id,
         subject: 'top_up',
         subject_id: top_up.id,
@@ -206,7 +211,7 @@ describe('each problem is named with its row until it is corrected', () => {
           `status = 'pending', failure = null, failed_at = null, received_minor = 0, updated_at = now()`,
         ),
       () => ({
-        problem: 'a top-up has ended here, its money has come, and no drift says so',
+        problem: 'a top-up has ended here and its money arrived, without a drift',
         subject: 'top_up',
         subject_id: top_up.id,
         off_by: 500,
@@ -230,14 +235,18 @@ describe('each problem is named with its row until it is corrected', () => {
       'top_ups',
       () => `update events set type = 'top_up.told' where type = 'top_up.created'`,
       () => `update events set type = 'top_up.created' where type = 'top_up.told'`,
-      () => ({ problem: 'an event tells what did not happen', id: top_up.id, what: 'top_up.told' }),
+      () => ({
+        problem: 'an event reports a change that did not happen',
+        id: top_up.id,
+        what: 'top_up.told',
+      }),
     ],
     [
       'a payment that shows a dispute of nobody',
       'payments',
       () => set('payments', payment.id, `dispute = '{"id": "${held.id}", "status": "lost"}'`),
       () => set('payments', payment.id, 'dispute = null'),
-      () => ({ problem: 'it shows a dispute that is not there', id: payment.id }),
+      () => ({ problem: 'a payment shows a missing dispute', id: payment.id }),
     ],
     [
       'a payout that is posted as a top-up',
@@ -245,7 +254,7 @@ describe('each problem is named with its row until it is corrected', () => {
       () => `update ledger_transfers set kind = 'top_up' where subject_id = '${payout.id}'`,
       () => `update ledger_transfers set kind = 'payout_paid' where subject_id = '${payout.id}'`,
       () => ({
-        problem: 'a row points at nothing of its tenant',
+        problem: 'a row references a missing row of its tenant',
         id: payout.id,
         what: 'ledger_transfers of kind top_up',
       }),
@@ -255,14 +264,14 @@ describe('each problem is named with its row until it is corrected', () => {
       'payouts',
       () => set('payouts', payout.id, 'processor_reference = null'),
       () => set('payouts', payout.id, `processor_reference = '${payout.processor_reference}'`),
-      () => ({ problem: 'a payout is paid and the processor is not known to have paid it', id: payout.id }),
+      () => ({ problem: 'a payout is paid here and not at the processor', id: payout.id }),
     ],
     [
       'a paid payout that the processor has not paid',
       'payouts',
       () => set('payouts', payout.id, 'processor_status = null'),
       () => set('payouts', payout.id, `processor_status = 'paid'`),
-      () => ({ problem: 'a payout is paid and the processor is not known to have paid it', id: payout.id }),
+      () => ({ problem: 'a payout is paid here and not at the processor', id: payout.id }),
     ],
     [
       'a payout that failed here and is paid there, without a drift',
@@ -280,7 +289,7 @@ describe('each problem is named with its row until it is corrected', () => {
           `status = 'paid', failure = null, failed_at = null, updated_at = '${payout.updated_at}'`,
         ),
       () => ({
-        problem: 'a payout has ended here, the processor pays or has paid it, and no drift says so',
+        problem: 'a payout has ended here and not at the processor, without a drift',
         subject: 'payout',
         subject_id: payout.id,
         off_by: 100,
@@ -313,14 +322,18 @@ describe('each problem is named with its row until it is corrected', () => {
         `update events set type = 'payment.canceled' where type = 'payment.authorized' and subject_id = '${held.id}'`,
       () =>
         `update events set type = 'payment.authorized' where type = 'payment.canceled' and subject_id = '${held.id}'`,
-      () => ({ problem: 'an event tells what did not happen', id: held.id, what: 'payment.canceled' }),
+      () => ({
+        problem: 'an event reports a change that did not happen',
+        id: held.id,
+        what: 'payment.canceled',
+      }),
     ],
     [
       'a payment on its way without a job',
       'in_flight',
       () => set('payments', held.id, `status = 'capturing'`),
       () => set('payments', held.id, `status = 'authorized'`),
-      () => ({ problem: 'a payment is under way and nothing works on it', id: held.id }),
+      () => ({ problem: 'a payment is in progress without an open job', id: held.id }),
     ],
     [
       'a job that nobody takes',
@@ -329,28 +342,31 @@ describe('each problem is named with its row until it is corrected', () => {
         insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
         values ('${world.tenant_id}', '${world.tenant_id}', 'nobody', 'nothing', '{}', 1, now() - interval '1 hour')`,
       () => `delete from jobs where queue = 'nobody'`,
-      () => ({ problem: 'a job is due and nobody takes it', tenant_id: world.tenant_id }),
+      () => ({ problem: 'a due job is not claimed', tenant_id: world.tenant_id }),
     ],
     [
       'an idempotency key without its resource',
       'keys',
       () => `update idempotency_keys set resource = 'customer' where resource = 'refund'`,
       () => `update idempotency_keys set resource = 'refund' where resource_id = '${returned.id}'`,
-      () => ({ problem: 'an idempotency key protects nothing', id: returned.id }),
+      () => ({ problem: 'an idempotency key has no row or no job', id: returned.id }),
     ],
     [
       'an idempotency key of a noun that nobody knows',
       'keys',
       () => `update idempotency_keys set resource = 'parcel' where resource = 'refund'`,
       () => `update idempotency_keys set resource = 'refund' where resource = 'parcel'`,
-      () => ({ problem: 'an idempotency key protects nothing', what: expect.stringMatching(/, a parcel$/) }),
+      () => ({
+        problem: 'an idempotency key has no row or no job',
+        what: expect.stringMatching(/, a parcel$/),
+      }),
     ],
     [
       'events of a noun that nobody knows',
       'tenants',
       () => `update events set type = 'parcel.paid' where type = 'payment.authorized'`,
       () => `update events set type = 'payment.authorized' where type = 'parcel.paid'`,
-      () => ({ what: 'events of a parcel, which is not known here' }),
+      () => ({ what: 'events of a parcel, an unknown resource' }),
     ],
     [
       'a notification whose job was lost',
@@ -374,7 +390,7 @@ describe('each problem is named with its row until it is corrected', () => {
       'notifications',
       () => `update notifications set state = 'applied' where state = 'parked'`,
       () => `update notifications set state = 'parked' where state = 'applied'`,
-      () => ({ problem: 'a notification is over and its job is open' }),
+      () => ({ problem: 'a final notification has an open job' }),
     ],
   ]
 
@@ -460,7 +476,7 @@ test('the command names the row, exits with an error code, and changes nothing',
   expect(code).toBe(1)
   expect(stdout).toMatch(/^payments +1 PROBLEMS/m)
   const facts = `tenant_id=${world.tenant_id} id=${payment.id} expected=USD 9.98 found=USD 10.00 off_by=USD 0.02`
-  expect(stdout).toContain(`payments: what was captured is not what was posted (captured) ${facts}`)
+  expect(stdout).toContain(`payments: the captured amount differs from its postings (captured) ${facts}`)
   const json = await audit(['--json'])
   expect(json.code).toBe(1)
   expect(JSON.parse(json.stdout)).toMatchObject({ holds: false, problems: [{ id: payment.id, off_by: 2 }] })
@@ -548,8 +564,8 @@ test('the record of what people did is a chain: what was changed, left out or cu
     await world.sql`update audit_head set seq = ${before!['seq']}, hash = ${before!['hash']}`
     return problems
   }
-  const follow = 'an entry does not follow from the one before it'
-  const cut = 'the end of the record was cut off or written anew'
+  const follow = 'an entry does not follow from the previous one'
+  const cut = 'the end of the audit log was cut off or rewritten'
   const change = `update audit_entries set details = '{"amount": 9}' where seq = ${second}`
   expect(await after(change)).toEqual([['an entry was changed', second]])
   const rehash = 'update audit_entries e set hash = audit_hash(e) where seq ='

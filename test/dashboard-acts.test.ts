@@ -145,7 +145,7 @@ test('what no longer matches is left alone', async () => {
   await held.release()
   expect(await reaches(id, { state: 'done' })).toMatchObject({ done: 149, refused: 1 })
   const refused = await findActItems(dashboard, id, { outcome: 'refused', limit: 2 })
-  expect(refused).toMatchObject([{ job_id: ids[149]!, refused: 'It no longer matches.' }])
+  expect(refused).toMatchObject([{ job_id: ids[149]!, refused: 'It no longer matches the filter.' }])
   expect((await findJob(dashboard, ids[149]!))!.state).toBe('ready')
 })
 
@@ -178,7 +178,7 @@ test('a job that waits for its time runs now; each of the others says why not', 
   expect(Object.fromEntries(refused.map((item) => [item.job_id, item.refused]))).toEqual({
     [is_parked!]: 'It is parked: retry performs it again.',
     [due!]: 'It is already due.',
-    [running!]: 'It is running right now: try again.',
+    [running!]: 'It is running: try again later.',
   })
   const job = (await findJob(dashboard, later!))!
   expect(job).toMatchObject({ attempt: 0, interventions: [{ act: 'run_now', who: 'ada@example.com' }] })
@@ -204,7 +204,7 @@ test('a retry leaves alone what waits for its time, and what its delivery no lon
   const items = await findActItems(dashboard, id, { limit: 200 })
   const refusals = new Map(items.map(({ job_id, refused }) => [job_id, refused]))
   expect([later, is_parked, again, unknown].map((job_id) => refusals.get(job_id!))).toEqual([
-    'It waits for its time: Run now makes it due.',
+    'It is scheduled for later: Run now makes it due.',
     null,
     null,
     null,

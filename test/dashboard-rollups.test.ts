@@ -160,7 +160,7 @@ test('a transaction that commits late is waited for, and a clock that dies leave
     await sql`update recurring_work set due_at = now(), lease_until = null where name = 'roll-ups'`
     const run = await beginRun(worker, 'roll-ups')
     const began = countPositionSchema.parse(run!.position)
-    const options = { queues: QUEUES, most: 10 }
+    const options = { queues: QUEUES, limit: 10 }
     await sql`select pg_sleep(1.1)`
     const first = await countJobsForRollups(worker, run!, began, options)
     expect(first).toMatchObject({ waits: true, more: false })

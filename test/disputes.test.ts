@@ -390,15 +390,15 @@ test('the audit notices what was not posted, announced or shown', async ({ world
   expect(await problems()).toEqual([])
   const of = sql`where payment_id = ${payment.id}`
   await sql`update disputes set amount_withdrawn_minor = 999 ${of}`
-  expect(await problems()).toEqual(['disputes: what a dispute withdrew is not what was posted'])
+  expect(await problems()).toEqual(['disputes: the withdrawn amount of a dispute differs from its postings'])
   await sql`update disputes set amount_withdrawn_minor = 1000, amount_reinstated_minor = 5 ${of}`
-  expect(await problems()).toEqual(['disputes: what a dispute reinstated is not what was posted'])
+  expect(await problems()).toEqual(['disputes: the reinstated amount of a dispute differs from its postings'])
   await sql`update disputes set amount_reinstated_minor = 0, announced = announced || '{dispute_lost}' ${of}`
   expect(await problems()).toEqual(['dispute_events: an event of a dispute is missing or was written twice'])
   await sql`update disputes set announced = '{disputed}', status = 'under_review' ${of}`
-  expect(await problems()).toEqual(['disputes: its payment does not show the latest dispute as it is'])
+  expect(await problems()).toEqual(['disputes: the payment does not show its latest dispute'])
   await sql`update disputes set status = 'won', closed_at = now() - interval '2 days' ${of}`
-  const won = 'won_disputes: a dispute is won and nothing came back'
+  const won = 'won_disputes: a dispute is won and not reinstated'
   expect(await problems()).toContain(won)
   // Nothing else has happened to the payment for long.
   const changes = await auditChanges(sql, new Date(Date.now() + 86_400_000).toISOString(), [])
@@ -416,9 +416,7 @@ test('the audit notices what was not posted, announced or shown', async ({ world
   const reserve = async (amount: number) =>
     void (await sql`update payments set amount_refund_reserved_minor = ${amount} where id = ${payment.id}`)
   await reserve(400)
-  expect(await problems()).toContain(
-    'notifications: a parked notification sleeps and what it tells fits by now',
-  )
+  expect(await problems()).toContain('notifications: a parked notification fits now and is not resumed')
   await reserve(0)
   await sql`update jobs set run_at = now() where id = ${notificationId(created!)}`
   await world.drain()
@@ -428,6 +426,6 @@ test('the audit notices what was not posted, announced or shown', async ({ world
     where subject_id = ${payment.id} and type = 'payment.disputed'`
   expect((await problems()).toSorted()).toEqual([
     'dispute_events: an event of a dispute is missing or was written twice',
-    'dispute_events: an event tells of a dispute what did not happen',
+    'dispute_events: a dispute has an unexpected event',
   ])
 })

@@ -86,7 +86,7 @@ describe('the audit', () => {
     const [all, lately] = await found(world)
     expect(all).toEqual(lately)
     expect(all).toContainEqual(
-      expect.objectContaining({ problem: 'two events have one sequence', what: 'sequence 4' }),
+      expect.objectContaining({ problem: 'two events have the same sequence', what: 'sequence 4' }),
     )
   })
 
@@ -100,7 +100,7 @@ describe('the audit', () => {
     await sequenceAll(world.sql)
     for (const problems of await found(world))
       expect(problems).toContainEqual(
-        expect.objectContaining({ problem: 'two events have one sequence', what: 'sequence 4' }),
+        expect.objectContaining({ problem: 'two events have the same sequence', what: 'sequence 4' }),
       )
   })
 

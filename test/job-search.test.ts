@@ -97,7 +97,7 @@ test('pages go on and back over open jobs, those that are over and their history
   const all = await find(search, 7025)
   expect(new Set(all).size).toBe(7025)
   expect(await countJobs(dashboard, search)).toEqual({ count: 7025, more: false })
-  expect(await countJobs(dashboard, search, { most: 100 })).toEqual({ count: 100, more: true })
+  expect(await countJobs(dashboard, search, { max_count: 100 })).toEqual({ count: 100, more: true })
 
   const pages: Awaited<ReturnType<typeof searchJobs>>[] = []
   for (let after: string | undefined; ; after = pages.at(-1)!.next!) {
@@ -128,7 +128,7 @@ test('an act is promised what it takes, and a page without jobs leads back to th
   await world.sql`update jobs set state = 'discarded', finished_at = now() - interval '31 days' where name = 'old.work'`
   await world.sql`select move_finished_jobs('-infinity', ${newId()}, 20000)`
   const search = { state: 'discarded', name: 'old.work' } as const
-  expect(await countJobs(dashboard, search, { most: 100 })).toEqual({ count: 9, more: false })
+  expect(await countJobs(dashboard, search, { max_count: 100 })).toEqual({ count: 9, more: false })
   expect(await countJobs(dashboard, search, { for_act: true })).toEqual({ count: 0, more: false })
 
   await jobs(world, 'sparse.work', 3)

@@ -343,7 +343,7 @@ test('a refund that we never heard of is a drift, also when one answer about it 
   const { id: refund_id } = await refundInDashboard(world, processor_reference, 300)
   const events = await listEvents(world, processor_reference)
   await deliver(world, pick(events, ['charge.refunded'])[0]!)
-  const looks = world.sql`kind = 'reconciliation.look' and object_id = ${processor_reference}`
+  const looks = world.sql`kind = 'reconciliation.lookup' and object_id = ${processor_reference}`
   await eventually(async () =>
     expect([...(await world.sql`select reason from notifications where ${looks}`)]).toEqual([
       { reason: 'refunds_differ' },
@@ -373,7 +373,7 @@ test('a look that cannot be read is ignored, and not tried for ever', async () =
   await world.sql`
     with notification as (
       insert into notifications (id, provider, event_id, kind, payload)
-      values (${id}, 'stripe', 'look:unreadable', 'reconciliation.look', '{}')
+      values (${id}, 'stripe', 'lookup:unreadable', 'reconciliation.lookup', '{}')
     )
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
     values (${id}, ${SYSTEM_TENANT_ID}, 'notifications', 'notification.apply', ${world.sql.json({ notification_id: id })}, 1)`

@@ -362,17 +362,17 @@ describe('a second one that bears our ids', () => {
         {
           subject_id: body.id,
           state: 'differs',
-          detail: expect.stringContaining(`the processor has a second one, ${reference}, of USD 0.77`),
+          detail: expect.stringContaining(`the processor has a duplicate, ${reference}, of USD 0.77`),
           theirs: { processor_reference: body.processor_reference },
         },
       ])
       const parked = async () =>
         await world.sql<{ id: string }[]>`
-        select id from notifications where object_id = ${reference} and state = 'parked' and reason = 'second'`
+        select id from notifications where object_id = ${reference} and state = 'parked' and reason = 'duplicate'`
       expect(await parked()).toHaveLength(1)
       const { problems } = await auditEverything(world.sql)
       expect(problems.filter(({ subject_id }) => subject_id === body.id)).toMatchObject([
-        { problem: 'the processor has a second one of what was asked for once' },
+        { problem: 'the processor has a duplicate object' },
       ])
       const reconcile = async () => {
         await lookUpLater(world, resource, body.id)

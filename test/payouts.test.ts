@@ -878,11 +878,11 @@ test('the audit notices a payout that is not posted as it says, and an event tha
   const tamper = async (change: string) =>
     void (await world.sql.unsafe(`update payouts set ${change} where id = '${body.id}'`))
   await tamper('returned_minor = 30')
-  expect(await problems()).toEqual(['what came back is not what was posted -30'])
+  expect(await problems()).toEqual(['the returned amount differs from its postings -30'])
   await tamper(`returned_minor = 0, status = 'canceled', paid_at = null, canceled_at = now()`)
   expect(await problems()).toEqual([
-    'a row has another number of events than changes 1',
-    'a row has another number of events than changes -1',
+    'the number of events differs from the number of changes 1',
+    'the number of events differs from the number of changes -1',
   ])
   await tamper(`status = 'paid', paid_at = now(), canceled_at = null`)
   expect(await problems()).toEqual([])

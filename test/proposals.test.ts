@@ -177,7 +177,7 @@ describe('a correction', () => {
       )
     expect(await problems()).toEqual([])
     await world.sql`update proposals set amount_minor = 90 where id = ${id}`
-    expect(await problems()).toEqual(['a correction is posted that two operators did not agree on 100'])
+    expect(await problems()).toEqual(['a correction is posted without a confirmed proposal 100'])
     await world.sql`update proposals set amount_minor = 100 where id = ${id}`
   })
 })
@@ -477,7 +477,9 @@ describe('a payout that operators fail by force', () => {
     await settle(world, paid.processor_reference, 'paid')
     await payoutIn(shop, paid.id, 'paid')
     expect((await confirm(bob, late.id)).status).toBe(200)
-    expect(await reaches(late.id, 'refused')).toMatchObject({ refused: 'The payout has ended meanwhile.' })
+    expect(await reaches(late.id, 'refused')).toMatchObject({
+      refused: 'The payout has become final in the meantime.',
+    })
     expect((await ada.post('/api/ops/proposals', failure(shop, paid.id))).status).toBe(409)
   })
 })

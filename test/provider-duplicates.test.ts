@@ -217,7 +217,7 @@ test('it is released also when the first look at it is lost: nothing is settled 
     world.sql,
     'insert',
     'notifications',
-    `new.event_id like 'look:%:second'`,
+    `new.event_id like 'lookup:%:duplicate'`,
   )
   const { id, late } = await reportedWhileCanceled(lateHold)
   expect(await releasedFrom(id, late)).toMatchObject(STAYS)

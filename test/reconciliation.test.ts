@@ -324,7 +324,7 @@ describe.concurrent('a drift', () => {
     const looked = async (reference: string) =>
       await eventually(async () => {
         const [look] = await world.sql`
-          select state from notifications where kind = 'reconciliation.look' and object_id = ${reference}`
+          select state from notifications where kind = 'reconciliation.lookup' and object_id = ${reference}`
         expect(['applied', 'ignored']).toContain(look?.state)
       }, 180_000)
     await age(id)
@@ -351,7 +351,7 @@ describe.concurrent('a drift', () => {
       state: 'stale',
       ours: { status: 'pending', processor_reference: 're_nobody' },
       theirs: null,
-      detail: 'the processor does not know the refund',
+      detail: 'the processor has no record of the refund',
     })
     await name(body.processor_reference)
     await mended(id)
@@ -436,7 +436,7 @@ describe.concurrent('a drift', () => {
         update payments set updated_at = updated_at - interval '10 seconds' where id = ${id} returning updated_at as at`
         await eventually(async () => {
           const looks = await world.sql`
-          select state from notifications where event_id like ${`look:${processor_reference}:${moved!.at}:%`}`
+          select state from notifications where event_id like ${`lookup:${processor_reference}:${moved!.at}:%`}`
           expect(looks[0]).toMatchObject({ state: 'applied' })
         })
         expect(await driftsOf(client, filter)).toMatchObject([{ state: 'differs' }])

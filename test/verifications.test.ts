@@ -164,7 +164,7 @@ describe('begun', () => {
     expect([status, body.error.code, body.error.context]).toEqual([409, 'kyc_open', { kyc_id: id }])
     const { problems } = await auditEverything(world.sql)
     await shows(id, 'requires_input')
-    expect(problems).toMatchObject([{ problem: 'who was verified does not show it', id }])
+    expect(problems).toMatchObject([{ problem: 'a verified party does not show the verification', id }])
   })
 
   test.each(PARTIES)('a %s who is approved without a verification is found by every audit', async (type) => {
@@ -179,7 +179,11 @@ describe('begun', () => {
     await world.sql`update ${table} set kyc_status = 'none' where id = ${subject_id}`
     for (const { problems } of reports)
       expect(problems).toMatchObject([
-        { problem: 'a status follows from no verification', id: subject_id, what: `${type} approved` },
+        {
+          problem: 'a party shows a status without a verification',
+          id: subject_id,
+          what: `${type} approved`,
+        },
       ])
   })
 

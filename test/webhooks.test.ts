@@ -279,7 +279,7 @@ describe('a signed body', () => {
       JSON.stringify({ id: 'e'.repeat(256), type: 'x', data: { object: {} } }),
       JSON.stringify({ id, data: { object: {} } }),
       // Only we ask for looks.
-      JSON.stringify({ id, type: 'reconciliation.look', data: { object: { id: 'pi_1' } } }),
+      JSON.stringify({ id, type: 'reconciliation.lookup', data: { object: { id: 'pi_1' } } }),
     ]) {
       const answer = await send(body)
       expect([body.slice(0, 60), answer.status, answer.body.error.code]).toEqual([

@@ -57,7 +57,7 @@ export async function auditEverything(sql: Sql, options: AuditOptions = {}): Pro
 
 export type ChangesOptions = AuditOptions & {
   /** Called after each step with the time up to which all rows are audited, and the report so far. */
-  reached?: (period: string, report: AuditReport) => Promise<void>
+  onProgress?: (period: string, report: AuditReport) => Promise<void>
 }
 
 /**
@@ -92,15 +92,15 @@ export async function auditChanges(
       step_ms = Math.max(MIN_STEP_MS, step_ms / 4)
       continue
     }
-    const fresh = changed.filter(({ subject_id }) => !reported.has(subject_id))
-    reports.push(...(await auditRows(sql, fresh, options)))
+    const unreported = changed.filter(({ subject_id }) => !reported.has(subject_id))
+    reports.push(...(await auditRows(sql, unreported, options)))
     reports.push(...(await runEach(sql, options, PERIOD_CHECKS, fullScope(sql), { ...limits, ...period })))
     from_ms = until_ms
     if (changed.length < BATCH_SIZE / 8) step_ms *= 4
     const found = mergeReports(reports)
     reports.splice(0, reports.length, found)
     for (const { subject_id } of found.problems) reported.add(subject_id)
-    await options.reached?.(period.until, found)
+    await options.onProgress?.(period.until, found)
   }
   return mergeReports(reports)
 }

@@ -71,7 +71,7 @@ export function transfers(sql: Sql | Tx, { ledger_transfers, resources }: AuditS
       where r.tenant_id = t.tenant_id and r.id = t.subject_id`,
   )
   return sql`
-    select 'a running balance does not follow from the one before it' as problem, t.tenant_id, of.subject,
+    select 'a running balance does not follow from the previous one' as problem, t.tenant_id, of.subject,
       of.subject_id, t.id::text as id, t.kind || ' ' || t.currency as what, t.expected,
       t.balance_after_minor as found, t.balance_after_minor - t.expected as off_by,
       t.currency
@@ -129,8 +129,8 @@ export function balances(sql: Sql | Tx, { tenant_condition, resources }: AuditSc
     ) r using (tenant_id, currency, account)
     cross join lateral (values
       ('a balance is not the sum of its transfers', true, coalesce(t.balance, 0), coalesce(a.balance_minor, 0)),
-      ('an account counts other transfers than it has', false, coalesce(t.transfers, 0), coalesce(a.last_seq, 0)),
-      ('an account reserves another amount than is asked for', true, coalesce(r.reserved, 0),
+      ('the transfer count of an account is wrong', false, coalesce(t.transfers, 0), coalesce(a.last_seq, 0)),
+      ('a reserved amount is not the sum of its reservations', true, coalesce(r.reserved, 0),
         coalesce(a.reserved_minor, 0))
     ) as finding(problem, is_money, expected, found)
     where finding.found <> finding.expected`
@@ -185,7 +185,7 @@ export function tenants(sql: Sql | Tx, { resources }: AuditScope, { since, until
   )
   const isInPeriod = (at: Fragment) => arrivedWithin(sql, at, { since, until })
   return sql`
-    select 'a row points at nothing of its tenant' as problem, p.tenant_id, ${noResource(sql)}, p.at::text as id,
+    select 'a row references a missing row of its tenant' as problem, p.tenant_id, ${noResource(sql)}, p.at::text as id,
       p.what, ${noFigures(sql)}
     from (
       select 'job_attempts' as what, a.tenant_id, a.job_id as at
@@ -194,7 +194,7 @@ export function tenants(sql: Sql | Tx, { resources }: AuditScope, { since, until
         and not exists (select from all_jobs j where j.id = a.job_id and j.tenant_id = a.tenant_id)
       union all
       select case when s.resource <> all(${resource_names})
-          then s.what || ' of a ' || s.resource || ', which is not known here' else s.what end,
+          then s.what || ' of a ' || s.resource || ', an unknown resource' else s.what end,
         s.tenant_id, s.at
       from (
         select 'jobs' as what, ${rootResourceOf(sql, resources, sql`split_part(j.name, '.', 1)`)} as resource, j.tenant_id,
@@ -255,7 +255,7 @@ export function arrivedWithin(
 export function keys(sql: Sql | Tx, { resources }: AuditScope, limits: Limits): Fragment {
   const resource_names = sql`${resources.map(({ resource }) => resource)}::text[]`
   return sql`
-    select 'an idempotency key protects nothing' as problem, k.tenant_id, ${noResource(sql)},
+    select 'an idempotency key has no row or no job' as problem, k.tenant_id, ${noResource(sql)},
       k.resource_id::text as id,
       k.scope || ' ' || k.key || case when k.resource <> all(${resource_names}) then ', a ' || k.resource else '' end as what,
       ${noFigures(sql)}

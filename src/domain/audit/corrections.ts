@@ -6,7 +6,7 @@ import { arrivedWithin, noResource, type AuditScope, type Limits } from './check
 export function corrections(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
   const posted = sql`case t.credit_account when 'available' then t.amount_minor else -t.amount_minor end`
   return sql`
-    select 'a correction is posted that two operators did not agree on' as problem, t.tenant_id, ${noResource(sql)},
+    select 'a correction is posted without a confirmed proposal' as problem, t.tenant_id, ${noResource(sql)},
       t.id::text as id, t.currency as what, 0::bigint as expected, ${posted} as found, ${posted} as off_by,
       t.currency
     from ledger_transfers t

@@ -31,7 +31,7 @@ function deliveries(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment
       offset 0
     ) e on d.sample is null
     cross join lateral (values
-      ('a delivery is pending and nothing works on it', d.status = 'pending'
+      ('a pending delivery is neither queued nor in progress', d.status = 'pending'
         and not exists (
           select from webhook_due w
           where w.tenant_id = d.tenant_id and w.endpoint_id = d.endpoint_id and w.sequence = d.sequence
@@ -55,7 +55,7 @@ function deliveries(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment
  */
 function subscriptions(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
   return sql`
-    select 'an endpoint wanted an event and has no delivery of it' as problem, e.tenant_id, ${noResource(sql)},
+    select 'an endpoint is missing the delivery of an event' as problem, e.tenant_id, ${noResource(sql)},
       e.id::text as id, e.type || ' for ' || p.id as what, ${noFigures(sql)}
     from events e
     cross join lateral (
@@ -86,9 +86,9 @@ function delivery_backlogs(sql: Sql | Tx, { tenant_condition }: AuditScope): Fra
       where d.tenant_id = w.tenant_id and d.id = w.delivery_id and d.created_at = w.delivery_created_at offset 0
     ) d on true
     cross join lateral (values
-      ('a delivery waits in a line and is not there', d.id is null
+      ('a queued delivery does not exist', d.id is null
         and w.delivery_created_at >= ${retainedSince(sql)}),
-      ('a delivery waits in a line and is not pending', d.status <> 'pending'
+      ('a queued delivery is not pending', d.status <> 'pending'
         and d.updated_at < now() - interval '1 minute')
     ) as finding(problem, violated)
     where finding.violated`

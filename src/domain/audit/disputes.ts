@@ -19,15 +19,15 @@ function disputes(sql: Sql | Tx, scope: AuditScope): Fragment {
       d.status as what, finding.expected::bigint as expected, finding.found::bigint as found,
       (finding.found - finding.expected)::bigint as off_by, d.currency
     from ${disputesOf(sql, scope)}
-    cross join lateral (${postedFor(sql, sql`d.id`, 'dispute_withdrawn')}) taken
-    cross join lateral (${postedFor(sql, sql`d.id`, 'dispute_reinstated')}) given
+    cross join lateral (${postedFor(sql, sql`d.id`, 'dispute_withdrawn')}) withdrawn
+    cross join lateral (${postedFor(sql, sql`d.id`, 'dispute_reinstated')}) reinstated
     cross join lateral (values
-      ('what a dispute withdrew is not what was posted', -taken.posted <> d.amount_withdrawn_minor,
-        -d.amount_withdrawn_minor, taken.posted),
-      ('what a dispute reinstated is not what was posted', given.posted <> d.amount_reinstated_minor,
-        d.amount_reinstated_minor, given.posted),
-      ('a dispute is posted in another currency', d.currency <> any(array[taken.currency, given.currency]), null, null),
-      ('its payment does not show the latest dispute as it is', case
+      ('the withdrawn amount of a dispute differs from its postings', -withdrawn.posted <> d.amount_withdrawn_minor,
+        -d.amount_withdrawn_minor, withdrawn.posted),
+      ('the reinstated amount of a dispute differs from its postings', reinstated.posted <> d.amount_reinstated_minor,
+        d.amount_reinstated_minor, reinstated.posted),
+      ('a dispute is posted in another currency', d.currency <> any(array[withdrawn.currency, reinstated.currency]), null, null),
+      ('the payment does not show its latest dispute', case
         when p.dispute ->> 'id' = d.id::text then p.dispute ->> 'status' <> d.status
           or (p.dispute ->> 'closed_at' is null) <> (d.closed_at is null)
         else coalesce((p.dispute ->> 'opened_at')::timestamptz < d.opened_at, true) end, null, null)
@@ -38,7 +38,7 @@ function disputes(sql: Sql | Tx, scope: AuditScope): Fragment {
 /** The withdrawn amount is reinstated within a day after the dispute is won. */
 function won(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
   return sql`
-    select 'a dispute is won and nothing came back' as problem, d.tenant_id, 'payment' as subject,
+    select 'a dispute is won and not reinstated' as problem, d.tenant_id, 'payment' as subject,
       d.payment_id as subject_id, d.id::text as id, d.status as what, d.amount_withdrawn_minor as expected,
       0::bigint as found, -d.amount_withdrawn_minor as off_by, d.currency
     from disputes d
@@ -50,7 +50,7 @@ function won(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
 function disputeEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   return sql`
     select case when compared.expected is not null then 'an event of a dispute is missing or was written twice'
-        else 'an event tells of a dispute what did not happen' end as problem,
+        else 'a dispute has an unexpected event' end as problem,
       d.tenant_id, 'payment' as subject, d.payment_id as subject_id, d.id::text as id,
       coalesce(compared.expected, compared.type) as what,
       (compared.expected is not null)::integer::bigint as expected, coalesce(compared.times, 0) as found,

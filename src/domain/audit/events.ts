@@ -14,7 +14,7 @@ export function announcedOnce(
 ): Fragment {
   return sql`
     select case when compared.expected is not null then 'an event is missing or was written twice'
-        else 'an event tells what did not happen' end as problem,
+        else 'an event reports a change that did not happen' end as problem,
       p.tenant_id, ${resource}::text as subject, p.id as subject_id, p.id::text as id,
       coalesce(compared.expected, compared.type) as what,
       (compared.expected is not null)::integer::bigint as expected, coalesce(compared.times, 0) as found,
@@ -44,7 +44,7 @@ export function announcedTimes(
   required: Fragment,
 ): Fragment {
   return sql`
-    select 'a row has another number of events than changes' as problem, p.tenant_id, ${resource}::text as subject,
+    select 'the number of events differs from the number of changes' as problem, p.tenant_id, ${resource}::text as subject,
       p.id as subject_id, p.id::text as id, required.type as what, required.times as expected, found.times as found,
       found.times - required.times as off_by, null::text as currency
     from ${rowsOf(resource)} p

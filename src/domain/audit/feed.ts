@@ -22,7 +22,7 @@ export function feed(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragmen
   const tenants = sql`select distinct tenant_id from ${sequenced} e ${idle}`
   return sql`
     select case when other.id is null then 'a sequence is missing'
-        else 'two events have one sequence' end as problem,
+        else 'two events have the same sequence' end as problem,
       e.tenant_id, ${noResource(sql)}, e.id::text as id, 'sequence ' || e.sequence as what, e.sequence - 1 as expected,
       coalesce(lower.sequence, 0) as found, coalesce(lower.sequence, 0) - (e.sequence - 1) as off_by,
       null::text as currency

@@ -80,7 +80,7 @@ function in_flight(sql: Sql | Tx, { under_way }: AuditScope): Fragment {
     const left = entry.awaits_provider?.(sql) ?? sql`false`
     return [
       sql`
-        select ${`a ${resource} is under way and nothing works on it`}::text as problem, p.tenant_id,
+        select ${`a ${resource} is in progress without an open job`}::text as problem, p.tenant_id,
           ${rootOf(resource)}::text as subject, ${sql(`p.${rootIdColumn(resource)}`)} as subject_id,
           p.id::text as id, p.status || ' since ' || p.updated_at as what, ${noFigures(sql)}
         from ${rows} p

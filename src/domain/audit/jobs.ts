@@ -21,7 +21,7 @@ export function calls(sql: Sql | Tx, { jobs, resources }: AuditScope): Fragment 
 export function jobs(sql: Sql | Tx, _scope: AuditScope, { stuck_after_s }: Limits): Fragment {
   const long_ago = sql`now() - ${stuck_after_s} * interval '1 second'`
   return sql`
-    select 'a job is due and nobody takes it' as problem, j.tenant_id, ${noResource(sql)}, j.id::text as id,
+    select 'a due job is not claimed' as problem, j.tenant_id, ${noResource(sql)}, j.id::text as id,
       j.name || ' ' || j.state || ' since ' || coalesce(j.lease_until, j.run_at) as what, ${noFigures(sql)}
     from jobs j
     where j.finished_at is null and case when j.state = 'running' then j.lease_until else j.run_at end < ${long_ago}

@@ -5,7 +5,7 @@ import { noFigures, noResource, type AuditScope, type Checks } from './checks.ts
 import { announcedTimes } from './events.ts'
 
 function messages(sql: Sql | Tx, scope: AuditScope): Fragment {
-  const stands = sql`
+  const status_checks = sql`
     select finding.problem, p.tenant_id, 'message' as subject, p.id as subject_id, p.id::text as id, p.status as what,
       ${noFigures(sql)}
     from ${scope.rowsOf('message')} p
@@ -17,15 +17,15 @@ function messages(sql: Sql | Tx, scope: AuditScope): Fragment {
       from jsonb_array_elements(p.recipients) r
     ) r
     cross join lateral (values
-      ('a message was sent and its provider does not know it', p.status in ('sent', 'delivered', 'undelivered')
+      ('a sent message has no provider reference', p.status in ('sent', 'delivered', 'undelivered')
         and p.provider_reference is null
         -- The provider answered with the id of another message.
         and not (p.channel = 'sms' and p.provider_status is not null)),
-      ('a message is not sent and somebody has it', p.status in ('scheduled', 'queued', 'canceled', 'suppressed')
+      ('an unsent message was accepted by a recipient', p.status in ('scheduled', 'queued', 'canceled', 'suppressed')
         and (p.provider_reference is not null or r.any_accepted is true)),
       ('a suppressed message has a recipient', (p.status = 'suppressed') <> (r.all_suppressed is true)
         and p.status <> 'canceled'),
-      ('a recipient has not come as far as the message', p.channel = 'email' and (
+      ('no recipient has the status of the message', p.channel = 'email' and (
         (p.status in ('sent', 'delivered') and r.any_accepted is not true)
         or (p.status = 'delivered' and r.any_arrived is not true)
         or (p.status = 'undelivered' and r.all_failed is not true))),
@@ -34,19 +34,19 @@ function messages(sql: Sql | Tx, scope: AuditScope): Fragment {
       ('an erased message has a text', (p.content is null) <> (p.redacted_at is not null))
     ) as finding(problem, violated)
     where finding.violated`
-  const kept = sql`
-    select 'attachments were kept longer than their message' as problem, p.tenant_id, 'message' as subject,
+  const attachment_checks = sql`
+    select 'attachments outlived the text of their message' as problem, p.tenant_id, 'message' as subject,
       p.id as subject_id, p.id::text as id, p.status as what, ${noFigures(sql)}
     from ${scope.rowsOf('message')} p
     where p.content is null and exists (
       select from message_attachments a where a.tenant_id = p.tenant_id and a.message_id = p.id offset 0)`
-  return unionAll(sql, [stands, kept])
+  return unionAll(sql, [status_checks, attachment_checks])
 }
 
 /** The present status was announced once; a status that the message may have passed, at most once. */
 function messageEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   const present = (status: string) => sql`(p.status = ${status})::integer::bigint`
-  const reached = sql`
+  const required = sql`
     values
     ('message.created', 1 - ${present('received')}, 1 - ${present('received')}),
     ('message.received', ${present('received')}, ${present('received')}),
@@ -57,13 +57,13 @@ function messageEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
     ('message.unknown', ${present('unknown')}, 1::bigint),
     -- A message that counts as failed may have been accepted after all, and have failed later.
     ('message.failed', ${present('failed')}, 2::bigint)`
-  return announcedTimes(sql, scope, 'message', reached)
+  return announcedTimes(sql, scope, 'message', required)
 }
 
 /** The message that caused a suppression exists in its tenant. */
 function suppressions(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
   return sql`
-    select 'a suppression names a message that is not there' as problem, s.tenant_id, ${noResource(sql)},
+    select 'a suppression references a missing message' as problem, s.tenant_id, ${noResource(sql)},
       s.id::text as id, s.reason as what, ${noFigures(sql)}
     from (select tenant_id, id, reason, message_id from suppressions where ${tenant_condition} and message_id is not null) s
     where not exists (

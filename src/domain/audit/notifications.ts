@@ -3,9 +3,9 @@ import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { noFigures, type AuditScope, type Limits } from './checks.ts'
 
 const GIVEN_UP = 'a notification was given up'
-const DUPLICATE = 'the processor has a second one of what was asked for once'
-const NOW_KNOWN = 'a parked notification sleeps and what it waits for is known'
-const NOW_FITS = 'a parked notification sleeps and what it tells fits by now'
+const DUPLICATE = 'the processor has a duplicate object'
+const NOW_KNOWN = 'a parked notification waits for an object that exists'
+const NOW_FITS = 'a parked notification fits now and is not resumed'
 const OVERDUE = 'a notification waits although it is due'
 /** Problems of parked and waiting notifications: every audit reports them, whatever period it covers. */
 export const REPORTED_BY_EVERY_AUDIT: ReadonlySet<string> = new Set([
@@ -40,16 +40,16 @@ export function notifications(
       n.provider || ' ' || n.event_id || ' ' || n.state || coalesce(' ' || n.reason, '') as what,
       ${noFigures(sql)}
     from notifications n left join jobs j on j.id = n.id
-    cross join lateral (select n.state in ('applied', 'ignored') as over) n_is
+    cross join lateral (select n.state in ('applied', 'ignored') as final) n_is
     cross join lateral (values
-      ('a notification has no job', j.id is null and not n_is.over and n.state <> 'waiting'),
+      ('a notification has no job', j.id is null and not n_is.final and n.state <> 'waiting'),
       (${OVERDUE},
         n.state = 'waiting' and n.due_at < now() - ${stuck_after_s} * interval '1 second'),
       ('the job of a notification ended and it was neither applied nor ignored',
-        j.finished_at is not null and not n_is.over),
-      ('a notification is over and its job is open', n_is.over and j.id is not null and j.finished_at is null),
+        j.finished_at is not null and not n_is.final),
+      ('a final notification has an open job', n_is.final and j.id is not null and j.finished_at is null),
       (${GIVEN_UP}, n.state = 'parked' and n.reason = 'poison' and j.finished_at is null),
-      (${DUPLICATE}, n.state = 'parked' and n.reason = 'second' and j.finished_at is null),
+      (${DUPLICATE}, n.state = 'parked' and n.reason = 'duplicate' and j.finished_at is null),
       (${NOW_KNOWN}, n.state = 'parked' and n.reason in ('not_known_here', 'not_ours')
         and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second'
         and exists (${unionAll(sql, matching_rows)})),

@@ -22,13 +22,13 @@ function payments(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
       ('more was captured than authorized', amount_captured_minor > amount_minor, amount_minor, amount_captured_minor),
       ('more was refunded than captured', amount_refund_reserved_minor > amount_captured_minor, amount_captured_minor,
         amount_refund_reserved_minor),
-      ('the refunded amount is not that of its refunds', amount_refunded_minor <> r.refunded, r.refunded,
+      ('the refunded amount is not the sum of the refunds', amount_refunded_minor <> r.refunded, r.refunded,
         amount_refunded_minor),
-      ('the reserved amount is not that of its refunds', amount_refund_reserved_minor <> r.reserved, r.reserved,
+      ('the reserved amount is not the sum of the refunds', amount_refund_reserved_minor <> r.reserved, r.reserved,
         amount_refund_reserved_minor),
-      ('what was captured is not what was posted', amount_captured_minor <> c.posted, amount_captured_minor, c.posted),
-      ('what was captured is posted in another currency', c.currency <> p.currency, null, null),
-      ('it shows a dispute that is not there', p.dispute is not null and not exists (
+      ('the captured amount differs from its postings', amount_captured_minor <> c.posted, amount_captured_minor, c.posted),
+      ('a capture is posted in another currency', c.currency <> p.currency, null, null),
+      ('a payment shows a missing dispute', p.dispute is not null and not exists (
         select from disputes d where d.tenant_id = p.tenant_id and d.payment_id = p.id
           and d.id::text = p.dispute ->> 'id' offset 0), null, null)
     ) as finding(problem, violated, expected, found)
@@ -39,8 +39,8 @@ function payments(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
 function events(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
     select case when e.type is not null then 'an event is missing or was written twice'
-        when t.type like 'refund.%' then 'an event tells of a refund that is not there'
-        else 'an event tells what did not happen' end as problem,
+        when t.type like 'refund.%' then 'an event belongs to a missing refund'
+        else 'an event reports a change that did not happen' end as problem,
       p.tenant_id, 'payment' as subject, p.id as subject_id, coalesce(e.id, t.id) as id,
       coalesce(e.type, t.type) as what,
       (e.type is not null)::integer::bigint as expected, coalesce(t.times, 0) as found,

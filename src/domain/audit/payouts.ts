@@ -14,20 +14,20 @@ function payouts(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
     cross join lateral (${postedFor(sql, sql`p.id`, 'payout_paid')}) paid
     cross join lateral (${postedFor(sql, sql`p.id`, 'payout_returned')}) returned
     cross join lateral (values
-      ('what was paid out is not what was posted', -paid.posted <> p.paid_minor, -p.paid_minor, paid.posted),
-      ('what came back is not what was posted', returned.posted <> p.returned_minor, p.returned_minor,
+      ('the paid amount differs from its postings', -paid.posted <> p.paid_minor, -p.paid_minor, paid.posted),
+      ('the returned amount differs from its postings', returned.posted <> p.returned_minor, p.returned_minor,
         returned.posted),
       ('a payout is posted in another currency', upper(p.currency) <> any(array[paid.currency, returned.currency]),
         null, null),
-      ('a payout failed at the processor and has not come back',
+      ('a payout failed at the processor and was not returned',
         p.processor_status in ('failed', 'canceled') and p.returned_minor <> p.paid_minor, p.paid_minor,
         p.returned_minor),
       ('a payout is paid at the processor and not posted', p.processor_status = 'paid' and p.paid_minor = 0,
         p.amount_minor, p.paid_minor),
-      ('a payout is paid and the processor is not known to have paid it', p.status = 'paid'
+      ('a payout is paid here and not at the processor', p.status = 'paid'
         and (p.processor_reference is null or p.processor_status is distinct from 'paid'), null, null),
       -- The drift follows shortly.
-      ('a payout has ended here, the processor pays or has paid it, and no drift says so',
+      ('a payout has ended here and not at the processor, without a drift',
         p.status in ('failed', 'canceled')
         and (p.processor_status = 'processing' or (p.processor_status = 'paid' and p.out_minor > 0))
         and p.updated_at < now() - interval '1 minute' and not exists (
@@ -39,7 +39,7 @@ function payouts(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
 
 /** Each state that a payout has reached has one event, and no other event exists. */
 function payoutEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
-  const reached = sql`
+  const required = sql`
     values
     ('payout.created', 1::bigint, 1::bigint),
     -- A payout that is paid or final at once skips this event.
@@ -49,7 +49,7 @@ function payoutEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
       (p.fail_requested_at is not null and p.paid_at is not null)::integer::bigint),
     ('payout.failed', (p.status = 'failed')::integer::bigint, (p.status = 'failed')::integer::bigint),
     ('payout.canceled', (p.status = 'canceled')::integer::bigint, (p.status = 'canceled')::integer::bigint)`
-  return announcedTimes(sql, scope, 'payout', reached)
+  return announcedTimes(sql, scope, 'payout', required)
 }
 
 export const checksOfPayouts: Checks = { payouts, payout_events: payoutEvents }

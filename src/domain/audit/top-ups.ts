@@ -9,20 +9,20 @@ function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
       finding.expected::bigint as expected, finding.found::bigint as found,
       (finding.found - finding.expected)::bigint as off_by, upper(p.currency) as currency
     from ${scope.rowsOf('top_up')} p
-    cross join lateral (${postedFor(sql, sql`p.id`, 'top_up')}) taken
-    cross join lateral (${postedFor(sql, sql`p.id`, 'top_up_reversed')}) given
+    cross join lateral (${postedFor(sql, sql`p.id`, 'top_up')}) received
+    cross join lateral (${postedFor(sql, sql`p.id`, 'top_up_reversed')}) reversed
     cross join lateral (values
-      ('what came in is not what was posted', taken.posted <> p.received_minor, p.received_minor, taken.posted),
-      ('what was taken back is not what was posted', -given.posted <> p.reversed_minor,
-        -p.reversed_minor, given.posted),
-      ('a top-up is posted in another currency', upper(p.currency) <> any(array[taken.currency, given.currency]),
+      ('the received amount differs from its postings', received.posted <> p.received_minor, p.received_minor, received.posted),
+      ('the reversed amount differs from its postings', -reversed.posted <> p.reversed_minor,
+        -p.reversed_minor, reversed.posted),
+      ('a top-up is posted in another currency', upper(p.currency) <> any(array[received.currency, reversed.currency]),
         null, null),
       ('a top-up succeeded at the processor and is not posted',
         p.processor_status in ('succeeded', 'reversed') and p.received_minor = 0, p.amount_minor, p.received_minor),
       ('a top-up is posted and did not succeed at the processor',
         coalesce(p.processor_status, 'pending') not in ('succeeded', 'reversed') and p.received_minor > 0, 0, p.received_minor),
       -- The drift follows shortly.
-      ('a top-up has ended here, its money has come, and no drift says so',
+      ('a top-up has ended here and its money arrived, without a drift',
         p.status in ('failed', 'canceled') and p.received_minor > p.reversed_minor
         and p.updated_at < now() - interval '1 minute' and not exists (
           select from drifts d where d.tenant_id = p.tenant_id and d.subject = 'top_up' and d.subject_id = p.id

@@ -18,8 +18,8 @@ function verifications(sql: Sql | Tx, { rowsOf, resources }: AuditScope): Fragme
         where s.tenant_id = p.tenant_id and s.id = p.subject_id offset 0
       ) s on true
       cross join lateral (values
-        ('a verification is of nothing of its tenant', s.id is null),
-        ('who was verified does not show it', s.id is not null and (s.kyc_id is null or s.kyc_status = 'none')),
+        ('a verification has no party in its tenant', s.id is null),
+        ('a verified party does not show the verification', s.id is not null and (s.kyc_id is null or s.kyc_status = 'none')),
         ('an open verification is not the latest', p.open and s.kyc_id <> p.id)
       ) as finding(problem, violated)
       where p.subject_type = ${type} and finding.violated`
@@ -32,7 +32,7 @@ function verified(sql: Sql | Tx, { tenant_condition, resources }: AuditScope): F
   const parts = verificationSubjectType.options.map((type) => {
     const { table } = resources.find(({ resource }) => resource === type)!
     return sql`
-      select 'a status follows from no verification' as problem, s.tenant_id, ${noResource(sql)}, s.id::text as id,
+      select 'a party shows a status without a verification' as problem, s.tenant_id, ${noResource(sql)}, s.id::text as id,
         ${type} || ' ' || s.kyc_status as what, ${noFigures(sql)}
       from (select tenant_id, id, kyc_id, kyc_status from ${sql(table)} where ${tenant_condition} and kyc_status <> 'none') s
       left join verifications v on v.tenant_id = s.tenant_id and v.id = s.kyc_id and v.subject_id = s.id
@@ -44,14 +44,14 @@ function verified(sql: Sql | Tx, { tenant_condition, resources }: AuditScope): F
 
 /** A manual decision may follow a decision of the provider; each has its event. */
 function verificationEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
-  const reached = sql`
+  const required = sql`
     values
     ('kyc.created', 1::bigint, 1::bigint),
     ('kyc.approved', (p.status = 'approved')::integer::bigint,
     (p.status = 'approved')::integer + (p.decided_by is not distinct from 'manual')::integer::bigint),
     ('kyc.rejected', (p.status = 'rejected')::integer::bigint,
     (p.status = 'rejected')::integer + (p.decided_by is not distinct from 'manual')::integer::bigint)`
-  return announcedTimes(sql, scope, 'kyc', reached)
+  return announcedTimes(sql, scope, 'kyc', required)
 }
 
 export const checksOfVerifications: Checks = { verifications, kyc_events: verificationEvents }

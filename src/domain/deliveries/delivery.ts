@@ -8,18 +8,18 @@ import type { Resource } from '../resource.ts'
 export const deliveryStatus = z.enum(['pending', 'delivered', 'failed', 'exhausted', 'skipped']).meta({
   id: 'WebhookDeliveryStatus',
   description:
-    '`pending` until it is final. `failed`: the endpoint answered 410, or was disabled because of its answers while this waited. `exhausted`: the last attempt of the schedule failed, or the only attempt of a test. `skipped`: the endpoint was disabled when the event happened, or you disabled it while this waited.',
+    '`pending` until it is final. `failed`: the endpoint answered 410, or was disabled automatically while this delivery waited. `exhausted`: the last attempt of the schedule failed, or the only attempt of a test. `skipped`: the endpoint was disabled when the event happened, or you disabled it while this delivery waited.',
   example: 'delivered',
 })
 
 const last_status_code = z
   .int()
   .nullable()
-  .meta({ description: 'The HTTP status of the last answer; null if there was none.', example: 200 })
+  .meta({ description: 'The HTTP status of the last response; null if there was none.', example: 200 })
 const last_error = z
   .string()
   .nullable()
-  .meta({ description: 'Why the last attempt got no answer.', example: null })
+  .meta({ description: 'Why the last attempt got no response.', example: null })
 
 /** A delivery in lists. */
 export const deliverySchema = z
@@ -46,7 +46,7 @@ export const deliverySchema = z
     }),
     last_status_code,
     last_error,
-    delivered_at: timestamp.nullable().meta({ description: 'When it arrived.' }),
+    delivered_at: timestamp.nullable().meta({ description: 'When it was delivered.' }),
     created_at: timestamp.meta({ description: 'The cursor of lists.' }),
     updated_at: timestamp.meta({ description: 'When it last changed.' }),
   })
@@ -60,12 +60,12 @@ const deliveryAttempt = z
     status_code: z
       .int()
       .nullable()
-      .meta({ description: 'The HTTP status of the answer; null if there was none.', example: 200 }),
+      .meta({ description: 'The HTTP status of the response; null if there was none.', example: 200 }),
     duration_ms: z.int().meta({ description: 'How long it took.', example: 84 }),
-    error: z.string().nullable().meta({ description: 'Why there was no answer.', example: null }),
+    error: z.string().nullable().meta({ description: 'Why there was no response.', example: null }),
     response_excerpt: z.string().nullable().meta({
       description:
-        "The beginning of the answer's body: at most 1,000 bytes, 200 for a success. Null if there was no answer, five more attempts have followed, or the personal data of the event was erased.",
+        'The beginning of the response body: at most 1,000 bytes, 200 for a success. Null if there was no response, if five more attempts have followed, or if the personal data of the event was erased.',
       example: 'ok',
     }),
     manual: z.boolean().meta({ description: 'Whether it was a replay.', example: false }),

@@ -17,13 +17,13 @@ export const recoverySchema = z
     }),
     status: z.enum(['pending', 'running', 'completed']).meta({
       id: 'WebhookRecoveryStatus',
-      description: '`completed`: none of the missed deliveries waits any more.',
+      description: '`completed`: all missed deliveries have been sent or dropped.',
       example: 'running',
     }),
-    found: z.int().meta({ description: 'How many deliveries it has found so far.', example: 40 }),
+    found: z.int().meta({ description: 'The number of missed deliveries found so far.', example: 40 }),
     sent: z.int().meta({
       description:
-        'How many of these have been sent again. Deliveries that still wait or are in progress, or that were dropped because the endpoint was disabled, are not counted. Each delivery shows whether it arrived.',
+        'The number of these deliveries that were sent again. Deliveries that still wait or are in progress, or that were dropped because the endpoint was disabled, are not counted. Each delivery shows whether it was delivered.',
       example: 12,
     }),
     created_at: timestamp.meta({ description: 'When it was created.' }),

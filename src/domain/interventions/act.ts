@@ -211,14 +211,14 @@ function callRow(sql: Sql | Tx): Fragment {
   const rows = CALLS.flatMap(({ job, status, makes }) => {
     const resource = resourceNameOf(job)
     // A call without a status is in progress for as long as its job is open.
-    const shown = status === null ? sql`true` : sql`p.status = any(${[status].flat()}::text[])`
+    const shows_status = status === null ? sql`true` : sql`p.status = any(${[status].flat()}::text[])`
     if (resource === undefined) return []
     const { table, reserves } = resourceOf(resource)
     // A reserved amount waits for the call that moves it, even if its row is final.
     const waits = makes !== null && reserves !== undefined ? reserves(sql) : sql`false`
     return [
       sql`
-        select p.id as row_id, p.status, (${shown} or ${waits}) as under_way
+        select p.id as row_id, p.status, (${shows_status} or ${waits}) as under_way
         from ${sql(table)} p
         where j.name = ${job} and p.tenant_id = j.tenant_id and p.id = ${rowIdOf(sql, resource)}`,
     ]

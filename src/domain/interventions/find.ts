@@ -131,7 +131,7 @@ export type JobDetail = z.output<typeof jobDetailSchema>
 
 /** A job with its attempts, calls and interventions, or undefined. */
 export async function findJob(sql: Sql, id: string): Promise<JobDetail | undefined> {
-  const shown = sql`${jobColumns(sql)}, j.worker, j.lease_until`
+  const columns = sql`${jobColumns(sql)}, j.worker, j.lease_until`
   const [job] = await sql<
     Omit<
       JobDetail,
@@ -140,8 +140,8 @@ export async function findJob(sql: Sql, id: string): Promise<JobDetail | undefin
   >`
     select ${listedColumns(sql)}, j.payload, j.max_attempts, j.request_id, j.worker, j.lease_until
     from (
-      select ${shown} from jobs j where j.id = ${id} union all
-      select ${shown} from job_history j where j.id = ${id}
+      select ${columns} from jobs j where j.id = ${id} union all
+      select ${columns} from job_history j where j.id = ${id}
     ) j
     left join tenants t on t.id = j.tenant_id`
   if (job === undefined) return undefined
@@ -180,12 +180,12 @@ async function findWorkedRow(sql: Sql, job: JobReference): Promise<JobDetail['wo
   const of = resourceNameOf(job.name)
   if (of === undefined) return null
   const { table, view, at_provider } = resourceOf(of)
-  const shown = (column: string) => (column in view.shape ? sql`${sql(`p.${column}`)}` : sql`null`)
+  const columnOf = (column: string) => (column in view.shape ? sql`${sql(`p.${column}`)}` : sql`null`)
   const reference = at_provider === undefined ? sql`null` : sql`${sql(`p.${at_provider.reference}`)}`
   const key = 'idempotency_key' in view.shape ? sql`p.idempotency_key` : sql`null`
   const [row] = await sql<Omit<NonNullable<JobDetail['works_on']>, 'resource'>[]>`
-    select p.id, ${shown('status')} as status, ${shown('amount_minor')}::bigint as amount_minor,
-      ${shown('currency')} as currency, ${reference} as provider_reference, (
+    select p.id, ${columnOf('status')} as status, ${columnOf('amount_minor')}::bigint as amount_minor,
+      ${columnOf('currency')} as currency, ${reference} as provider_reference, (
         select k.key from idempotency_keys k
         where k.tenant_id = p.tenant_id and k.key = ${key} and k.job_id = ${job.id} limit 1) as idempotency_key
     from (select ${job.name}::text as name, ${job.subject_id}::uuid as subject_id,

@@ -38,12 +38,15 @@ const FILTERS_WITHOUT_STATE = new Set<JobFilter>(['all', 'open', 'parked', 'retr
 const FINISHED_STATES = new Set<JobFilter>(['succeeded', 'failed', 'discarded'])
 
 /** The sections of a list: open jobs, newest first; then finished ones, last finished first. */
-export type JobSection = 'open' | 'over'
+export type JobSection = 'open' | 'finished'
 
 /** The sections that can contain matching jobs. */
 export function sectionsOf({ state, finished_from, finished_to }: JobConditions): JobSection[] {
   const only_finished = FINISHED_STATES.has(state) || finished_from !== undefined || finished_to !== undefined
-  return [...(only_finished ? [] : ['open' as const]), ...(OPEN_FILTERS.has(state) ? [] : ['over' as const])]
+  return [
+    ...(only_finished ? [] : ['open' as const]),
+    ...(OPEN_FILTERS.has(state) ? [] : ['finished' as const]),
+  ]
 }
 
 /** The matching jobs of the table `jobs`, in parentheses, without those in the history. */
@@ -83,17 +86,18 @@ export type JobSource = {
   base: Fragment
 }
 
-/** The sources of a section. `few`: so few jobs have the rare state that they can be sorted. */
+/** The sources of a section. `is_sortable`: so few jobs have the rare state that they can be sorted. */
 export function sourcesOf(
   sql: Sql | Tx,
   section: JobSection,
   conditions: JobConditions,
-  { few }: { few: boolean },
+  { is_sortable }: { is_sortable: boolean },
 ): JobSource[] {
   const { state, tenant_id, created_from, created_to, finished_from, finished_to } = conditions
   if (section === 'open') {
     const range = within(sql, 'created_at', created_from, created_to)
-    const part = state === 'parked' ? sql`and j.run_at = 'infinity'` : (few && rareState(sql, state)) || sql``
+    const part =
+      state === 'parked' ? sql`and j.run_at = 'infinity'` : (is_sortable && rareState(sql, state)) || sql``
     return [{ table: 'jobs', key: 'created_at', base: sql`j.finished_at is null ${part} ${range}` }]
   }
   // No job finishes before it is created.

@@ -37,9 +37,9 @@ export function referenceProblem(
   reference: string | null,
 ): string | undefined {
   if (makes === null)
-    return reference === null
-      ? undefined
-      : 'is for what is new at the provider, but this job changes something that exists'
-  if (reference === null) return `is missing: the provider's id of what was created, like ${makes.example}`
-  return makes.id.test(reference) ? undefined : `must be the provider's id of it, like ${makes.example}`
+    return reference === null ? undefined : 'must be empty: this job changes an existing object'
+  if (reference === null) return `is required: the provider's id of the created object, like ${makes.example}`
+  return makes.id.test(reference)
+    ? undefined
+    : `must be the provider's id of the created object, like ${makes.example}`
 }

@@ -81,7 +81,7 @@ type Prepared = {
   conditions: JobConditions
   named: NamedJobs | undefined
   text: string | undefined
-  few: boolean
+  is_sortable: boolean
 }
 
 /** Throws `invalid_request` for an invalid cursor, and SQLSTATE 57014 after three seconds. */
@@ -104,7 +104,7 @@ export async function searchJobs(
       from === undefined ? 0 : Math.max(0, ordered.indexOf(from.section)),
     )) {
       const scan = { section, from: from?.section === section ? from : undefined, backwards, scan_limit }
-      const part = await readSection(tx, prepared, { ...scan, want: limit + 1 - found.length })
+      const part = await readSection(tx, prepared, { ...scan, limit: limit + 1 - found.length })
       found.push(...part.jobs.map((job) => ({ ...job, section })))
       bound = part.bound
       if (bound !== undefined || found.length > limit) break
@@ -127,13 +127,13 @@ export async function searchJobs(
 }
 
 /**
- * Counts the matching jobs up to `most`. `more`: there may be more than that. `for_act`: counts only jobs that
+ * Counts the matching jobs up to `max_count`. `more`: there may be more than that. `for_act`: counts only jobs that
  * an act can change, none of the history.
  */
 export async function countJobs(
   sql: Sql,
   search: JobSearch,
-  { most = MAX_COUNTED, for_act = false }: { most?: number; for_act?: boolean } = {},
+  { max_count = MAX_COUNTED, for_act = false }: { max_count?: number; for_act?: boolean } = {},
 ): Promise<{ count: number; more: boolean }> {
   return await sql.begin('read only', async (tx) => {
     await limitTime(tx)
@@ -150,7 +150,7 @@ export async function countJobs(
         count += row!.count
         more ||= row!.read === MAX_COUNT_SCAN
       }
-    return { count: Math.min(count, most), more: more || count > most }
+    return { count: Math.min(count, max_count), more: more || count > max_count }
   })
 }
 
@@ -179,7 +179,7 @@ async function prepare(sql: Tx, search: JobSearch): Promise<Prepared | undefined
     conditions: { ...conditions, ...(tenant_id !== undefined && { tenant_id }) },
     named,
     text: named === undefined ? text : undefined,
-    few: (found?.count ?? 0) <= MAX_SORTED,
+    is_sortable: (found?.count ?? 0) <= MAX_SORTED,
   }
 }
 
@@ -188,17 +188,17 @@ type SectionScan = {
   from: JobPosition | undefined
   backwards: boolean
   scan_limit: number
-  want: number
+  limit: number
 }
 
 /** The next jobs of a section in order. `bound`: the position at which the scan limit was reached. */
 async function readSection(
   sql: Tx,
   prepared: Prepared,
-  { section, from, backwards, scan_limit, want }: SectionScan,
+  { section, from, backwards, scan_limit, limit }: SectionScan,
 ): Promise<{ jobs: FoundJob[]; bound: JobPosition | undefined }> {
   const order = backwards ? sql`order by at, id` : sql`order by at desc, id desc`
-  const most = scan_limit === Infinity ? null : scan_limit
+  const max_rows = scan_limit === Infinity ? null : scan_limit
   // A page that continues reads nothing before its cursor.
   const scans = scansOf(sql, prepared, section, from && { ...from, backwards })
   const found: FoundJob[] = []
@@ -207,23 +207,23 @@ async function readSection(
     const read = sql`${inner} ${backwards ? sql`order by ${key}, j.id` : sql`order by ${key} desc, j.id desc`}`
     const rows = await sql<Omit<FoundJob, 'subject'>[]>`
       select ${listedColumns(sql)}, j.at
-      from (select * from (${read} limit ${most}) j where true ${outer} ${order} limit ${want}) j
+      from (select * from (${read} limit ${max_rows}) j where true ${outer} ${order} limit ${limit}) j
       left join tenants t on t.id = j.tenant_id ${order}`
     found.push(...rows.map((row) => ({ ...row, subject: resourceOfJob(row.name) })))
-    if (rows.length === want || most === null) continue
+    if (rows.length === limit || max_rows === null) continue
     const [last] = await sql<{ at: string; id: string }[]>`
-      select at, id from (${read} limit ${most}) j offset ${most - 1}`
+      select at, id from (${read} limit ${max_rows}) j offset ${max_rows - 1}`
     if (last === undefined) continue
     const position = { section, ...last }
     if (bound === undefined || comesBefore(position, bound) === backwards) bound = position
   }
   found.sort((a, b) => (comesBefore(a, b) === backwards ? -1 : 1))
-  const seen = bound
+  const end = bound
   const jobs =
-    seen === undefined
+    end === undefined
       ? found
-      : found.filter((job) => comesBefore(seen, job) !== backwards || job.id === seen.id)
-  return { jobs: jobs.slice(0, want), bound: jobs.length >= want ? undefined : bound }
+      : found.filter((job) => comesBefore(end, job) !== backwards || job.id === end.id)
+  return { jobs: jobs.slice(0, limit), bound: jobs.length >= limit ? undefined : bound }
 }
 
 /**
@@ -232,7 +232,7 @@ async function readSection(
  */
 function scansOf(
   sql: Tx,
-  { conditions, named, text, few }: Prepared,
+  { conditions, named, text, is_sortable }: Prepared,
   section: JobSection,
   from?: JobPosition & { backwards: boolean },
 ): { inner: Fragment; outer: Fragment; key: Fragment; table: JobSource['table'] }[] {
@@ -241,7 +241,7 @@ function scansOf(
       ? sql``
       : sql`and (j.request_id = ${text} or j.provider_reference = ${text}
           or position(lower(${text}) in lower(${jobErrorMessage(sql, 'j.last_error')})) > 0)`
-  return sourcesOf(sql, section, conditions, { few }).map(({ table, key: column, base }) => {
+  return sourcesOf(sql, section, conditions, { is_sortable }).map(({ table, key: column, base }) => {
     const key = sql(`j.${column}`)
     const onwards =
       from === undefined
@@ -267,7 +267,7 @@ function comesBefore(a: { at: string; id: string }, b: { at: string; id: string 
   return a.at === b.at ? a.id < b.id : a.at < b.at
 }
 
-const CURSOR = /^(open|over)_(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)_([0-9a-f-]{36})$/
+const CURSOR = /^(open|finished)_(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)_([0-9a-f-]{36})$/
 
 function cursorOf(position: JobPosition | undefined): string | null {
   return position === undefined ? null : `${position.section}_${position.at}_${position.id}`
@@ -276,10 +276,10 @@ function cursorOf(position: JobPosition | undefined): string | null {
 function positionOf(cursor: string | undefined): JobPosition | undefined {
   if (cursor === undefined) return undefined
   const [, section, at, id] = CURSOR.exec(cursor) ?? []
-  if ((section !== 'open' && section !== 'over') || at === undefined || !z.uuid().safeParse(id).success)
+  if ((section !== 'open' && section !== 'finished') || at === undefined || !z.uuid().safeParse(id).success)
     throw new AppError('invalid_request', {
       param: 'after',
-      message: 'This is not a position in the list of jobs.',
+      message: 'This is not a valid cursor of the list of jobs.',
     })
   return { section, at, id: id! }
 }

@@ -82,14 +82,14 @@ export async function endRun(
   run: Run,
   { position, result = null, next_s }: { position: Json; result?: Json; next_s: number },
 ): Promise<boolean> {
-  const ended = await sql`
+  const updated = await sql`
     update recurring_work set lease_token = null, lease_until = null,
       position = ${sql.json(position)}, result = ${sql.json(result)},
       ended_at = now(), duration_ms = extract(epoch from now() - started_at) * 1000,
       failure = null, failing_since = null, failed_runs = 0,
       due_at = now() + ${next_s} * interval '1 second'
     where name = ${run.name} and lease_token = ${run.token} and lease_until > now()`
-  return ended.count > 0
+  return updated.count > 0
 }
 
 /**

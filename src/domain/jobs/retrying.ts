@@ -49,11 +49,11 @@ export type RetryingJobs = {
   examples: string[]
 }
 
-/** The retrying jobs of one tenant by name, counted up to `most` in total. */
+/** The retrying jobs of one tenant by name, counted up to `limit` in total. */
 export async function findRetryingOfTenant(
   sql: Sql,
   tenant_id: string,
-  most: number,
+  limit: number,
 ): Promise<RetryingJobs[]> {
   return await sql<RetryingJobs[]>`
     select name, count(*) as count, min(failing_since) as since,
@@ -61,7 +61,7 @@ export async function findRetryingOfTenant(
       to_jsonb((array_agg(id order by failing_since, id))[1:3]) as examples
     from (
       select j.id, j.name, j.failing_since from jobs j
-      where j.tenant_id = ${tenant_id} and j.finished_at is null and j.failing_since is not null limit ${most}
+      where j.tenant_id = ${tenant_id} and j.finished_at is null and j.failing_since is not null limit ${limit}
     ) j
     group by name`
 }

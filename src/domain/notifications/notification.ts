@@ -13,7 +13,7 @@ const PARKED_REASONS = [
   /** A refund that exceeds the captured amount not yet reserved here, or a dispute of an uncaptured payment. */
   'does_not_fit',
   /** The processor has a duplicate of one of our rows, and this is its object. */
-  'second',
+  'duplicate',
   /** The processor's refunded amount differs from ours; another notification may be on its way. */
   'refunds_differ',
   /** The processor did not answer the lookup, or refused it. */
@@ -64,15 +64,15 @@ export async function findNotification(sql: Sql, id: string): Promise<StoredNoti
   return row
 }
 
-/** The number of parked notifications by reason, each counted up to `most`. */
+/** The number of parked notifications by reason, each counted up to `limit`. */
 export async function countParked(
   sql: Sql,
-  most: number,
+  limit: number,
 ): Promise<{ reason: ParkedReason; count: number }[]> {
   return await sql<{ reason: ParkedReason; count: number }[]>`
     select requested.reason, parked.count from unnest(${[...PARKED_REASONS]}::text[]) as requested(reason)
     cross join lateral (
       select count(*) from (
-        select from notifications n where n.parked_at is not null and n.reason = requested.reason limit ${most}) n
+        select from notifications n where n.parked_at is not null and n.reason = requested.reason limit ${limit}) n
     ) parked`
 }

@@ -114,10 +114,10 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
  * progress continue to wait, and the others get jobs. If one of them cannot be compared, all due ones get jobs.
  * Returns the result of each.
  */
-export async function compareWaiting(sql: Sql, most: number): Promise<ComparedNotification[]> {
+export async function compareWaiting(sql: Sql, limit: number): Promise<ComparedNotification[]> {
   const due = sql`
     select n.id, n.provider, n.event_id, n.object_id, n.received_at, n.reported from notifications n
-    where n.state = 'waiting' and n.due_at <= now() order by n.due_at limit ${most} for update skip locked`
+    where n.state = 'waiting' and n.due_at <= now() order by n.due_at limit ${limit} for update skip locked`
   const compared = sql`
     due as materialized (${due}),
     ${judgeRedundancy(sql, sql`select *, true as is_relevant from due`)},

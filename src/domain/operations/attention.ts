@@ -32,37 +32,37 @@ const outageSchema = z.object({
   provider: z.string().meta({ description: 'Its name.', example: PAYMENTS.provider }),
   title: z
     .string()
-    .meta({ description: 'As people call it.', example: PROVIDER_FACTS[PAYMENTS.provider]!.title }),
+    .meta({ description: 'Its display name.', example: PROVIDER_FACTS[PAYMENTS.provider]!.title }),
   problem: outageProblem,
   waiting: z
     .array(
       z.object({
-        resource: z.enum(RESOURCE_NAMES).meta({ description: 'What waits.', example: 'payment' }),
-        count: z.int().meta({ description: 'How many of its jobs.', example: 12 }),
+        resource: z.enum(RESOURCE_NAMES).meta({ description: 'The waiting resource.', example: 'payment' }),
+        count: z.int().meta({ description: 'The number of its waiting jobs.', example: 12 }),
       }),
     )
-    .meta({ description: 'What of this tenant waits for it.' }),
+    .meta({ description: 'The jobs of this tenant that wait for it.' }),
 })
 
 export const attentionSchema = z
   .object({
     kind: z.enum(['provider_outage', 'schedule_failing', 'proposal_undecided', ...ROW_KINDS]).meta({
       description:
-        '`provider_outage`: a provider does not answer, and its jobs wait. `schedule_failing`: kinds of recurring work whose last run failed, for operators. `proposal_undecided`: proposals that another operator must confirm or reject, for operators. `hold_lapses`: payments whose hold lapses within a day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and the processor differ. `deliveries_failed`: events that did not arrive within the last day; `endpoint_disabled`: endpoints that get none any more. `endpoint_failing`: endpoints to which every attempt fails now. `verification_open`: people whose last check failed, and of whom nobody has decided. `dispute_needs_response`: disputes that wait for an answer.',
+        '`provider_outage`: a provider does not answer, and its jobs wait. `schedule_failing`: kinds of recurring work whose last run failed, for operators. `proposal_undecided`: proposals that another operator must confirm or reject, for operators. `hold_lapses`: payments whose hold lapses within a day. `effect_unknown`: jobs with an unknown effect. `drift`: differences between the books and the processor. `deliveries_failed`: failed deliveries of the last day. `endpoint_disabled`: automatically disabled endpoints. `endpoint_failing`: endpoints whose attempts currently all fail. `verification_open`: verifications whose last check failed and that are undecided. `dispute_needs_response`: disputes that wait for a response.',
       example: 'hold_lapses',
     }),
-    count: z.int().meta({ description: 'How many; counting stops at 1,000.', example: 3 }),
-    is_more: z.boolean().meta({ description: 'Whether there are more than that.', example: false }),
+    count: z.int().meta({ description: 'The count, at most 1,000.', example: 3 }),
+    is_more: z.boolean().meta({ description: 'Whether there are more.', example: false }),
     oldest_at: timestamp.meta({
-      description: 'Since when the oldest is so; of holds, when the first lapses.',
+      description: 'Since when the oldest exists; for holds, when the first lapses.',
     }),
     examples: z.array(z.uuid()).meta({
       description:
-        'The ids of up to three, the oldest first: payments, jobs, drifts, endpoints, verifications or disputes.',
+        'The ids of up to three, oldest first: payments, jobs, drifts, endpoints, verifications or disputes.',
     }),
-    outage: outageSchema.nullable().meta({ description: 'Of a `provider_outage`; null otherwise.' }),
+    outage: outageSchema.nullable().meta({ description: 'Only for `provider_outage`; null otherwise.' }),
   })
-  .meta({ id: 'Attention', description: 'Something that needs a person.' })
+  .meta({ id: 'Attention', description: 'A problem that needs a person.' })
 export type Attention = z.output<typeof attentionSchema>
 
 /**

@@ -9,10 +9,10 @@ const MAX_LAG_S = 30
 export const countedFields = {
   as_of: timestamp
     .nullable()
-    .meta({ description: 'Up to when the numbers hold; null before the first count.' }),
+    .meta({ description: 'The time up to which everything is counted; null before the first count.' }),
   counting: z.enum(['current', 'behind', 'stopped']).meta({
     description:
-      '`current`: what finished up to 30 seconds ago is counted. `behind`: not yet, and a worker goes on counting. `stopped`: no worker counts.',
+      '`current`: jobs that finished up to 30 seconds ago are counted. `behind`: a worker is still counting them. `stopped`: no worker counts.',
     example: 'current',
   }),
 }

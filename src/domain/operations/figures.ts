@@ -8,19 +8,19 @@ const WINDOWS_S = { '5m': 300, '15m': 900, '1h': 3600, '24h': 86_400, '7d': 7 * 
 /** How far back figures go. */
 export const figureWindow = z
   .enum(['5m', '15m', '1h', '24h', '7d'])
-  .meta({ description: 'How far back it goes.', example: '1h' })
+  .meta({ description: 'The length of the window, up to now.', example: '1h' })
 export type FigureWindow = z.output<typeof figureWindow>
 
 export const countField = (description: string, example = 12) => z.int().meta({ description, example })
 
 /** Figures of the open jobs of a queue or of a job name. */
 export const openFields = {
-  due: countField('Jobs that could begin now.'),
-  later: countField('Jobs that wait for their time.'),
-  running: countField('Jobs under way.'),
-  unknown: countField('Jobs whose effect is not known.', 0),
+  due: countField('Jobs that are due.'),
+  later: countField('Jobs scheduled for later.'),
+  running: countField('Running jobs.'),
+  unknown: countField('Jobs with an unknown effect.', 0),
   parked: countField('Jobs that wait for an operator.', 0),
-  oldest_due_s: countField('For how long the oldest has been due, in seconds.', 0),
+  oldest_due_s: countField('How long the oldest job has been due, in seconds.', 0),
 } satisfies Record<(typeof STAGES)[number] | 'oldest_due_s', z.ZodInt>
 
 /** The open jobs in this row; all zero without a row. */

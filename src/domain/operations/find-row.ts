@@ -72,13 +72,13 @@ export async function findRows(sql: Sql, tenant_id: string, text: string): Promi
 
 /** Customers by email, newest first: an exact or lower-case match; among the latest customers in any case. */
 async function findByEmail(sql: Sql, tenant_id: string, email: string): Promise<FoundRow[]> {
-  const columnsOf = rowColumns(sql, 'customer', 'email')
+  const columns = rowColumns(sql, 'customer', 'email')
   const lower = email.toLowerCase()
   return await sql<FoundRow[]>`
     select * from (
-      select ${columnsOf} from customers r where r.tenant_id = ${tenant_id} and r.email = any(${[email, lower]}::text[])
+      select ${columns} from customers r where r.tenant_id = ${tenant_id} and r.email = any(${[email, lower]}::text[])
       union
-      select ${columnsOf} from (
+      select ${columns} from (
         select * from customers l where l.tenant_id = ${tenant_id} order by l.created_at desc limit ${MAX_SEARCHED_ROWS}) r
       where lower(r.email) = ${lower}
     ) found order by id desc limit ${MAX_FOUND}`
@@ -87,12 +87,12 @@ async function findByEmail(sql: Sql, tenant_id: string, email: string): Promise<
 /** By words, or by the end of the id as tables show it: `…0a1b2c3d`. */
 async function findAmongLatest(sql: Sql, tenant_id: string, text: string): Promise<FoundRow[]> {
   const [, end] = /^…?([0-9a-f]{8})$/i.exec(text) ?? []
-  const words = `%${text.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`
+  const pattern = `%${text.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`
   const rows = (Object.keys(SEARCH_COLUMNS) as ResourceName[]).flatMap((resource) => {
     const { columns } = SEARCH_COLUMNS[resource]!
     if (end === undefined && columns.length === 0) return []
     const has = [
-      ...columns.map((column) => sql`r.${sql(column)} ilike ${words}`),
+      ...columns.map((column) => sql`r.${sql(column)} ilike ${pattern}`),
       ...(end === undefined ? [] : [sql`right(r.id::text, 8) = ${end.toLowerCase()}`]),
     ].reduce((before, each) => sql`${before} or ${each}`)
     return [

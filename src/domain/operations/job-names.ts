@@ -13,20 +13,22 @@ export const nameFiguresSchema = z
     names: z.array(
       z.object({
         name: z.string().meta({ description: 'The name of the job.', example: 'payment.capture' }),
-        in: countField('Jobs that came.'),
-        out: countField('Jobs that finished.'),
-        succeeded: countField('Of these, those that succeeded.'),
-        failed: countField('Those that failed.', 0),
-        discarded: countField('Those that were ended without being done.', 0),
+        in: countField('Created jobs.'),
+        out: countField('Finished jobs.'),
+        succeeded: countField('Finished jobs that succeeded.'),
+        failed: countField('Finished jobs that failed.', 0),
+        discarded: countField('Discarded jobs.', 0),
         retries: countField('Attempts beyond the first.', 0),
-        wait: percentilesSchema.meta({ description: 'From when a job was due to its last attempt.' }),
-        run: percentilesSchema.meta({ description: 'From the beginning of that to its end.' }),
+        wait: percentilesSchema.meta({
+          description: 'The time from when a job was due to its last attempt.',
+        }),
+        run: percentilesSchema.meta({ description: 'The duration of its last attempt.' }),
         ...openFields,
       }),
     ),
     ...countedFields,
   })
-  .meta({ id: 'JobNameFigures', description: 'Each kind of job of a queue with its figures.' })
+  .meta({ id: 'JobNameFigures', description: 'The job names of a queue with their figures.' })
 export type NameFigures = z.output<typeof nameFiguresSchema>
 
 /**

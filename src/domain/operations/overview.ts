@@ -18,15 +18,15 @@ const sum = (description: string, example: number) => z.int().meta({ description
 const success = z
   .number()
   .nullable()
-  .meta({ description: 'The part of authorizations that succeeded; null: there were none.', example: 0.97 })
+  .meta({ description: 'The fraction of authorizations that succeeded; null without any.', example: 0.97 })
 
 const paymentDaySchema = z.object({
   day: z.string().meta({ description: 'The day, UTC.', example: '2026-11-20' }),
-  captured: sum('Payments that were captured.', 40),
-  captured_minor: sum('What was captured.', 40_000),
-  refunded: sum('Refunds that succeeded; one that failed later is still counted.', 1),
-  refunded_minor: sum('What was refunded, with what of it failed later.', 1000),
-  authorized: sum('Payments that were authorized.', 42),
+  captured: sum('Captured payments.', 40),
+  captured_minor: sum('The captured amount.', 40_000),
+  refunded: sum('Successful refunds, including those that failed later.', 1),
+  refunded_minor: sum('The refunded amount, including refunds that failed later.', 1000),
+  authorized: sum('Authorized payments.', 42),
   failed: sum('Payments whose authorization failed.', 2),
   success_rate: success,
 })
@@ -41,42 +41,40 @@ export const overviewSchema = z
         currency: lowerCurrency,
         days: z
           .array(paymentDaySchema)
-          .meta({ description: 'The last 60 days, the oldest first; the last is today.' }),
-        week: weekSchema.meta({ description: 'The last seven of these together.' }),
-        week_before: weekSchema.meta({ description: 'The seven before.' }),
+          .meta({ description: 'The last 60 days, oldest first; the last one is today.' }),
+        week: weekSchema.meta({ description: 'The total of the last seven days.' }),
+        week_before: weekSchema.meta({ description: 'The total of the seven days before.' }),
       }),
     ),
     balances: z.array(
       walletBalanceSchema.extend({
         days_minor: z.array(z.int()).meta({
           description:
-            'The balance at the end of each of the last seven days, the oldest first; the last is now.',
+            'The balance at the end of each of the last seven days, oldest first; the last one is the present balance.',
           example: [9_000, 9_000, 11_000, 10_500, 12_000, 12_000, 12_000],
         }),
       }),
     ),
     attention: z.array(attentionSchema),
     oldest_due_s: z.int().meta({
-      description: 'For how long the oldest of its jobs has been due, in seconds; 0: none waits.',
+      description: 'How long the oldest of its jobs has been due, in seconds; 0 without due jobs.',
       example: 0,
     }),
     retrying: z.int().meta({
-      description:
-        'How many of its jobs are retried, because their last attempt failed; counting stops at 1,000.',
+      description: 'The number of its retrying jobs, whose last attempt failed; at most 1,000.',
       example: 0,
     }),
     oldest_retrying_s: z.int().meta({
-      description:
-        'For how long the attempts at the oldest of these have failed, in seconds; 0: there is none.',
+      description: 'How long the attempts of the oldest retrying job have failed, in seconds; 0 without any.',
       example: 0,
     }),
     uncounted_events: z.int().meta({
-      description: 'Events that are not yet in the numbers of days: as a rule those of the last seconds.',
+      description: 'Events not counted in the days yet, usually those of the last seconds.',
       example: 0,
     }),
-    as_of: timestamp.meta({ description: 'When this was read.' }),
+    as_of: timestamp.meta({ description: 'The time of the response.' }),
   })
-  .meta({ id: 'Overview', description: 'How a tenant is doing.' })
+  .meta({ id: 'Overview', description: 'The state of a tenant.' })
 export type Overview = z.output<typeof overviewSchema>
 
 type DayCount = {

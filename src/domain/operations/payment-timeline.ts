@@ -14,18 +14,15 @@ export const timelineDataSchema = z
       z.object({
         id: z.uuid(),
         name: z.string().meta({ example: 'payment.capture' }),
-        refund_id: z
-          .uuid()
-          .nullable()
-          .meta({ description: 'The refund that it is for; null: it is for none.' }),
+        refund_id: z.uuid().nullable().meta({ description: 'The refund of the job; null if it has none.' }),
         state: z.string(),
         attempt: z.int().meta({ description: 'Attempts so far.', example: 1 }),
         created_at: timestamp,
         finished_at: timestamp.nullable(),
-        run_at: timestamp.nullable().meta({ description: 'When it is due next; null: it has ended.' }),
-        unknown_since: timestamp.nullable().meta({ description: 'Since when its effect is not known.' }),
+        run_at: timestamp.nullable().meta({ description: 'When it is due next; null once it has finished.' }),
+        unknown_since: timestamp.nullable().meta({ description: 'Since when its effect is unknown.' }),
         in_doubt: z.boolean().meta({
-          description: 'Whether an attempt may have had an effect, although the job goes on.',
+          description: 'Whether an attempt may have taken effect although the job continues.',
         }),
       }),
     ),
@@ -33,21 +30,20 @@ export const timelineDataSchema = z
       z.object({
         id: z.uuid(),
         about_id: z.string().meta({
-          description: 'What it is of: the row itself or a part of it, e.g. a refund or dispute.',
+          description: 'The id of its object: the row itself or a part of it, such as a refund or dispute.',
         }),
       }),
     ),
     deliveries: z.array(
       deliverySchema.omit({ tenant_id: true, sequence: true }).extend({
-        url: z.string().meta({ description: 'Where it goes.' }),
+        url: z.string().meta({ description: 'The URL of the endpoint.' }),
       }),
     ),
     as_of: timestamp,
   })
   .meta({
     id: 'Story',
-    description:
-      'The jobs of a row, its events and their deliveries, oldest first: those of a stretch of time.',
+    description: 'The jobs of a row, its events and their deliveries in a period, oldest first.',
   })
 export type TimelineData = z.output<typeof timelineDataSchema>
 

@@ -18,25 +18,22 @@ export const providerHealthSchema = z
     providers: z.array(
       z.object({
         provider: z.string().meta({ description: 'Its name.', example: PAYMENTS.provider }),
-        calls: countField('Jobs with a call to it that finished in the last 15 minutes.', 1200),
-        done: countField('Those whose effect happened.', 1190),
-        declined: countField('Those that it declined.', 10),
-        failed: countField(
-          'Calls to it that failed in the last 15 minutes: each attempt counts, also one that did not end its job.',
-          0,
-        ),
+        calls: countField('Finished jobs with a call to it in the last 15 minutes.', 1200),
+        done: countField('Calls that took effect.', 1190),
+        declined: countField('Calls that it declined.', 10),
+        failed: countField('Failed calls in the last 15 minutes; every attempt counts.', 0),
         failures: z
           .array(
             z.object({
               outcome: z.enum(FAILURES).meta({
                 description:
-                  '`retry`: it certainly had no effect. `ambiguous`: it may have had one. `misconfigured`: our credentials or our set-up were refused.',
+                  '`retry`: it certainly had no effect. `ambiguous`: it may have had one. `misconfigured`: our credentials or configuration were refused.',
                 example: 'ambiguous',
               }),
-              count: countField('How many.', 99),
+              count: countField('The number of failed calls.', 99),
             }),
           )
-          .meta({ description: 'These by outcome, the most frequent first.' }),
+          .meta({ description: 'Failed calls by outcome, the most frequent first.' }),
         outage: z
           .object({
             problem: outageProblem,
@@ -47,25 +44,25 @@ export const providerHealthSchema = z
             }),
           })
           .nullable()
-          .meta({ description: 'Whether it does not answer now; null: it does, or nothing asks it.' }),
+          .meta({ description: 'The present outage; null if it answers, or if no call is made.' }),
         retrying: countField(
-          'Open jobs with a call to it whose last attempt failed; at most 10,000 of each kind.',
+          'Open jobs with a call to it whose last attempt failed; at most 10,000 of each name.',
           0,
         ),
         oldest_retrying_s: countField(
-          'For how long the attempts at the oldest of these have failed, in seconds.',
+          'How long the attempts of the oldest retrying job have failed, in seconds.',
           0,
         ),
         retries: countField('Attempts beyond the first.', 2),
-        took: percentilesSchema.meta({ description: 'How long the last attempt took, from claim to end.' }),
-        refused: countField('Jobs whose calls are turned away now, before they have an effect.', 0),
-        in_doubt: countField('Jobs of which an attempt may have reached it without an answer.', 0),
-        unknown: countField('Jobs whose effect is not known.', 0),
+        took: percentilesSchema.meta({ description: 'The duration of the last attempt, from claim to end.' }),
+        refused: countField('Jobs whose calls are currently refused before they take effect.', 0),
+        in_doubt: countField('Jobs with an attempt that may have reached it without an answer.', 0),
+        unknown: countField('Jobs with an unknown effect.', 0),
       }),
     ),
     ...countedFields,
   })
-  .meta({ id: 'ProviderHealth', description: 'Each provider, as its calls show it.' })
+  .meta({ id: 'ProviderHealth', description: 'The health of each provider, from its calls.' })
 export type ProviderHealth = z.output<typeof providerHealthSchema>
 
 /** The providers that this version calls, with the calls of the last 15 minutes and the open ones. */
@@ -95,8 +92,8 @@ export async function findProviderHealth(sql: Sql): Promise<ProviderHealth> {
       const now = (stage: 'refused' | 'in_doubt' | 'unknown') =>
         open.reduce((sum, row) => sum + (row[stage] ?? 0), 0)
       const failures = (failed_calls.get(provider) ?? []).flatMap(({ outcome, count }) => {
-        const known = FAILURES.find((each) => each === outcome)
-        return known === undefined ? [] : [{ outcome: known, count }]
+        const failure = FAILURES.find((each) => each === outcome)
+        return failure === undefined ? [] : [{ outcome: failure, count }]
       })
       const outage = outages.find((each) => each.provider === provider)
       const { retrying, oldest_s } = retryingOf(

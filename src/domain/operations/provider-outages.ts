@@ -75,7 +75,7 @@ export async function findFailedCalls(sql: Sql): Promise<Map<string, { outcome: 
 
 /** The problem of a provider with an outage. */
 export const outageProblem = z.enum(['credentials', 'no_answer']).meta({
-  description: '`credentials`: it refuses ours. `no_answer`: no call gets an answer that can be used.',
+  description: '`credentials`: it refuses our credentials. `no_answer`: no call gets a usable answer.',
   example: 'no_answer',
 })
 type OutageProblem = z.output<typeof outageProblem>

@@ -19,28 +19,29 @@ const queueFiguresSchema = z.object({
   queue: z.enum(QUEUES).meta({ description: 'Its name.', example: 'payments' }),
   ...openFields,
   oldest_due_s: openFields.oldest_due_s.meta({
-    description: 'For how long the oldest is due at this moment, in seconds, also while nothing is counted.',
+    description:
+      'How long the oldest job has been due at this moment, in seconds, also while nothing is counted.',
   }),
   retrying: countField(
-    'Open jobs whose last attempt failed, at this moment; at most 10,000 of each kind.',
+    'Open jobs whose last attempt failed, at this moment; at most 10,000 of each name.',
     0,
   ),
   oldest_retrying_s: countField(
-    'For how long the attempts at the oldest of these have failed, in seconds.',
+    'How long the attempts of the oldest retrying job have failed, in seconds.',
     0,
   ),
-  in_per_s_1m: rate('Jobs that came, each second since the last whole minute began.'),
-  out_per_s_1m: rate('Jobs that finished.'),
-  in_per_s_5m: rate('The same since the last five whole minutes began.'),
-  out_per_s_5m: rate('Jobs that finished.'),
-  wait: lately.meta({ description: 'From when a job was due to when its last attempt began.' }),
-  run: lately.meta({ description: 'From when its last attempt began to when it finished.' }),
+  in_per_s_1m: rate('Created jobs per second since the last whole minute began.'),
+  out_per_s_1m: rate('Finished jobs.'),
+  in_per_s_5m: rate('Created jobs per second since the last five whole minutes began.'),
+  out_per_s_5m: rate('Finished jobs.'),
+  wait: lately.meta({ description: 'The time from when a job was due to the start of its last attempt.' }),
+  run: lately.meta({ description: 'The duration of the last attempt.' }),
   failed_1h: countField('Jobs that failed or were discarded in the last hour.', 0),
   out_by_minute: z
     .array(z.int())
-    .meta({ description: 'Jobs that finished in each of the last 60 minutes; the last is not over.' }),
-  paused: z.boolean().meta({ description: 'Whether nothing of it begins.' }),
-  paused_tenants: countField('Of how many tenants nothing of it begins.', 0),
+    .meta({ description: 'Finished jobs in each of the last 60 minutes; the last one is incomplete.' }),
+  paused: z.boolean().meta({ description: 'Whether the queue is paused.' }),
+  paused_tenants: countField('The number of tenants paused in it.', 0),
 })
 
 export const queuesFiguresSchema = z

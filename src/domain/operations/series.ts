@@ -14,21 +14,21 @@ const MAX_POINTS = 500
 const MAX_BY_MINUTE_S = 12 * 3600
 
 export const seriesQuerySchema = z.object({
-  queue: z.enum(QUEUES).meta({ description: 'Of which queue.', example: 'payments' }),
+  queue: z.enum(QUEUES).meta({ description: 'The queue.', example: 'payments' }),
   name: z
     .string()
     .min(1)
     .optional()
     .meta({ description: 'Only jobs of this name.', example: 'payment.capture' }),
-  from: dateTime.meta({ description: 'Where it begins.' }),
-  to: dateTime.meta({ description: 'Where it ends.' }),
+  from: dateTime.meta({ description: 'The start.' }),
+  to: dateTime.meta({ description: 'The end.' }),
   points: z.coerce
     .number()
     .int()
     .min(1)
     .max(MAX_POINTS)
     .default(60)
-    .meta({ description: 'How many points at most.', example: 60 }),
+    .meta({ description: 'The maximum number of points.', example: 60 }),
 })
 
 export type SeriesQuery = { queue: QueueName; name?: string; from: string; to: string; points: number }
@@ -37,22 +37,24 @@ const maximum = (description: string) => z.int().nullable().meta({ description, 
 
 export const seriesSchema = z
   .object({
-    step_s: countField('How many seconds each point stands for.', 60),
+    step_s: countField('The length of each point in seconds.', 60),
     points: z.array(
       z.object({
-        at: timestamp.meta({ description: 'Where it begins.' }),
-        in: countField('Jobs that came.'),
-        out: countField('Jobs that finished.'),
-        failed: countField('Those of them that failed or were discarded.', 0),
-        due: maximum('The most that were seen due; null: nobody looked.'),
-        oldest_due_s: maximum('The most that one had been due, in seconds.'),
-        wait: percentilesSchema.meta({ description: 'From when a job was due to its last attempt.' }),
-        run: percentilesSchema.meta({ description: 'From the beginning of that to its end.' }),
+        at: timestamp.meta({ description: 'The start.' }),
+        in: countField('Created jobs.'),
+        out: countField('Finished jobs.'),
+        failed: countField('Finished jobs that failed or were discarded.', 0),
+        due: maximum('The maximum number of due jobs; null without a sample.'),
+        oldest_due_s: maximum('The maximum time that a job had been due, in seconds.'),
+        wait: percentilesSchema.meta({
+          description: 'The time from when a job was due to its last attempt.',
+        }),
+        run: percentilesSchema.meta({ description: 'The duration of its last attempt.' }),
       }),
     ),
     ...countedFields,
   })
-  .meta({ id: 'JobSeries', description: 'A queue, or one kind of its jobs, over time.' })
+  .meta({ id: 'JobSeries', description: 'A queue, or one of its job names, over time.' })
 export type Series = z.output<typeof seriesSchema>
 
 /**

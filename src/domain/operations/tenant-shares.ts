@@ -11,23 +11,23 @@ const MAX_TENANTS = 50
 export const tenantSharesSchema = z
   .object({
     window: figureWindow,
-    finished: countField('Jobs that finished.', 1200),
-    run_ms: countField('How long their last attempts took, together.', 96_000),
+    finished: countField('Finished jobs.', 1200),
+    run_ms: countField('The total duration of their last attempts.', 96_000),
     tenants: z.array(
       z.object({
         tenant_id: z.uuid().nullable().meta({
-          description: 'Whose; null: of all others.',
+          description: 'The tenant; null: all others.',
           example: '0198f6ef-9a00-7000-8000-00000000ac3e',
         }),
-        slug: z.string().nullable().meta({ description: 'The name of the tenant.', example: 'acme' }),
+        slug: z.string().nullable().meta({ description: 'The slug of the tenant.', example: 'acme' }),
         finished: countField('Jobs of this tenant that finished.', 300),
-        run_ms: countField('How long their last attempts took, together.', 24_000),
-        share: z.number().meta({ description: 'The part of all that finished.', example: 0.25 }),
+        run_ms: countField('The total duration of their last attempts.', 24_000),
+        share: z.number().meta({ description: 'The fraction of all finished jobs.', example: 0.25 }),
       }),
     ),
     ...countedFields,
   })
-  .meta({ id: 'TenantShares', description: 'Whose jobs finished, the busiest tenants first.' })
+  .meta({ id: 'TenantShares', description: 'The finished jobs by tenant, the busiest first.' })
 export type TenantShares = z.output<typeof tenantSharesSchema>
 
 /**

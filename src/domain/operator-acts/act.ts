@@ -41,10 +41,10 @@ export const requestedActSchema = z
     reference: z.string().trim().min(1).max(255).optional(),
   })
   .refine(({ job_id, filter }) => (job_id === undefined) !== (filter === undefined), {
-    message: 'Name a job or give a filter, not both.',
+    message: 'Give either a job or a filter.',
   })
   .refine(({ act, took_effect }) => (act === 'resolve') === (took_effect !== undefined), {
-    message: 'An act that resolves says whether the call took effect, and no other act does.',
+    message: 'took_effect is required to resolve, and only then.',
   })
   .refine(({ act, filter }) => act !== 'resolve' || filter === undefined || filter.state === 'unknown', {
     message: 'Only unknown jobs are resolved by filter.',
@@ -52,7 +52,7 @@ export const requestedActSchema = z
   .refine(
     ({ took_effect, reference, job_id }) =>
       (took_effect === true && job_id !== undefined) || reference === undefined,
-    { message: 'A reference names what the call of one job made that took effect.' },
+    { message: 'A reference is only for the call of one job that took effect.' },
   )
 export type RequestedAct = z.output<typeof requestedActSchema>
 
@@ -183,10 +183,10 @@ export type ActItemFilters = {
 }
 
 /** Deletes acts that finished long ago, with their items. Returns their number. */
-export async function deleteOldActs(sql: Sql, most: number): Promise<number> {
+export async function deleteOldActs(sql: Sql, limit: number): Promise<number> {
   const { count } = await sql`
     delete from operator_acts where id = any(array(
-      select id from operator_acts where finished_at < now() - ${RETENTION_DAYS} * interval '1 day' limit ${most}))`
+      select id from operator_acts where finished_at < now() - ${RETENTION_DAYS} * interval '1 day' limit ${limit}))`
   return count
 }
 

@@ -46,7 +46,7 @@ export async function countSignInFailure(
 /** Undoes the count of an attempt whose password was correct, and resets the account. */
 export async function undoSignInFailure(sql: Sql, { account, address }: SignInAttempt): Promise<void> {
   await sql`
-    with mine as (delete from sign_in_failures where scope = 'account' and key = ${account})
+    with account_reset as (delete from sign_in_failures where scope = 'account' and key = ${account})
     update sign_in_failures set count = greatest(count - 1, 0) where scope = 'address' and key = ${address}`
 }
 

@@ -92,7 +92,7 @@ async function failPayout(
   { tenant_id, payout_id, reason }: Confirmed<PayoutFailure>,
 ): Promise<string | null> {
   const forced = await forcePayoutFail(tx, { tenant_id, payout_id, reason })
-  if (forced === undefined) return 'The payout has ended meanwhile.'
+  if (forced === undefined) return 'The payout has become final in the meantime.'
   if (forced.may_be_paid) await openPayoutDrift(tx, forced)
   return null
 }
@@ -102,7 +102,7 @@ async function openPayoutDrift(tx: Tx, { tenant_id, id, processor, processor_ref
   const { ours, since } = (await findRowSnapshot(tx, of))!
   const theirs = reference === null ? null : { ...ours, status: 'processing' }
   const processor_state = reference === null ? 'may still pay it' : 'is paying it'
-  const detail = `the payout has failed here, and the processor ${processor_state} all the same`
+  const detail = `the payout has failed here, but the processor ${processor_state}`
   // No answer of the processor is the cause, so no later one overrules it.
   const as_of = 'infinity'
   await openDrift(tx, of, { as_of, payment_id: null, state: 'differs', ours, theirs, detail, since })

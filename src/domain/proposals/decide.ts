@@ -54,7 +54,8 @@ async function checkPayout(tx: Tx, tenant_id: string, payout_id: string): Promis
     from payouts o where o.tenant_id = ${tenant_id} and o.id = ${payout_id}`
   if (payout === undefined) throw new AppError('not_found', { message: 'There is no such payout.' })
   if (!payout.open) throw new AppError('conflict', { message: `The payout is ${payout.status}.` })
-  if (payout.proposed) throw new AppError('conflict', { message: 'Its failure is proposed already.' })
+  if (payout.proposed)
+    throw new AppError('conflict', { message: 'The failure of this payout is already proposed.' })
 }
 
 const ACTIONS = {
@@ -82,10 +83,10 @@ export async function decideProposal(
     if (proposal === undefined) throw new AppError('not_found', { message: 'There is no such proposal.' })
     const { tenant_id, kind, proposed_by, decision, expired } = proposal
     const own = proposal.proposed_by_id === user_id
-    if (decision !== null) throw new AppError('conflict', { message: `The proposal was ${decision} before.` })
+    if (decision !== null) throw new AppError('conflict', { message: `The proposal is already ${decision}.` })
     if (expired) throw new AppError('conflict', { message: 'The proposal has expired.' })
     if (own && requested === 'confirmed')
-      throw new AppError('forbidden', { message: 'Another operator must confirm what you propose.' })
+      throw new AppError('forbidden', { message: 'Another operator must confirm your proposal.' })
     const becomes = own ? 'canceled' : requested
     await tx`
       update proposals set decision = ${becomes}, decided_by_id = ${user_id}, decided_by = ${email}, decided_at = now()

@@ -18,7 +18,7 @@ const amount = z
   .int()
   .min(-MAX_AMOUNT_MINOR)
   .max(MAX_AMOUNT_MINOR)
-  .refine((minor) => minor !== 0, { message: 'A correction of nothing changes nothing.' })
+  .refine((minor) => minor !== 0, { message: 'The amount of a correction must not be 0.' })
 
 /** The contents of a proposal: to correct a balance by an amount, or to fail a payout whatever the processor does. */
 export const proposedSchema = z.discriminatedUnion('kind', [

@@ -20,7 +20,7 @@ export function disagreement(
   const { at_provider } = providerResourceOf(subject)
   if (parked.length > 0) {
     const sides = theirs && at_provider.inWords?.(ours, theirs)
-    const facts = [...parked.map(inWords), ...(sides == null ? [] : [sides])]
+    const facts = [...parked.map(parkedText), ...(sides == null ? [] : [sides])]
     return { state: 'differs', detail: facts.join('; '), transient: false }
   }
   const under_way = statusesUnderWay(subject).includes(ours.status)
@@ -32,7 +32,7 @@ export function disagreement(
   if (under_way && has_open_job && !other) return null
   const state = under_way && !other ? 'stale' : 'differs'
   if (theirs === null) {
-    const detail = `the ${at_provider.provider} does not know the ${subject}`
+    const detail = `the ${at_provider.provider} has no record of the ${subject}`
     return { state, detail, transient: false }
   }
   const alike = at_provider.agreeing_statuses[theirs.status]?.includes(ours.status) === true
@@ -65,12 +65,12 @@ function isDifferent(ours: Side[string], theirs: Side[string]): boolean {
   return ours != null && theirs != null && ours !== theirs
 }
 
-function inWords({ object_id, reason, amount_minor, currency }: RowSnapshot['parked'][number]): string {
-  if (reason === 'second') {
+function parkedText({ object_id, reason, amount_minor, currency }: RowSnapshot['parked'][number]): string {
+  if (reason === 'duplicate') {
     const of = amount_minor === null || currency === null ? '' : `, of ${moneyText(amount_minor, currency)}`
-    return `the processor has a second one, ${object_id}${of}`
+    return `the processor has a duplicate, ${object_id}${of}`
   }
   return reason === 'does_not_fit'
-    ? `${object_id} of the processor does not fit beside what is captured and reserved here`
-    : `news of ${object_id} is parked (${reason})`
+    ? `${object_id} of the processor exceeds the amount that is captured and not reserved here`
+    : `a notification of ${object_id} is parked (${reason})`
 }

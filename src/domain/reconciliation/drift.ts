@@ -21,7 +21,7 @@ export const DRIFT_STATES = ['unknown', 'stale', 'differs'] as const
 export const driftState = z.enum(DRIFT_STATES).meta({
   id: 'DriftState',
   description:
-    '`unknown`: it is not known whether a call to the processor took effect. `stale`: it is in progress here, and not at the processor. `differs`: it ended differently on both sides, or the processor did something that we cannot apply; `detail` says what.',
+    '`unknown`: it is not known whether a call to the processor took effect. `stale`: it is in progress here, and not at the processor. `differs`: it ended differently on both sides, or the processor did something that we cannot apply; `detail` describes it.',
   example: 'differs',
 })
 export const driftSubject = z
@@ -54,7 +54,7 @@ export const driftSchema = z
     }),
     subject: driftSubject,
     subject_id: z.uuid().meta({
-      description: 'The row that differs.',
+      description: 'The id of the resource that differs.',
       example: '0198f6f0-1234-7000-8000-123456789abc',
     }),
     payment_id: z.uuid().nullable().meta({
@@ -64,16 +64,16 @@ export const driftSchema = z
     state: driftState,
     ours: sideSchema.meta({ description: 'Our record.' }),
     theirs: sideSchema.nullable().meta({
-      description: "The processor's record, in our terms; null while it is not known, or if it has none.",
+      description: "The processor's record, in our terms; null if it is not known yet or does not exist.",
     }),
     detail: z
       .string()
       .nullable()
-      .meta({ description: 'What else is known.', example: 'captured in the dashboard' }),
+      .meta({ description: 'Further details.', example: 'captured in the dashboard' }),
     since: timestamp.meta({ description: 'When the drift began.' }),
-    age_s: z.int().nonnegative().meta({ description: 'For how many seconds it has existed.', example: 42 }),
-    checked_at: timestamp.nullable().meta({ description: 'When the processor was last asked.' }),
-    created_at: timestamp.meta({ description: 'When it was noticed: the cursor of lists.' }),
+    age_s: z.int().nonnegative().meta({ description: 'The age of the drift in seconds.', example: 42 }),
+    checked_at: timestamp.nullable().meta({ description: 'When the processor was last queried.' }),
+    created_at: timestamp.meta({ description: 'When the drift was detected: the cursor of lists.' }),
   })
   .meta({ id: 'Drift', description: "A difference between our books and the processor's." })
 
@@ -209,10 +209,10 @@ type ParkedEvent = {
 /** For this long the processor may be ahead of us without a drift. */
 export const PROVIDER_LEAD_MS = 5_000
 
-/** A snapshot of our row, or undefined. `news`: a notification that does not count as parked. */
+/** A snapshot of our row, or undefined. `except_id`: a notification that does not count as parked. */
 export async function findRowSnapshot(
   sql: Sql | Tx,
-  { tenant_id, subject, subject_id, news = null }: ComparedRow & { news?: string | null },
+  { tenant_id, subject, subject_id, except_id = null }: ComparedRow & { except_id?: string | null },
 ): Promise<RowSnapshot | undefined> {
   const { table, at_provider } = providerResourceOf(subject)
   const [row] = await sql<RowSnapshot[]>`
@@ -222,7 +222,7 @@ export async function findRowSnapshot(
         select from drifts d
         where d.tenant_id = p.tenant_id and d.subject = ${subject} and d.subject_id = p.id and d.resolved_at is null
       ) as has_open_drift,
-      ${parkedEvents(sql, subject, news)} as parked,
+      ${parkedEvents(sql, subject, except_id)} as parked,
       exists (
         select from jobs j
         where j.tenant_id = p.tenant_id and j.subject_id = p.${sql(rootIdColumn(subject))} and j.finished_at is null
@@ -241,7 +241,7 @@ export function parkedEvents(sql: Sql | Tx, subject: ProviderResourceName, ignor
     -- The offset keeps this a lookup: a plan made while nothing was parked would later read every parked row.
     from (select * from notifications where tenant_id = p.tenant_id and subject_id = p.id offset 0) n
     where n.subject = ${subject} and n.state = 'parked' and n.id is distinct from ${ignored}::uuid
-      and (n.reason in ('poison', 'second')
+      and (n.reason in ('poison', 'duplicate')
         or (n.reason = 'does_not_fit' and n.parked_at <= now() - ${PROVIDER_LEAD_MS} * interval '1 millisecond')))`
 }
 

@@ -20,7 +20,7 @@ import {
  * The `kind` of a lookup: a notification that we write ourselves, as if the provider had notified us about the
  * object.
  */
-export const LOOKUP_KIND = 'reconciliation.look'
+export const LOOKUP_KIND = 'reconciliation.lookup'
 
 /** The delays of lookups, the same as for an unknown job, and then every day. */
 const LOOKUP_DELAYS_S = LOOKUP_DELAYS_MS.map((look_ms) => look_ms / 1000)
@@ -137,7 +137,7 @@ export function requestLookup(
 ): Arrival {
   const notification = notificationOf(provider, {
     account: '',
-    event_id: `look:${lookup.reference}:${name}`,
+    event_id: `lookup:${lookup.reference}:${name}`,
     kind: LOOKUP_KIND,
     object_id: lookup.reference,
     payload: lookup,

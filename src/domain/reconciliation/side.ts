@@ -13,7 +13,7 @@ export type SideSchema = z.ZodObject<{ status: z.ZodString } & Record<string, z.
 /** The columns of a resource with one amount. */
 export const AMOUNT_SIDE = {
   status: z.string().meta({ description: 'The status, in our terms.', example: 'captured' }),
-  amount_minor: z.int().meta({ description: 'The whole amount.', example: 1000 }),
+  amount_minor: z.int().meta({ description: 'The full amount.', example: 1000 }),
   currency: z.string().meta({ description: 'ISO 4217 currency code.', example: 'USD' }),
   processor_reference: z
     .string()

@@ -61,7 +61,7 @@ export async function countJobsForRollups(
   sql: Sql,
   run: Run,
   position: CountPosition,
-  { queues, most }: { queues: readonly string[]; most: number },
+  { queues, limit }: { queues: readonly string[]; limit: number },
 ): Promise<{ position: CountPosition; more: boolean; waits: boolean } | undefined> {
   const awaited = position.awaited ?? (await readTransactions(sql))
   if (!(await isSettled(sql, awaited)))
@@ -69,7 +69,7 @@ export async function countJobsForRollups(
   return await sql.begin(async (tx) => {
     if (!(await renewRun(tx, run, run.position))) return undefined
     const rows: RollupRows = new Map()
-    const batch = await findFinished(tx, position, awaited.at, most)
+    const batch = await findFinished(tx, position, awaited.at, limit)
     const finished = { ...position.finished }
     for (const { minute, queue, name, count, ...counted } of batch.groups) {
       addToRollups(rows, minute, { queue, name }, { ...counted, count })
@@ -104,11 +104,11 @@ async function findFinished(
   tx: Tx,
   { after, after_id }: CountPosition,
   to: string,
-  most: number,
+  limit: number,
 ): Promise<{ groups: FinishedGroup[]; reached: { after: string; after_id: string } | null }> {
   const columns = tx`tenant_id, id, queue, name, state, outcome, attempt, run_at, started_at, finished_at`
   const next = tx`
-    where (finished_at, id) > (${after}, ${after_id}) and finished_at < ${to} order by finished_at, id limit ${most}`
+    where (finished_at, id) > (${after}, ${after_id}) and finished_at < ${to} order by finished_at, id limit ${limit}`
   const rows = await tx<(FinishedGroup & { scanned: number; last_at: string; last_id: string })[]>`
     with picked as materialized (
       -- After a long interruption some have moved to the history.
@@ -117,7 +117,7 @@ async function findFinished(
         union all
         (select ${columns} from job_history ${next})
       ) j
-      order by finished_at, id limit ${most}
+      order by finished_at, id limit ${limit}
     ), ${addTenants(tx)}, scale as materialized (
       -- Parsed once; per row it would take five times as long as everything else.
       select ${BOUNDS_LITERAL}::text::float8[] as bounds
@@ -136,7 +136,7 @@ async function findFinished(
     from counted cross join (select finished_at, id from picked order by finished_at desc, id desc limit 1) last`
   const [first] = rows
   const groups = rows.map(({ scanned: _scanned, last_at: _at, last_id: _id, ...group }) => group)
-  if (first === undefined || first.scanned < most) return { groups, reached: null }
+  if (first === undefined || first.scanned < limit) return { groups, reached: null }
   return { groups, reached: { after: first.last_at, after_id: first.last_id } }
 }
 
@@ -170,15 +170,15 @@ async function sample(
   const minute = `${at.slice(0, 16)}:00.000000Z`
   for (const queue of queues) addToRollups(rows, minute, { queue, name: '' }, { open: ZERO_OPEN })
   const open: Record<string, number> = {}
-  const seen = new Map(found.map((each) => [keyOf(each), each]))
+  const by_key = new Map(found.map((each) => [keyOf(each), each]))
   // Names without open jobs are written as zero.
   for (const key of new Set([
-    ...seen.keys(),
+    ...by_key.keys(),
     ...Object.keys(position.open ?? {}),
     ...Object.keys(position.finished),
   ])) {
     const none = { ...partsOf(key), ...ZERO_OPEN, open_then: 0 }
-    const { queue, name, open_then, ...figures } = seen.get(key) ?? none
+    const { queue, name, open_then, ...figures } = by_key.get(key) ?? none
     const arrived =
       position.open === null ? 0 : open_then - (position.open[key] ?? 0) + (position.finished[key] ?? 0)
     addToRollups(rows, minute, { queue, name }, { open: figures })

@@ -20,9 +20,9 @@ export const BOUNDS_LITERAL = `{${BOUNDS_MS.join(',')}}`
 const ms = (description: string) => z.number().nullable().meta({ description, example: 84 })
 
 export const percentilesSchema = z.object({
-  p50_ms: ms('How long half of them took at most; null: there were none.'),
-  p95_ms: ms('How long 95 in 100 took at most, within a quarter.'),
-  p99_ms: ms('How long 99 in 100 took at most.'),
+  p50_ms: ms('The median; null without any.'),
+  p95_ms: ms('The 95th percentile, accurate to a quarter.'),
+  p99_ms: ms('The 99th percentile.'),
 })
 export type Percentiles = z.output<typeof percentilesSchema>
 

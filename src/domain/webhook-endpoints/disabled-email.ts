@@ -26,8 +26,8 @@ export function disabledEmail(endpoint: DisabledEndpoint): { subject: string; te
   const missing_since = since === null ? null : toTheSecond(Date.parse(since) - LOOKBACK_MS)
   const reason =
     disabled_reason === 'gone'
-      ? 'It answered 410 Gone: it wants no more events.'
-      : `Its deliveries have only failed${since === null ? ' for days' : ` since ${since}`}.`
+      ? 'It answered 410 Gone.'
+      : `All its deliveries have failed${since === null ? ' for days' : ` since ${since}`}.`
   const lines = [
     `A webhook endpoint of the tenant ${slug} was disabled, and gets no more events.`,
     '',

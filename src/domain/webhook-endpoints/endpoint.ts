@@ -30,7 +30,7 @@ export const endpointEventSchema = z
       description: 'The events to send: `*` for all, `<resource>.*`, or single types.',
       example: ['payment.*', 'refund.succeeded'],
     }),
-    description: z.string().nullable().meta({ description: 'Yours.', example: 'The shop' }),
+    description: z.string().nullable().meta({ description: 'Your description.', example: 'The shop' }),
     ordered: z.boolean().meta({
       description:
         'Whether events are sent one at a time, by their sequence. An event that fails then holds up later ones until it is final.',
@@ -72,7 +72,7 @@ export const endpointSchema = endpointEventSchema
     }),
     secret: z.string().nullable().meta({
       description:
-        'The secret that signs requests. Shown once, in the answer to the create or to the rotation; null after that.',
+        'The secret that signs requests. Returned once, in the response to the creation or the rotation; null after that.',
       example: null,
     }),
   })
@@ -91,8 +91,8 @@ export const webhookEndpointResource = {
     created: 'An endpoint was created.',
     updated: 'An endpoint was updated, or its secret was rotated.',
     disabled:
-      'Nothing is sent to an endpoint any more: it answered 410, every attempt failed, or somebody disabled it.',
-    enabled: 'Events are sent to an endpoint again.',
+      'An endpoint was disabled: it answered 410, every attempt failed for five days, or you disabled it.',
+    enabled: 'An endpoint was enabled again.',
     deleted: 'An endpoint was deleted.',
   },
   checks: { webhook_endpoint_events: endpointEvents },
@@ -110,9 +110,9 @@ export function endpointSealingContext(
 /** The creation and the deletion of each endpoint were announced. */
 function endpointEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   const deleted = sql`(p.deleted_at is not null)::integer::bigint`
-  const reached = sql`
+  const required = sql`
     values
     ('webhook_endpoint.created', 1::bigint, 1::bigint),
     ('webhook_endpoint.deleted', ${deleted}, ${deleted})`
-  return announcedTimes(sql, scope, 'webhook_endpoint', reached)
+  return announcedTimes(sql, scope, 'webhook_endpoint', required)
 }

@@ -143,11 +143,11 @@ async function findUnnotified(tx: Tx, limit: number, put_off: string[]): Promise
 /** Counts these emails and returns the endpoints beyond the limit. */
 async function findBeyondLimit(tx: Tx, contacted: ContactedEndpoint[]): Promise<Set<ContactedEndpoint>> {
   if (contacted.length === 0) return new Set()
-  const wanted = tx`
+  const emails = tx`
     select tenant_id, ${SCOPE} as scope, nth::integer
     from unnest(${contacted.map(({ tenant_id }) => tenant_id)}::uuid[]) with ordinality as w(tenant_id, nth)`
   const rows = await tx<{ nth: number }[]>`
-    with ${countingMessages(tx, 'destination', MAX_EMAILS_PER_HOUR, wanted)}
+    with ${countingMessages(tx, 'destination', MAX_EMAILS_PER_HOUR, emails)}
     select nth from destination_counted where not fits`
   return new Set(rows.map(({ nth }) => contacted[nth - 1]!))
 }

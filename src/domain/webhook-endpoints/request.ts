@@ -78,8 +78,8 @@ async function writeEndpoint(
     ),
     stored_keys as (${storeKeys(sql, 'webhook_endpoint', keys)}),
     event as (${endpointEventsOf(sql, ['created'])})
-    select exists (select from requested) as is_new, made.*
-    from (values (true)) one left join (select ${endpointColumns(sql)} from e) made on true`
+    select exists (select from requested) as is_new, created.*
+    from (values (true)) one left join (select ${endpointColumns(sql)} from e) created on true`
   const { is_new, ...endpoint } = row!
   if (!is_new) return 'key_used'
   // The row of the left join.

@@ -19,17 +19,17 @@ export async function deleteOldStats(sql: Sql, limit: number): Promise<number> {
 /** Deletes at most `limit` endpoints that were deleted more than `days` days ago, and returns their number. */
 export async function purgeDeletedEndpoints(sql: Sql, days: number, limit: number): Promise<number> {
   const rows = await sql`
-    with gone as (
+    with deleted as (
       delete from webhook_endpoints p using (
         select tenant_id, id from webhook_endpoints
         where deleted_at < now() - ${days} * interval '1 day' limit ${limit}
       ) old
       where p.tenant_id = old.tenant_id and p.id = old.id
       returning p.tenant_id, p.id
-    ), line as (
-      delete from webhook_backlogs n using gone where n.tenant_id = gone.tenant_id and n.endpoint_id = gone.id
+    ), backlog as (
+      delete from webhook_backlogs n using deleted where n.tenant_id = deleted.tenant_id and n.endpoint_id = deleted.id
     )
-    select from gone`
+    select from deleted`
   return rows.length
 }
 

@@ -10,8 +10,8 @@ const tookMs = (description: string, example: number) => z.int().nullable().meta
 
 export const endpointStatsSchema = z
   .object({
-    delivered: count('The number of deliveries that arrived.', 1200),
-    failed: count('The number of deliveries that ended without arriving: `failed` or `exhausted`.', 3),
+    delivered: count('The number of successful deliveries.', 1200),
+    failed: count('The number of deliveries that failed: `failed` or `exhausted`.', 3),
     pending: count('The number of deliveries that currently wait for an attempt or are being sent.', 2),
     p50_ms: tookMs('The median response time of successful requests (p50); null if there were none.', 84),
     p95_ms: tookMs('The 95th percentile of their response time (p95), accurate to about 5 %.', 310),

@@ -70,7 +70,7 @@ export function startAudits(context: WorkerContext, every_s: number): Loop {
     const report = await whileRenewed(sql, run, () =>
       since === null
         ? auditEverything(sql, options)
-        : auditChanges(sql, since, again, { ...options, reached }),
+        : auditChanges(sql, since, again, { ...options, onProgress: reached }),
     )
     const unfinished = unfinishedOf(report)
     position = {

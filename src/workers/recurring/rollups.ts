@@ -89,7 +89,7 @@ async function countAllJobs(
   let position = countPositionSchema.safeParse(run.position).data ?? (await beginCounting(sql))
   let polls = 0
   for (let steps = 0; steps < MAX_STEPS && !closing(); steps++) {
-    const step = await countJobsForRollups(sql, run, position, { queues: QUEUES, most })
+    const step = await countJobsForRollups(sql, run, position, { queues: QUEUES, limit: most })
     if (step === undefined) return undefined
     position = step.position
     if (step.waits) {

@@ -34,7 +34,7 @@ export const CALL_NAME = 'Call to the provider'
 export const REPLACED_TEXT = 'It failed, and another call was made under a new key.'
 
 /** The notification that we make ourselves of what the provider says when it is asked. */
-const LOOKUP_KIND = 'reconciliation.look'
+const LOOKUP_KIND = 'reconciliation.lookup'
 
 /** Folded are calls that went well, which say no more than their attempt, and what changed nothing. */
 export function entryItem(entry: TimelineEntry): TimelineItem {

@@ -78,7 +78,7 @@ async function applyDispute(
       const row = { tenant_id: of.tenant_id, id: written.id }
       const compared = await compare(context, comparedDispute, row, sideOf(dispute))
       if (compared.kind !== 'done' || !was_drift) return compared
-      return await compare(context, comparedPayment, payment, null, { news: notification.id })
+      return await compare(context, comparedPayment, payment, null, { except_id: notification.id })
     }
     return await endApplied(notification, paymentKey(of), { compareAfter })
   }

@@ -145,16 +145,16 @@ async function parkDuplicate(
     subject_id,
   }
   addLogFacts({ tenant_id, [`${resource.resource}_id`]: subject_id })
-  const news = notification.id
-  const ours = await findRowSnapshot(context.sql, { ...of, news })
+  const except_id = notification.id
+  const ours = await findRowSnapshot(context.sql, { ...of, except_id })
   const is_reported = ours?.parked.some(({ object_id }) => object_id === reference)
   if (is_reported !== true && !STATUSES_WITHOUT_MONEY.includes(record.status)) {
     const reason = `${reference} duplicates this ${resource.resource} at the processor`
-    return parkAsDrift(context, notification, { compared: resource, row, why: { code: 'second', reason } })
+    return parkAsDrift(context, notification, { compared: resource, row, why: { code: 'duplicate', reason } })
   }
-  if (notification.reason !== 'second') return await endApplied(notification, of, {})
+  if (notification.reason !== 'duplicate') return await endApplied(notification, of, {})
   return await endApplied(notification, of, {
-    compareAfter: () => compare(context, resource, row, null, { news }),
+    compareAfter: () => compare(context, resource, row, null, { except_id }),
   })
 }
 
@@ -173,7 +173,7 @@ export function parkAsDrift(
   }: {
     compared: ComparedResource
     row: RowIds
-    why: { code: 'poison' | 'second'; reason: string }
+    why: { code: 'poison' | 'duplicate'; reason: string }
     counts_attempt?: boolean
   },
 ): Decision {

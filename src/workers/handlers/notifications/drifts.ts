@@ -40,12 +40,12 @@ export async function compare(
   {
     patient = false,
     reference: named = null,
-    news = null,
-  }: { patient?: boolean; reference?: string | null; news?: string | null } = {},
+    except_id = null,
+  }: { patient?: boolean; reference?: string | null; except_id?: string | null } = {},
 ): Promise<Outcome<{ since: string } | null>> {
   const { sql, log } = context
   const of = { tenant_id, subject: resource, subject_id: id }
-  let found = await findRowSnapshot(sql, { ...of, news })
+  let found = await findRowSnapshot(sql, { ...of, except_id })
   if (found === undefined) return COMPARED
   const first = disagreement(resource, found, reported)
   if (first === null && !found.has_open_drift) return COMPARED
@@ -61,7 +61,7 @@ export async function compare(
     const answer = await query(context, reference)
     if (answer.kind !== 'done') return answer
     const theirs = answer.value && sideFrom(resource, answer.value)
-    found = await findRowSnapshot(sql, { ...of, news })
+    found = await findRowSnapshot(sql, { ...of, except_id })
     if (found === undefined) return COMPARED
     const differs = disagreement(resource, found, theirs)
     if (differs === null) {

@@ -9,7 +9,7 @@ import { done, park, unanswered, type Decision } from '../../decision.ts'
 import { onceWritten, createSettlingStep, type Effects, type SettlementDetails } from '../../settle.ts'
 
 /** The reasons with a schedule. `no_answer` is retried by `retryQuery`; the others wait for an operator. */
-type ScheduledReason = Exclude<ParkedReason, 'no_answer' | 'poison' | 'second'>
+type ScheduledReason = Exclude<ParkedReason, 'no_answer' | 'poison' | 'duplicate'>
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS

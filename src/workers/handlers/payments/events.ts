@@ -74,7 +74,7 @@ async function applyPayment(
     return await endApplied(notification, paymentKey(of), { effects })
   // A payment that is settled here may differ at the provider, and then no notification will change it.
   const compareAfter = async () => {
-    const options = { patient, reference, news: notification.id }
+    const options = { patient, reference, except_id: notification.id }
     const compared = await compare(context, comparedPayment, payment, theirs, options)
     if (compared.kind === 'done' && compared.value !== null) {
       const name = `${compared.value.since}:${theirs.amount_refunded_minor} refunded`

@@ -52,7 +52,7 @@ async function applyPayout(
   if (!isLookup(notification) && !is_final && !differs && !wasDrift(notification))
     return await endApplied(notification, of, { effects })
   const compareAfter = async () => {
-    const options = { reference, news: notification.id }
+    const options = { reference, except_id: notification.id }
     return await compare(context, comparedPayout, payout, sideOfPayout(theirs), options)
   }
   return await endApplied(notification, of, { ...(!differs && { effects }), compareAfter })

@@ -76,7 +76,7 @@ async function applyRefund(
       : COMPARED
     if (compared.kind !== 'done' || !was_drift) return compared
     const row = { tenant_id, id: payment_id }
-    return await compare(context, comparedPayment, row, null, { news: notification.id })
+    return await compare(context, comparedPayment, row, null, { except_id: notification.id })
   }
   return await endApplied(notification, filed, { ...(effects && { effects }), compareAfter })
 }

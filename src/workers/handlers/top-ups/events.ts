@@ -48,6 +48,6 @@ async function applyTopUp(
   const differs = isOfOtherMoney(top_up, theirs)
   // Our top-up may have another final status, and then no notification will change it.
   const compareAfter = () =>
-    compare(context, comparedTopUp, top_up, theirs, { reference, news: notification.id })
+    compare(context, comparedTopUp, top_up, theirs, { reference, except_id: notification.id })
   return await endApplied(notification, of, { ...(!differs && { effects }), compareAfter })
 }

@@ -70,6 +70,6 @@ async function applySession(
     return await endApplied(notification, of, { effects })
   // A verification that is decided here may differ at the provider, and then no notification will change it.
   const compareAfter = () =>
-    compare(context, comparedVerification, verification, theirs, { reference, news: notification.id })
+    compare(context, comparedVerification, verification, theirs, { reference, except_id: notification.id })
   return await endApplied(notification, of, { effects, compareAfter })
 }
