@@ -195,7 +195,7 @@ describe('an SMS', () => {
     expect(await readMessageState(world, first)).toMatchObject({ job: 'unknown', reference: null })
     const [job] =
       await world.sql`select last_error ->> 'message' as said from jobs where subject_id = ${first}`
-    expect(job!['reported']).toContain('has not shown')
+    expect(job!['reported']).toContain('does not list')
     await world.sql`
       update messages set status = 'sent', sent_at = updated_at, failure = null where id = ${second}`
     await twilio.control('POST', '/callbacks', { paused: false })
@@ -216,7 +216,7 @@ describe('an SMS', () => {
     await world.sql`update jobs set last_error = null where subject_id = ${id}`
     await hurry(world, id)
     await becomes(world, id, {
-      error: { message: expect.stringContaining('has not shown') },
+      error: { message: expect.stringContaining('does not list') },
       reference: null,
     })
     await twilio.control('POST', '/callbacks', { paused: false })
@@ -505,7 +505,7 @@ describe('an email', () => {
     await drops.remove()
     expect(events).toEqual(['created', 'sent', 'recipients_settled'])
     expect((await emailsTo(world, 'doubt@example.com')).length).toBeLessThanOrEqual(1)
-    const message = /known whether/
+    const message = /accepted the email is unknown/
     expect((await world.client.get(`/v1/messages/${body.id}`)).body.recipients[1].message).toMatch(message)
     // So is one whose worker was lost while it was tried.
     const lost = (await email(world, ['safe@example.com', 'away@defer.example'])).body

@@ -280,7 +280,7 @@ describe('a stored error before the effect', () => {
       job = await lookedUp(job)
       expect(job).toMatchObject({ state: 'unknown', generation: 1 })
     }
-    expect(job.reason).toContain('other credentials')
+    expect(job.reason).toContain('another account')
     expect(await effectsOf(kind, id)).toBe(0)
   })
 
@@ -417,7 +417,7 @@ describe('a refusal after an attempt that may have reached the provider', () => 
       const { job_id } = await refusedInDoubt(kind, 'another')
       const [job] =
         await world.sql`select state, last_error ->> 'message' as reason from jobs where id = ${job_id}`
-      expect(job).toMatchObject({ state: 'unknown', reason: expect.stringContaining('other credentials') })
+      expect(job).toMatchObject({ state: 'unknown', reason: expect.stringContaining('another account') })
     },
   )
 })
@@ -561,7 +561,7 @@ describe('after the secret key was replaced', () => {
   const STAYS_UNKNOWN = {
     state: 'unknown',
     generation: 1,
-    reason: expect.stringContaining('other credentials'),
+    reason: expect.stringContaining('another account'),
   }
   test.each([
     ['of the same account: what never took effect is made again', {}, { state: 'succeeded', generation: 2 }],

@@ -177,7 +177,7 @@ test.for(Object.keys(BROKEN) as (keyof typeof BROKEN)[])(
     // Not a line for each call, nor a second one that says the same.
     for (const provider of names)
       expect(lines.filter((line) => line['provider'] === provider).length).toBeLessThanOrEqual(2)
-    expect(lines.filter(({ msg }) => String(msg).includes('configuration is corrected'))).toEqual([])
+    expect(lines.filter(({ msg }) => String(msg).includes('waits for the configuration'))).toEqual([])
     const { stdout } = await runCommand('src/commands/queues.ts', ['list', '--json'], world.env)
     const payments = JSON.parse(stdout).queues.find((each: { queue: string }) => each.queue === 'payments')
     expect(payments).toMatchObject({ retrying: 1, oldest_retrying_s: expect.any(Number) })

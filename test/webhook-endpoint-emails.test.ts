@@ -282,7 +282,7 @@ test.concurrent('a tenant is told sixty times in an hour and of the rest later; 
   await eventually(async () => expect(await untold()).toHaveLength(18))
   const [left_out] = await untold()
   expect(await logOf(left_out!.id)).toMatchObject([
-    { level: WARN, msg: expect.stringContaining('told later') },
+    { level: WARN, msg: expect.stringContaining('follows later') },
   ])
   await world.drain()
   expect(await inboxOf(world, contact)).toHaveLength(3)

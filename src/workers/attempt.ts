@@ -75,7 +75,7 @@ async function giveUp(
   } catch (error) {
     if (isUnavailable(error) || error instanceof NotStarted) throw error
     // A handler that throws here too must not keep the job open.
-    context.log.error({ err: error, ...factsOf(job) }, 'a job that is given up threw again')
+    context.log.error({ err: error, ...factsOf(job) }, 'giving up a job threw as well')
     return job.call === null ? park(reason, { code: 'poison' }) : decision
   }
 }

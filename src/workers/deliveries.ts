@@ -165,13 +165,13 @@ function createClaimer(
     const room = performer.room(sendDelivery.queue)
     if (room <= 0) return undefined
     const requested_at = performance.now()
-    const share = performer.shares.left(sendDelivery.queue, room)
-    const left = (share_of_slots: number) =>
+    const share = performer.shares.remainingQuota(sendDelivery.queue, room)
+    const freeSlots = (share_of_slots: number) =>
       Math.max(0, Math.floor(concurrency * share_of_slots) - pace.unproven())
     const unproven = {
       window: UNPROVEN_WINDOW,
-      room: left(UNPROVEN_SHARE.of_all),
-      room_for_more: left(UNPROVEN_SHARE.of_more),
+      room: freeSlots(UNPROVEN_SHARE.of_all),
+      room_for_more: freeSlots(UNPROVEN_SHARE.of_more),
     }
     const claimed = await claimDeliveries(sql, visited, {
       worker,

@@ -18,8 +18,8 @@ export type Pace = {
 
 export function createPace(): Pace {
   type EndpointState = { last_at: number; last_ms: number | null; open: Set<{ began_at: number }> }
-  const seen = new Map<string, EndpointState>()
-  const open = new Set<EndpointState>()
+  const states = new Map<string, EndpointState>()
+  const busy = new Set<EndpointState>()
 
   function isFast({ last_ms, open: attempts }: EndpointState): boolean {
     if (last_ms === null || last_ms > SLOW_MS) return false
@@ -29,33 +29,33 @@ export function createPace(): Pace {
   }
 
   function forget(): void {
-    for (const [id, state] of seen) {
-      if (seen.size <= MAX_ENDPOINTS) return
-      if (state.open.size === 0) seen.delete(id)
+    for (const [id, state] of states) {
+      if (states.size <= MAX_ENDPOINTS) return
+      if (state.open.size === 0) states.delete(id)
     }
   }
 
   return {
     begin(endpoint_id, in_ms) {
-      const state: EndpointState = seen.get(endpoint_id) ?? { last_at: 0, last_ms: null, open: new Set() }
-      seen.delete(endpoint_id)
-      seen.set(endpoint_id, state)
+      const state: EndpointState = states.get(endpoint_id) ?? { last_at: 0, last_ms: null, open: new Set() }
+      states.delete(endpoint_id)
+      states.set(endpoint_id, state)
       forget()
       const attempt = { began_at: performance.now() + in_ms }
       state.last_at = attempt.began_at
       state.open.add(attempt)
-      open.add(state)
+      busy.add(state)
       return () => {
         state.last_ms = performance.now() - attempt.began_at
         state.open.delete(attempt)
-        if (state.open.size === 0) open.delete(state)
+        if (state.open.size === 0) busy.delete(state)
       }
     },
-    lastAt: (endpoint_id) => seen.get(endpoint_id)?.last_at ?? null,
+    lastAt: (endpoint_id) => states.get(endpoint_id)?.last_at ?? null,
     isProven(endpoint_id) {
-      const state = seen.get(endpoint_id)
+      const state = states.get(endpoint_id)
       return state !== undefined && isFast(state)
     },
-    unproven: () => Array.from(open).reduce((sum, state) => (isFast(state) ? sum : sum + state.open.size), 0),
+    unproven: () => Array.from(busy).reduce((sum, state) => (isFast(state) ? sum : sum + state.open.size), 0),
   }
 }

@@ -30,7 +30,7 @@ export type Performer = {
   /** How many more jobs of the queue a scan may claim. */
   room(queue: string): number
   /** How these slots are shared among tenants. */
-  shares: Pick<Shares, 'left' | 'hasUsedUpQuota'>
+  shares: Pick<Shares, 'remainingQuota' | 'hasUsedUpQuota'>
   /**
    * When the last wake-up of this queue arrived, on the clock of `performance.now()`. Before the first: when the
    * performer was created.
@@ -66,7 +66,7 @@ export function createPerformer(
   const isClosing = () => closing
   const permits = createCallPermits(urgent_sql, context.provider_watch, isClosing)
   const run_context: RunContext = { context, queue, permits, isClosing }
-  const began = performance.now()
+  const created_at = performance.now()
   const last_wakeups = new Map<string, number>()
   let closing = false
 
@@ -79,7 +79,7 @@ export function createPerformer(
 
   /** Renews the job's lease and counts the job for its tenant until `work` ends. */
   async function withLease(job: ClaimedJob, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    const release = shares.hold(job)
+    const release = shares.acquire(job)
     const lease = leases.track(job)
     try {
       await work(lease.signal)
@@ -108,13 +108,13 @@ export function createPerformer(
     },
     room: running.room,
     shares,
-    lastWakeUpAt: (name) => last_wakeups.get(name) ?? began,
+    lastWakeUpAt: (name) => last_wakeups.get(name) ?? created_at,
     onFirstJob: running.onFirstJob,
     idleFor: running.idleFor,
     async close() {
       closing = true
       leases.stop()
-      await running.ended()
+      await running.allEnded()
       leases.close()
     },
   }
@@ -158,10 +158,10 @@ async function settleDecision(
   decision: Decision,
 ): Promise<Settlement> {
   const settlement = settlementOf(job, handlerOf(job.name).definition, decision)
-  const is_ours = await (decision.effects ?? JOB_ONLY).settle(sql, settlement)
-  if (is_ours && decision.kind === 'retry' && decision.publish_state === true)
+  const was_written = await (decision.effects ?? JOB_ONLY).settle(sql, settlement)
+  if (was_written && decision.kind === 'retry' && decision.publish_state === true)
     queue.publish([{ id: job.id, state: settlement.state }])
-  return is_ours ? settlement : { ...settlement, outcome: 'fenced' }
+  return was_written ? settlement : { ...settlement, outcome: 'fenced' }
 }
 
 /** Counts and logs an ended attempt, and publishes the state of a finished job to waiting requests. */

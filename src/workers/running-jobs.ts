@@ -12,7 +12,7 @@ export type RunningJobs = {
   /** Sets a callback for each job that starts while no other job runs. */
   onFirstJob: (called: () => void) => void
   /** Resolves when the jobs that run now have ended. */
-  ended(): Promise<void>
+  allEnded(): Promise<void>
 }
 
 export function createRunningJobs(
@@ -44,7 +44,7 @@ export function createRunningJobs(
     onFirstJob(called) {
       onFirst = called
     },
-    async ended() {
+    async allEnded() {
       await Promise.all(running.values())
     },
   }

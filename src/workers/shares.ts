@@ -11,14 +11,14 @@ const MAX_TENANT_SHARE = 0.75
 
 export type Shares = {
   /** Each tenant's remaining quota for a claim of `count` jobs. Undefined while no tenant can exceed its quota. */
-  left(queue: string, count: number): TenantShare | undefined
+  remainingQuota(queue: string, count: number): TenantShare | undefined
   /**
    * Runs `claim` with the remaining quotas by queue. Until it ends, the jobs count for every tenant, because their
    * tenants are not known yet.
    */
   claiming<T>(jobs: { queue: string }[], claim: (left: Record<string, TenantShare>) => Promise<T>): Promise<T>
   /** Counts a job for its tenant until the returned function is called. */
-  hold(job: { queue: string; tenant_id: string }): () => void
+  acquire(job: { queue: string; tenant_id: string }): () => void
   /** Whether a tenant uses all of its quota: its other jobs wait although there may be free slots. */
   hasUsedUpQuota(queue: string): boolean
 }
@@ -26,29 +26,29 @@ export type Shares = {
 /** For one worker. `sizeOf`: the number of slots of a queue. */
 export function createShares(sizeOf: (queue: string) => number): Shares {
   const quotaOf = (queue: string) => Math.ceil(sizeOf(queue) * MAX_TENANT_SHARE)
-  type SlotUsage = { by: Map<string, number>; total: number; unknown: number }
+  type SlotUsage = { by_tenant: Map<string, number>; total: number; unknown: number }
   const queues = new Map<string, SlotUsage>()
 
   function usageOf(queue: string): SlotUsage {
-    const usage = queues.get(queue) ?? { by: new Map(), total: 0, unknown: 0 }
+    const usage = queues.get(queue) ?? { by_tenant: new Map(), total: 0, unknown: 0 }
     queues.set(queue, usage)
     return usage
   }
 
-  function left(queue: string, count: number): TenantShare | undefined {
-    const { by, total, unknown } = usageOf(queue)
+  function remainingQuota(queue: string, count: number): TenantShare | undefined {
+    const { by_tenant, total, unknown } = usageOf(queue)
     const quota = quotaOf(queue)
     if (total + unknown + count <= quota) return undefined
-    return { left: quota - unknown, claimed: Object.fromEntries(by) }
+    return { left: quota - unknown, claimed: Object.fromEntries(by_tenant) }
   }
 
   return {
-    left,
+    remainingQuota,
     async claiming(jobs, claim) {
       const counts = Map.groupBy(jobs, ({ queue }) => queue)
       const shares: Record<string, TenantShare> = {}
       for (const [queue, { length }] of counts) {
-        const share = left(queue, length)
+        const share = remainingQuota(queue, length)
         if (share !== undefined) shares[queue] = share
         usageOf(queue).unknown += length
       }
@@ -58,17 +58,17 @@ export function createShares(sizeOf: (queue: string) => number): Shares {
         for (const [queue, { length }] of counts) usageOf(queue).unknown -= length
       }
     },
-    hold({ queue, tenant_id }) {
+    acquire({ queue, tenant_id }) {
       const usage = usageOf(queue)
-      const add = (by: 1 | -1) => {
-        const now = (usage.by.get(tenant_id) ?? 0) + by
-        usage.total += by
-        if (now === 0) usage.by.delete(tenant_id)
-        else usage.by.set(tenant_id, now)
+      const add = (change: 1 | -1) => {
+        const slots = (usage.by_tenant.get(tenant_id) ?? 0) + change
+        usage.total += change
+        if (slots === 0) usage.by_tenant.delete(tenant_id)
+        else usage.by_tenant.set(tenant_id, slots)
       }
       add(1)
       return () => add(-1)
     },
-    hasUsedUpQuota: (queue) => Math.max(0, ...usageOf(queue).by.values()) >= quotaOf(queue),
+    hasUsedUpQuota: (queue) => Math.max(0, ...usageOf(queue).by_tenant.values()) >= quotaOf(queue),
   }
 }

@@ -63,7 +63,7 @@ export function startSweep(
     const scans = queues
       .map((name) => ({ queue: name, room: performer.room(name), after: rounds.get(name)!.after }))
       .filter(({ queue: name, room }) => room >= min_room(name))
-      .map((one) => ({ ...one, share: performer.shares.left(one.queue, one.room) }))
+      .map((each) => ({ ...each, share: performer.shares.remainingQuota(each.queue, each.room) }))
     if (scans.length === 0) return
     if (!in_time) swept_at = performance.now()
     idle = !queue.isDown() && performer.idleFor() > IDLE_AFTER_MS

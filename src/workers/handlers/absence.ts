@@ -117,10 +117,10 @@ export function confirmAbsence(
   { after_ms, lookups }: Pick<AbsenceRule, 'after_ms' | 'lookups'>,
 ): Decision | undefined {
   const left_ms = after_ms - (send_history.last_ms ?? 0)
-  if (left_ms > 0) return unknown('the provider does not show it yet', { within_ms: left_ms })
+  if (left_ms > 0) return unknown('the provider does not list the object yet', { within_ms: left_ms })
   const between_ms = MIN_LOOKUP_GAP_MS - (send_history.absent_ms ?? 0)
   if (lookups === 2 && between_ms > 0)
-    return unknown('the provider does not show it: one more lookup confirms that', {
+    return unknown('the provider does not list the object: one more lookup must confirm that', {
       within_ms: between_ms,
       absent: true,
     })
@@ -131,4 +131,4 @@ export function confirmAbsence(
 export const OTHER_CREDENTIALS =
   'the call was sent with credentials that may belong to another account, so the lists of this account prove nothing'
 /** The reason of a call that gets a new key. */
-export const NEVER_TOOK_EFFECT = 'the provider has no record of it: it never took effect'
+export const NEVER_TOOK_EFFECT = 'the provider has no record of the call: it never took effect'

@@ -6,7 +6,7 @@ import type { ProviderCall } from '#domain/jobs/calls.ts'
 const MAX_REFUSED_MS = 24 * 3_600_000
 
 /** The outcome of a call that may only be looked up and is not sent. */
-const NOT_SENT = { kind: 'ambiguous', reason: 'too late to send again', replayed: true } as const
+const NOT_SENT = { kind: 'ambiguous', reason: 'the call may only be looked up', replayed: true } as const
 export const UNREACHABLE = {
   code: 'processor_error',
   message: 'The payment processor could not be reached.',

@@ -154,6 +154,6 @@ function logReport({ log }: WorkerContext, { problems, checks }: AuditReport, un
 }
 
 function rowsOf(problems: Problem[]): z.output<typeof key>[] {
-  const named = problems.flatMap((problem) => key.safeParse(problem).data ?? [])
-  return [...new Map(named.map((row) => [row.subject_id, row])).values()]
+  const keys = problems.flatMap((problem) => key.safeParse(problem).data ?? [])
+  return [...new Map(keys.map((row) => [row.subject_id, row])).values()]
 }

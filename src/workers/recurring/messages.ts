@@ -100,7 +100,7 @@ async function lookUpUnreported(
     (failed_lookups.length > 1 && failed_lookups.length === to_look_up.length)
   if (refuses) await postponeSmsLookups(sql, failed_lookups, wait_ms)
   if (found.length < to_look_up.length)
-    log.info({ asked: to_look_up.length, found: found.length }, 'the provider did not report every SMS')
+    log.info({ requested: to_look_up.length, found: found.length }, 'the provider did not report every SMS')
   const prices = found.flatMap(({ sms: { tenant_id, id }, reported: { price } }) =>
     price === null ? [] : [{ tenant_id, id, price }],
   )

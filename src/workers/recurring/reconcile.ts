@@ -30,7 +30,7 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
   const { sql, log } = context
   const events_of = `events of ${context.processor.name}`
   const interval_ms = () => options.every_s * 1000
-  let behind = false
+  let has_more = false
   const warnOfUncompared = throttle(
     (suppressed, jobs: string[]) =>
       log.error(
@@ -46,10 +46,10 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
     repeat(
       log,
       events_of,
-      () => (behind ? 0 : interval_ms()),
+      () => (has_more ? 0 : interval_ms()),
       async () => {
-        behind = false
-        behind = (await runIfDue(sql, events_of, (run) => readEvents(context, options, run))) ?? false
+        has_more = false
+        has_more = (await runIfDue(sql, events_of, (run) => readEvents(context, options, run))) ?? false
       },
     ),
     repeat(log, 'gauges of drifts', interval_ms, () => setGauges(context)),
@@ -139,9 +139,9 @@ async function readEvents(
     if (last === null) break
     if (!(await renewRun(sql, run, position))) return false
   }
-  const behind = position.range !== null
-  await endRun(sql, run, { position, next_s: behind ? 0 : every_s })
-  return behind
+  const has_more = position.range !== null
+  await endRun(sql, run, { position, next_s: has_more ? 0 : every_s })
+  return has_more
 }
 
 /** Stores events like notifications. An event that arrives as well is stored once. */

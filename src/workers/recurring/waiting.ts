@@ -20,10 +20,10 @@ export function compareWaitingNotifications({ sql, log, job_log }: WorkerContext
       found = 0
       const compared = await compareWaiting(sql, BATCH_SIZE)
       found = compared.length
-      for (const one of compared) {
-        if (one.state === 'waiting') continue
-        metrics.notificationsWaited.inc({ state: one.state })
-        job_log.waited(one)
+      for (const notification of compared) {
+        if (notification.state === 'waiting') continue
+        metrics.notificationsWaited.inc({ state: notification.state })
+        job_log.waited(notification)
       }
     },
   )

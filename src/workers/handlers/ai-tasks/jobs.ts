@@ -105,7 +105,7 @@ async function decide(
     (await findRunningMs(sql, job.tenant_id, job.payload.ai_task_id)) < TIMEOUT_MINUTES * 60_000
   if (job.failures + 1 < MIN_ATTEMPTS || (await hasTime())) return { ...retryUndone(outcome), effects }
   const late = outcome.kind === 'ambiguous' && outcome.late === true
-  const message = `The AI provider brought no answer in ${TIMEOUT_MINUTES} minutes; at last: ${outcome.reason}.`
+  const message = `The AI provider did not answer within ${TIMEOUT_MINUTES} minutes; last failure: ${outcome.reason}.`
   return fail(job, { code: late ? 'ai_timeout' : 'ai_error', message }, update)
 }
 

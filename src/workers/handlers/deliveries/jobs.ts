@@ -78,12 +78,12 @@ function giveUpAs(how: AttemptKind) {
     { tenant_id, payload }: ClaimedJob,
     reason: string,
   ): Promise<Decision> => {
-    const asked = testDelivery.payload.safeParse(payload).data
-    const delivery = asked && (await load(context, { tenant_id, ...asked }))
+    const ids = testDelivery.payload.safeParse(payload).data
+    const delivery = ids && (await load(context, { tenant_id, ...ids }))
     if (delivery === undefined) return discard(reason)
     return decide(context, delivery, how, {
       error: 'not_sent',
-      message: 'it could not be sent',
+      message: 'the event could not be sent',
       duration_ms: 0,
     })
   }

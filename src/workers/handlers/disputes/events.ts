@@ -62,25 +62,25 @@ async function applyDispute(
     const { payment } = found
     if (payment.status !== 'captured' || payment.currency !== dispute.currency)
       return await parkUntilItFits(context, notification, payment, dispute.payment_reference)
-    const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
+    const ids = { tenant_id: payment.tenant_id, payment_id: payment.id }
     const { reference: processor_reference, payment_reference: _, ...update } = dispute
     const written = await settleDispute(sql, existing, {
-      ...of,
+      ...ids,
       processor: processor.name,
       processor_reference,
       ...update,
     })
     if (written === undefined) continue
-    addLogFacts({ ...of, dispute_id: written.id })
+    addLogFacts({ ...ids, dispute_id: written.id })
     const was_drift = wasDrift(notification)
-    if (!is_lookup && !was_drift) return await endApplied(notification, paymentKey(of), {})
+    if (!is_lookup && !was_drift) return await endApplied(notification, paymentKey(ids), {})
     const compareAfter = async () => {
-      const row = { tenant_id: of.tenant_id, id: written.id }
+      const row = { tenant_id: ids.tenant_id, id: written.id }
       const compared = await compare(context, comparedDispute, row, sideOf(dispute))
       if (compared.kind !== 'done' || !was_drift) return compared
       return await compare(context, comparedPayment, payment, null, { except_id: notification.id })
     }
-    return await endApplied(notification, paymentKey(of), { compareAfter })
+    return await endApplied(notification, paymentKey(ids), { compareAfter })
   }
   return retry('the dispute changed during each query of the processor', {})
 }

@@ -129,8 +129,12 @@ function emailOf(
     headers: { ...Object.fromEntries(tenant_headers), [MESSAGE_ID_HEADER]: ids.message_id },
     list_unsubscribe_url: envelope.list_unsubscribe_url,
     attachments: (content.attachments ?? []).map(({ filename, content_type }, index) => {
-      const place = attachmentContext(ids.tenant_id, ids.message_id, index)
-      return { filename, content_type, content: Buffer.from(vault.open(files[index] ?? '', place), 'base64') }
+      const sealing_context = attachmentContext(ids.tenant_id, ids.message_id, index)
+      return {
+        filename,
+        content_type,
+        content: Buffer.from(vault.open(files[index] ?? '', sealing_context), 'base64'),
+      }
     }),
     recipients: [...new Set(open.map(bareAddress))],
   }

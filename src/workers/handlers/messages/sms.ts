@@ -96,7 +96,7 @@ async function lookUp(context: WorkerContext, job: MessageJob, message: MessageT
   // A later list may show the message.
   return message.status === 'sending'
     ? markUnknown(job, 'the worker was lost while it was sent')
-    : notFound(job, sendsSms, 'the provider has not shown the message yet; it may still exist')
+    : notFound(job, sendsSms, 'the provider does not list the message yet; it may still exist')
 }
 
 /**

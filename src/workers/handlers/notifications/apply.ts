@@ -64,7 +64,7 @@ async function findByOwnIds<Row>(
 export async function findRowAndRecord<Row extends RowIds, Found extends MarkedRecord & { status: string }>(
   context: WorkerContext,
   notification: StoredNotification,
-  news: ProviderEventTarget,
+  target: ProviderEventTarget,
   {
     compared: resource,
     rows,
@@ -81,7 +81,7 @@ export async function findRowAndRecord<Row extends RowIds, Found extends MarkedR
     isPossibleDuplicate?: (row: Row, record: Found) => Promise<boolean>
   },
 ): Promise<{ row: Row; record: Found } | { decision: Decision }> {
-  const { reference, has_sluice_ids } = news
+  const { reference, has_sluice_ids } = target
   const is_lookup = isLookup(notification)
   const find = () => rows.byReference(context, reference)
   // Without our ids and unknown here the object belongs to another application: it is not fetched.
@@ -109,7 +109,7 @@ export async function findRowAndRecord<Row extends RowIds, Found extends MarkedR
     if (undone !== undefined) return { decision: undone }
     if (park_duplicates)
       return {
-        decision: await parkDuplicate(context, notification, news, {
+        decision: await parkDuplicate(context, notification, target, {
           compared: resource,
           row: duplicated_row,
           record,
@@ -139,21 +139,21 @@ async function parkDuplicate(
   }: { compared: ComparedResource; row: RowIds; record: { status: string } },
 ): Promise<Decision> {
   const { tenant_id, id: subject_id } = row
-  const of: ResourceKey & { subject: ProviderResourceName } = {
+  const key: ResourceKey & { subject: ProviderResourceName } = {
     tenant_id,
     subject: resource.resource,
     subject_id,
   }
   addLogFacts({ tenant_id, [`${resource.resource}_id`]: subject_id })
   const except_id = notification.id
-  const ours = await findRowSnapshot(context.sql, { ...of, except_id })
+  const ours = await findRowSnapshot(context.sql, { ...key, except_id })
   const is_reported = ours?.parked.some(({ object_id }) => object_id === reference)
   if (is_reported !== true && !STATUSES_WITHOUT_MONEY.includes(record.status)) {
     const reason = `${reference} duplicates this ${resource.resource} at the processor`
     return parkAsDrift(context, notification, { compared: resource, row, why: { code: 'duplicate', reason } })
   }
-  if (notification.reason !== 'duplicate') return await endApplied(notification, of, {})
-  return await endApplied(notification, of, {
+  if (notification.reason !== 'duplicate') return await endApplied(notification, key, {})
+  return await endApplied(notification, key, {
     compareAfter: () => compare(context, resource, row, null, { except_id }),
   })
 }
@@ -177,8 +177,8 @@ export function parkAsDrift(
     counts_attempt?: boolean
   },
 ): Decision {
-  const of = { tenant_id, subject: resource.resource, subject_id: id }
-  const effects = notificationEffects(notification, 'parked', { reason: code, of })
+  const key = { tenant_id, subject: resource.resource, subject_id: id }
+  const effects = notificationEffects(notification, 'parked', { reason: code, of: key })
   return continueWith(effects, async () => {
     const compared = await compare(context, resource, { tenant_id, id }, null)
     return compared.kind === 'done'
@@ -197,20 +197,20 @@ function ownIdsIn(
 }
 
 /**
- * Ends an applied notification, assigned to the row `of`. With `compareAfter` the job ends after that comparison: it
+ * Ends an applied notification, assigned to the row `key`. With `compareAfter` the job ends after that comparison: it
  * is retried if the provider does not answer, and claimed again if its worker is killed.
  */
 export async function endApplied(
   notification: StoredNotification,
-  of: ResourceKey,
+  key: ResourceKey,
   { effects, compareAfter }: { effects?: Effects; compareAfter?: () => Promise<Outcome<unknown>> },
 ): Promise<Decision> {
   if (compareAfter === undefined)
-    return effects === undefined ? finish(notification, 'applied', { of }) : done({ effects })
+    return effects === undefined ? finish(notification, 'applied', { of: key }) : done({ effects })
   const end = async () => {
     const compared = await compareAfter()
     return compared.kind === 'done'
-      ? finish(notification, 'applied', { of })
+      ? finish(notification, 'applied', { of: key })
       : retryQuery(notification, compared)
   }
   return effects === undefined ? await end() : continueWith(effects, end)

@@ -29,7 +29,7 @@ export function toSide<T>(lookup: Outcome<T | null>, sideOf: (record: T) => Side
  * is written; after any other outcome the comparison must be repeated.
  *
  * `patient`: if a difference may pass soon, opens no drift and returns since when our row is unchanged, so that the
- * caller can compare again. `reference`: the provider's id, for a row that has not stored it. `news`: the id of the
+ * caller can compare again. `reference`: the provider's id, for a row that has not stored it. `except_id`: the id of the
  * notification that is being applied; it does not count as parked.
  */
 export async function compare(
@@ -44,8 +44,8 @@ export async function compare(
   }: { patient?: boolean; reference?: string | null; except_id?: string | null } = {},
 ): Promise<Outcome<{ since: string } | null>> {
   const { sql, log } = context
-  const of = { tenant_id, subject: resource, subject_id: id }
-  let found = await findRowSnapshot(sql, { ...of, except_id })
+  const key = { tenant_id, subject: resource, subject_id: id }
+  let found = await findRowSnapshot(sql, { ...key, except_id })
   if (found === undefined) return COMPARED
   const first = disagreement(resource, found, reported)
   if (first === null && !found.has_open_drift) return COMPARED
@@ -55,17 +55,17 @@ export async function compare(
     const reference: string | null = found.reference ?? named
     if (reference === null) {
       // The row was never sent, so the provider has no side of it.
-      if (first === null) await closeDrift(sql, of, { ours: found.ours, as_of })
+      if (first === null) await closeDrift(sql, key, { ours: found.ours, as_of })
       return COMPARED
     }
     const answer = await query(context, reference)
     if (answer.kind !== 'done') return answer
     const theirs = answer.value && sideFrom(resource, answer.value)
-    found = await findRowSnapshot(sql, { ...of, except_id })
+    found = await findRowSnapshot(sql, { ...key, except_id })
     if (found === undefined) return COMPARED
     const differs = disagreement(resource, found, theirs)
     if (differs === null) {
-      await closeDrift(sql, of, { ours: found.ours, as_of })
+      await closeDrift(sql, key, { ours: found.ours, as_of })
       return COMPARED
     }
     const { ours, payment_id, since } = found
@@ -73,8 +73,8 @@ export async function compare(
     if (differs.transient && patient) return { kind: 'done', value: { since } }
     const { state, detail } = differs
     const drift = { payment_id, state, ours, theirs, detail, since }
-    if (!(await openDrift(sql, of, { ...drift, as_of }))) continue
-    log.error({ ...of, ...drift }, 'a drift: our row and the provider differ')
+    if (!(await openDrift(sql, key, { ...drift, as_of }))) continue
+    log.error({ ...key, ...drift }, 'a drift: our row and the provider differ')
     return COMPARED
   }
   return {

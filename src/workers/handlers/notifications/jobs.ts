@@ -29,10 +29,10 @@ type FollowedResource = {
   apply(
     context: WorkerContext,
     notification: StoredNotification,
-    news: ProviderEventTarget,
+    target: ProviderEventTarget,
   ): Promise<Decision>
   /** The row to which events are assigned, and how it is compared; undefined if the row is not known. */
-  findRow(context: WorkerContext, news: ProviderEventTarget): Promise<FiledRow | undefined>
+  findRow(context: WorkerContext, target: ProviderEventTarget): Promise<FiledRow | undefined>
 }
 type FiledRow = { tenant_id: string; id: string; compared: ComparedResource }
 
@@ -52,14 +52,14 @@ async function apply(context: WorkerContext, job: JobOf<typeof applyNotification
   const notification = await findNotification(context.sql, job.payload.notification_id)
   if (notification === undefined || notification.state === 'applied') return done()
   if (isOfMessages(notification)) return await applyMessageEvent(context, notification)
-  const news = readProviderEvent(notification)
-  if (news === undefined)
+  const target = readProviderEvent(notification)
+  if (target === undefined)
     return leaveToNewerVersion(`this version reads no events of ${notification.provider}`)
-  if (news === null) return finish(notification, 'ignored')
-  const resource = byResource.get(news.subject)
+  if (target === null) return finish(notification, 'ignored')
+  const resource = byResource.get(target.subject)
   if (resource === undefined)
-    return leaveToNewerVersion(`this version applies no events of a ${news.subject}`)
-  return await resource.apply(context, notification, news)
+    return leaveToNewerVersion(`this version applies no events of a ${target.subject}`)
+  return await resource.apply(context, notification, target)
 }
 
 // Only a newer version can apply the notification.
@@ -76,8 +76,8 @@ async function parkPoison(context: WorkerContext, job: ClaimedJob, reason: strin
   // A notification and its job have the same id.
   const notification = await findNotification(sql, job.id)
   if (notification === undefined) return discard(reason)
-  const news = readProviderEvent(notification)
-  const row = news && (await byResource.get(news.subject)?.findRow(context, news))
+  const target = readProviderEvent(notification)
+  const row = target && (await byResource.get(target.subject)?.findRow(context, target))
   const { kind, object_id } = notification
   log.error(
     {

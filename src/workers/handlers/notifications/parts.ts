@@ -53,6 +53,6 @@ export async function parkUntilItFits(
     const compared = await compare(context, comparedPayment, payment, null, { reference: payment_reference })
     if (compared.kind !== 'done') return retryQuery(notification, compared)
   }
-  const of = paymentKey({ tenant_id: payment.tenant_id, payment_id: payment.id })
-  return parkFor(context, notification, 'does_not_fit', { waits_for: payment_reference, of })
+  const key = paymentKey({ tenant_id: payment.tenant_id, payment_id: payment.id })
+  return parkFor(context, notification, 'does_not_fit', { waits_for: payment_reference, of: key })
 }

@@ -32,17 +32,17 @@ export const paymentEvent = {
 async function applyPayment(
   context: WorkerContext,
   notification: StoredNotification,
-  news: ProviderEventTarget,
+  target: ProviderEventTarget,
 ): Promise<Decision> {
   const { sql, processor } = context
-  const { reference } = news
+  const { reference } = target
   const is_lookup = isLookup(notification)
   const undo = async (row: ExistingPayment, record: ProcessorPayment) => {
     const same = record.amount_minor === row.amount_minor && record.currency === row.currency
     if (!same || !(await isUndoableDuplicate(context, 'payment', row, record))) return undefined
     return done({ effects: cancelDuplicate('payment', row, record.reference, notification.id) })
   }
-  const both = await findRowAndRecord(context, notification, news, {
+  const both = await findRowAndRecord(context, notification, target, {
     compared: comparedPayment,
     rows: paymentRows,
     query: () => processor.findPayment(reference),
@@ -61,17 +61,17 @@ async function applyPayment(
     payment.status === 'failed' || (payment.status === 'canceled' && payment.processor_reference === null)
   const undone = has_no_object ? await undo(payment, record) : undefined
   if (undone !== undefined) return undone
-  const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
-  addLogFacts(of)
+  const ids = { tenant_id: payment.tenant_id, payment_id: payment.id }
+  addLogFacts(ids)
   const theirs = sideOfPayment(record)
   const differs = disagreement('payment', { ours: payment, has_open_job: true, parked: [] }, theirs)
   const patient = !wasParkedFor(notification, 'refunds_differ')
   if (is_lookup && differs?.transient === true && patient)
-    return parkFor(context, notification, 'refunds_differ', { waits_for: reference, of: paymentKey(of) })
-  const update = paymentUpdate(context, of, record)
+    return parkFor(context, notification, 'refunds_differ', { waits_for: reference, of: paymentKey(ids) })
+  const update = paymentUpdate(context, ids, record)
   const effects = update && settlingPayment({ update, notification_id: notification.id })
   if (!is_lookup && differs === null && !wasDrift(notification))
-    return await endApplied(notification, paymentKey(of), { effects })
+    return await endApplied(notification, paymentKey(ids), { effects })
   // A payment that is settled here may differ at the provider, and then no notification will change it.
   const compareAfter = async () => {
     const options = { patient, reference, except_id: notification.id }
@@ -83,5 +83,5 @@ async function applyPayment(
     }
     return compared
   }
-  return await endApplied(notification, paymentKey(of), { effects, compareAfter })
+  return await endApplied(notification, paymentKey(ids), { effects, compareAfter })
 }

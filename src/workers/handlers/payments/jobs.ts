@@ -28,7 +28,7 @@ const CANCELED = {
   code: 'payment_canceled',
   message: 'The payment was canceled before the call to the processor.',
 } as const
-const STILL_WORKING = 'the processor is still working on it'
+const STILL_WORKING = 'the processor is still processing the payment'
 
 export const paymentHandlers = {
   [authorizePayment.name]: calling(authorizePayment, authorize),

@@ -28,11 +28,11 @@ async function findRow({ sql, payouts }: WorkerContext, { reference }: ProviderE
 async function applyPayout(
   context: WorkerContext,
   notification: StoredNotification,
-  news: ProviderEventTarget,
+  target: ProviderEventTarget,
 ): Promise<Decision> {
   const { payouts } = context
-  const { reference } = news
-  const both = await findRowAndRecord(context, notification, news, {
+  const { reference } = target
+  const both = await findRowAndRecord(context, notification, target, {
     compared: comparedPayout,
     rows: payoutRows,
     query: () => payouts.findPayout(reference),
@@ -42,7 +42,7 @@ async function applyPayout(
   const { row: payout, record: theirs } = both
   const { tenant_id, id } = payout
   const ids = { tenant_id, payout_id: id }
-  const of: ResourceKey = { tenant_id, subject: 'payout', subject_id: id }
+  const key: ResourceKey = { tenant_id, subject: 'payout', subject_id: id }
   addLogFacts(ids)
   const effects = settlingPayout({ update: payoutUpdate(ids, theirs), notification_id: notification.id })
   // A payout that is final here may differ at the processor, and so may its amount. Then no notification will change
@@ -50,10 +50,10 @@ async function applyPayout(
   const is_final = payout.status === 'failed' || payout.status === 'canceled'
   const differs = isOfOtherMoney(payout, sideOfPayout(theirs))
   if (!isLookup(notification) && !is_final && !differs && !wasDrift(notification))
-    return await endApplied(notification, of, { effects })
+    return await endApplied(notification, key, { effects })
   const compareAfter = async () => {
     const options = { reference, except_id: notification.id }
     return await compare(context, comparedPayout, payout, sideOfPayout(theirs), options)
   }
-  return await endApplied(notification, of, { ...(!differs && { effects }), compareAfter })
+  return await endApplied(notification, key, { ...(!differs && { effects }), compareAfter })
 }

@@ -30,7 +30,7 @@ export function topUpUpdate(
   }
 }
 
-const REVERSED = { code: 'reversed', message: 'The processor took the money back.' }
+const REVERSED = { code: 'reversed', message: 'The processor reversed the top-up.' }
 
 /** The processor's top-up as one side of a comparison. */
 export function sideOfTopUp({ status, amount_minor, currency, reference }: ProcessorTopUp): Side {

@@ -26,10 +26,10 @@ async function findRow({ sql, top_ups }: WorkerContext, { reference }: ProviderE
 async function applyTopUp(
   context: WorkerContext,
   notification: StoredNotification,
-  news: ProviderEventTarget,
+  target: ProviderEventTarget,
 ): Promise<Decision> {
-  const { reference } = news
-  const both = await findRowAndRecord(context, notification, news, {
+  const { reference } = target
+  const both = await findRowAndRecord(context, notification, target, {
     compared: comparedTopUp,
     rows: topUpRows,
     query: () => context.top_ups.findTopUp(reference),
@@ -41,7 +41,7 @@ async function applyTopUp(
   addLogFacts({ tenant_id, top_up_id })
   const update = topUpUpdate({ tenant_id, top_up_id }, record)
   const effects = settlingTopUp({ update, notification_id: notification.id })
-  const of = { tenant_id, subject: 'top_up', subject_id: top_up_id } as const
+  const key = { tenant_id, subject: 'top_up', subject_id: top_up_id } as const
   // A top-up of differs money does not match the request, although it carries our ids: nothing is posted for it, and
   // its reference is not stored.
   const theirs = sideOfTopUp(record)

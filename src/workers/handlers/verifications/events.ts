@@ -34,16 +34,16 @@ async function findRow({ sql, identity }: WorkerContext, { reference }: Provider
 async function applySession(
   context: WorkerContext,
   notification: StoredNotification,
-  news: ProviderEventTarget,
+  target: ProviderEventTarget,
 ): Promise<Decision> {
   const { sql, identity } = context
-  const { reference } = news
+  const { reference } = target
   const as_of = await findDatabaseTime(sql)
   const undo = async (row: ExistingVerification, record: IdentitySession) =>
     (await isUndoableDuplicate(context, 'kyc', row, record))
       ? done({ effects: cancelDuplicate('kyc', row, record.reference, notification.id) })
       : undefined
-  const both = await findRowAndRecord(context, notification, news, {
+  const both = await findRowAndRecord(context, notification, target, {
     compared: comparedVerification,
     rows: verificationRows,
     query: () => identity.findSession(reference),
@@ -62,12 +62,12 @@ async function applySession(
   addLogFacts({ tenant_id, kyc_id })
   const update = verificationUpdate({ tenant_id, kyc_id }, session, as_of)
   const effects = settlingVerification({ update, notification_id: notification.id })
-  const of = { tenant_id, subject: 'kyc', subject_id: kyc_id } as const
+  const key = { tenant_id, subject: 'kyc', subject_id: kyc_id } as const
   const theirs = sideOfSession(session)
   const ours = { status, decided_by, provider_reference }
   const differs = disagreement('kyc', { ours, has_open_job: true, parked: [] }, theirs)
   if (!isLookup(notification) && differs === null && !wasDrift(notification))
-    return await endApplied(notification, of, { effects })
+    return await endApplied(notification, key, { effects })
   // A verification that is decided here may differ at the provider, and then no notification will change it.
   const compareAfter = () =>
     compare(context, comparedVerification, verification, theirs, { reference, except_id: notification.id })

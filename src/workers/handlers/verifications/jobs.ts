@@ -54,7 +54,7 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
     find: (reference) => findSession(context, reference),
     search: () => search(context, job),
     matchesRequest: (session) => (session.metadata['sluice_kyc_id'] ?? kyc_id) === kyc_id,
-    onMismatch: async ({ reference }) => unknown(`${reference} is of another verification`),
+    onMismatch: async ({ reference }) => unknown(`${reference} belongs to another verification`),
     created: (session) => decideOpened(context, job, session),
     refused: (failure) => refused(job, failure),
     absent: resendUnderNewKey,
@@ -140,7 +140,7 @@ async function link(context: WorkerContext, job: LinkVerificationJob): Promise<D
   const { sql, identity } = context
   const verification = await findVerificationByIds(sql, { tenant_id: job.tenant_id, id: job.payload.kyc_id })
   if (verification === undefined || verification.provider_reference === null)
-    return discard('there is no session')
+    return discard('the verification has no session')
   if (verification.status !== 'requires_input') return failed(notLinkable(verification.status))
   const as_of = await findDatabaseTime(sql)
   const lookup = await identity.findSession(verification.provider_reference)
@@ -176,7 +176,7 @@ function decided(message: string) {
 async function cancel(context: WorkerContext, job: CancelVerificationJob): Promise<Decision> {
   const { sql, identity } = context
   const { reference } = job.call.request
-  const ended = (session: DatedSession) =>
+  const endWith = (session: DatedSession) =>
     done({ reference, effects: verificationEffects(verificationUpdate(idsOf(job), session, session.as_of)) })
   return await changeAtProvider<DatedSession>(job, {
     reference,
@@ -187,7 +187,7 @@ async function cancel(context: WorkerContext, job: CancelVerificationJob): Promi
     },
     find: () => findSession(context, reference),
     // A session that does not wait for the person needs no cancellation.
-    changed: (session) => (session.status === 'requires_input' ? null : ended(session)),
+    changed: (session) => (session.status === 'requires_input' ? null : endWith(session)),
     otherwise: () => null,
     unchanged: (_session, refusal) =>
       failed(refusal ?? UNREACHABLE, {
