@@ -25,7 +25,7 @@ export type Flood = {
 }
 
 /** Refusals that any request may get. */
-const FULL_ANYWHERE = /process is too busy|statements wait|does not keep up|Too many connections/
+const FULL_ANYWHERE = /process is too busy|statements wait|database is overloaded|Too many connections/
 /** Node's heap has 512 MiB; the rest is for threads, buffers and code. */
 const MAX_MEMORY_BYTES = 1024 ** 3
 const POLL_INTERVAL_MS = 200

@@ -110,7 +110,7 @@ test('a wrong value is refused with the name of its variable and an example', ()
   ] as const) {
     const refusal = refusalOf({ [name]: value })
     expect(refusal).toMatch(
-      new RegExp(`^The configuration is not usable:\\n  ${name}: .+\\. Example: ${name}=.+$`),
+      new RegExp(`^The configuration is invalid:\\n  ${name}: .+\\. Example: ${name}=.+$`),
     )
     expect(refusal).not.toMatch(/Invalid|expected|received|NaN/)
     // What was given may be a secret.

@@ -42,7 +42,7 @@ const started = async (): Promise<Started> =>
 async function stopping(): Promise<string[]> {
   return (await readFile(join(folder.path, 'sluice.log'), 'utf8'))
     .split('\n')
-    .filter((line) => line.includes('stopping: what is in flight'))
+    .filter((line) => line.includes('stopping: finishing the work'))
     .map((line) => (JSON.parse(line) as { name: string }).name)
 }
 

@@ -989,7 +989,7 @@ test('files are stored once and sealed, and a large email is taken where other r
   expect(row!['length']).toBeLessThan(2_000)
   expect((await sms({ metadata: 'x'.repeat(300 * 1024) })).status).toBe(413)
   const huge = await email({ text: 'x'.repeat(15 * 1024 * 1024) })
-  expect([huge.status, huge.body.error.message]).toEqual([413, 'The body is above 15728640 bytes.'])
+  expect([huge.status, huge.body.error.message]).toEqual([413, 'The body exceeds 15728640 bytes.'])
 })
 
 test('no tenant holds up or keeps out others by its large emails', async () => {

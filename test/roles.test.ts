@@ -770,7 +770,7 @@ test('advisory locks, which anybody may take, stop no migration, and a lock on a
   const holder = await admin.reserve()
   await holder`begin`
   await holder`lock table schema_migrations in access exclusive mode`
-  await expect(migrate(url)).rejects.toThrow(/^Nothing was migrated: another session holds a lock/)
+  await expect(migrate(url)).rejects.toThrow(/^Nothing was migrated: another session locks a table/)
   await holder`rollback`
   holder.release()
 })
@@ -787,7 +787,7 @@ test("advisory locks do not stop the migration of the queue's tables: it takes o
   await lock()
   await admin.unsafe(`alter database ${new URL(url).pathname.slice(1)} set lock_timeout = '300ms'`)
   await expect(migrateQueue(queue)).rejects.toThrow(
-    /^Nothing was migrated: another session holds.+pg_stat_activity/,
+    /^Nothing was migrated: another session locks.+pg_stat_activity/,
   )
   await reader`select pg_advisory_unlock_all()`
   await migrateQueue(queue)

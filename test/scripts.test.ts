@@ -60,7 +60,7 @@ test.for(['SIGTERM to npm', 'Ctrl-C'])(
     const lines = (await readFile(join(folder.path, 'sluice.log'), 'utf8'))
       .trim()
       .split('\n')
-      .filter((line) => line.includes('stopping: what is in flight'))
+      .filter((line) => line.includes('stopping: finishing the work'))
       .map((line) => JSON.parse(line) as { name: string; time: string })
     expect(lines.map(({ name }) => name).toSorted()).toEqual([
       'api',

@@ -323,7 +323,7 @@ test('a sealed text that was moved or changed cannot be opened, and affects noth
     client_secret: null,
     updated_at: expect.anything(),
   })
-  await api.waitForLine('sealed for another place')
+  await api.waitForLine('belongs to another row or column')
 
   await worker.end()
   const asked = [CARD, CARD, CARD].map((card) => pay(client, card, {}, { prefer: 'respond-async' }))
@@ -331,7 +331,7 @@ test('a sealed text that was moved or changed cannot be opened, and affects noth
   await sql`
     update jobs j set request = f.request from jobs f where f.subject_id = ${from!} and j.subject_id = ${to!}`
   const refusing = await deployment.startWorker()
-  const line = JSON.parse(await refusing.waitForLine('sealed for another place'))
+  const line = JSON.parse(await refusing.waitForLine('belongs to another row or column'))
   expect(line).toMatchObject({ tenant_id: deployment.tenant_id, payment_id: to })
   await until('the others are authorized', async () => {
     const rows = await sql`select from payments where id in (${from!}, ${next!}) and status = 'authorized'`

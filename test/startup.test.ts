@@ -158,7 +158,7 @@ test('a database that does not answer is warned of, and the process is not ready
   const api = await startProcess('src/api/main.ts', { env: away, ready: '/metrics and /readyz listen' })
   expect(
     await api.waitForLine('DATABASE_URL: no PostgreSQL answers at 127.0.0.1:1 (ECONNREFUSED).'),
-  ).toContain('It is tried again until it answers.')
+  ).toContain('It is retried until it answers.')
   const { url } = JSON.parse(api.ready) as { url: string }
   const answer = await fetch(`${url}/readyz`)
   expect([answer.status, await answer.json()]).toEqual([
@@ -248,7 +248,7 @@ test(
       API_PORT: '45678',
       METRICS_PORT: '45678',
     })
-    expect(twice.stderr).toContain('METRICS_PORT: port 45678 is also that of API_PORT.')
+    expect(twice.stderr).toContain('METRICS_PORT: port 45678 is also used by API_PORT.')
     const elsewhere = await runCommand('src/api/main.ts', [], { ...env, HOST: '192.0.2.1' })
     expect(elsewhere).toMatchObject({
       code: 1,

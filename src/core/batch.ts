@@ -140,11 +140,11 @@ export function createBatcherPerPool<I, O>(
 
 async function withDeadline<T>(work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_resolve, reject) => {
+  const timed_out = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(() => reject(new AppError('timeout')), RUN_TIMEOUT_MS)
   })
   try {
-    return await Promise.race([work, late])
+    return await Promise.race([work, timed_out])
   } finally {
     clearTimeout(timer)
   }

@@ -43,7 +43,7 @@ export function createBodyReader(onRead?: (request: FastifyRequest, bytes: numbe
     const { raw, headers, routeOptions } = request
     const { bodyLimit } = routeOptions
     const tooLarge = () =>
-      new AppError('payload_too_large', { message: `The body is above ${bodyLimit} bytes.` })
+      new AppError('payload_too_large', { message: `The body exceeds ${bodyLimit} bytes.` })
     const max_length = Number(headers['content-length'] ?? bodyLimit)
     // Also true for NaN.
     if (!(max_length <= bodyLimit)) throw tooLarge()

@@ -60,15 +60,12 @@ export function loadConfig(
         SYSTEM_EMAIL_FROM === undefined
           ? invalidVariable(
               'EMAIL_FROM',
-              `must not be ${bareAddress(system)}, from which the system itself writes, unless SYSTEM_EMAIL_FROM names another address`,
+              `must not be ${bareAddress(system)}, the sender of the system's own email, unless SYSTEM_EMAIL_FROM names another address`,
             )
-          : invalidVariable(
-              'SYSTEM_EMAIL_FROM',
-              'must be another address than EMAIL_FROM, which tenants use',
-            ),
+          : invalidVariable('SYSTEM_EMAIL_FROM', 'must differ from EMAIL_FROM, which tenants use'),
       )
   }
-  if (problems.length > 0) throw new ConfigError(`The configuration is not usable:\n${problems.join('\n')}`)
+  if (problems.length > 0) throw new ConfigError(`The configuration is invalid:\n${problems.join('\n')}`)
   const variables = values as Variables
   return {
     ...variables,

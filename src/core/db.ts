@@ -121,7 +121,7 @@ export function unavailability(error: unknown): string {
 /** Remedies by SQLSTATE. */
 const REMEDIES: Record<string, string> = {
   '08P01':
-    'If this is PgBouncer, connect to PostgreSQL itself: the parameters that it refuses are needed here.',
+    'If this is PgBouncer, connect to PostgreSQL directly: Sluice needs the parameters that PgBouncer refuses.',
   '53300': 'Raise max_connections there, or lower DATABASE_POOL here.',
 }
 

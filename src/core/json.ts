@@ -24,7 +24,7 @@ export function problemOfNumber(value: number): string | null {
   if (Number.isInteger(value) ? !Number.isSafeInteger(value) : !Number.isFinite(value))
     return 'Numbers beyond 2^53 - 1 lose digits in JSON: send them as text.'
   return value !== 0 && Math.abs(value) < MIN_MAGNITUDE
-    ? `Numbers closer to zero than ${MIN_MAGNITUDE} are not taken: send them as text.`
+    ? `Numbers closer to zero than ${MIN_MAGNITUDE} are not accepted: send them as text.`
     : null
 }
 

@@ -98,12 +98,12 @@ export function createLineWriter(descriptor: number, losses: LossHandlers): Line
     flushSync() {
       const until = performance.now() + EXIT_TIMEOUT_MS
       // A write to a file is completed by another thread before the process ends.
-      const left = Buffer.concat([
+      const unwritten = Buffer.concat([
         ...(batch === null || is_file ? [] : [batch.bytes.subarray(batch.at)]),
         Buffer.from(lines.join('')),
       ])
       lines = []
-      writeUntil(fd, left, until)
+      writeUntil(fd, unwritten, until)
     },
   }
 }

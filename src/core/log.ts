@@ -72,8 +72,8 @@ const writers = new Map<number, LineWriter>()
 
 /** One writer for each file, so that lost lines are reported once. */
 function writerOf(fd: number, name: string): LineWriter {
-  const known = writers.get(fd)
-  if (known !== undefined) return known
+  const existing = writers.get(fd)
+  if (existing !== undefined) return existing
   const lines = createLineWriter(fd, {
     count: (lines, reason) => metrics.logLinesLost.inc({ reason }, lines),
     formatNotice(lines, reason) {

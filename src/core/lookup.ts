@@ -19,7 +19,11 @@ const LOOPBACK = ['127.0.0.1', '::1']
  */
 const systemGate = createGate({
   running: 1,
-  queue: { waiting: 10, wait_ms: 1_000, refuse: () => new Error('the system is busy with other names') },
+  queue: {
+    waiting: 10,
+    wait_ms: 1_000,
+    refuse: () => new Error('the system resolver is busy with other names'),
+  },
 })
 
 /**
@@ -67,11 +71,11 @@ export function createLookup({
 /** A lookup that rejects after `limit_ms`. */
 export async function lookupWithin(lookup: Lookup, name: string, limit_ms: number): Promise<string[]> {
   const finished = new AbortController()
-  const late = sleep(limit_ms, undefined, { signal: finished.signal }).then(() => {
+  const timed_out = sleep(limit_ms, undefined, { signal: finished.signal }).then(() => {
     throw new Error(`no answer about ${name} within ${limit_ms} ms`)
   })
   try {
-    return await Promise.race([lookup(name), late])
+    return await Promise.race([lookup(name), timed_out])
   } finally {
     finished.abort()
   }

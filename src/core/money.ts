@@ -121,11 +121,11 @@ export const currencyCode = z
   })
 
 /** The supported currencies, for descriptions. */
-export const SUPPORTED_CURRENCIES_TEXT = `ISO 4217 currency code. The processor takes all but ${UNSUPPORTED_CURRENCIES.join(', ')}.`
+export const SUPPORTED_CURRENCIES_TEXT = `ISO 4217 currency code. The processor supports all except ${UNSUPPORTED_CURRENCIES.join(', ')}.`
 
 /** A currency for request bodies. Stored or filtered currencies may be any code. */
 export const supportedCurrency = currencyCode
-  .refine(isSupportedCurrency, { error: 'must be a currency that the processor takes' })
+  .refine(isSupportedCurrency, { error: 'must be a currency that the processor supports' })
   .meta({
     id: undefined,
     description: SUPPORTED_CURRENCIES_TEXT,

@@ -52,7 +52,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   }
 
   function sendPings(): void {
-    for (let left = countPings(traffic, options.max); left > 0; left--) {
+    for (let count = countPings(traffic, options.max); count > 0; count--) {
       const ping = pool`select 1`
       trackStatement(ping, traffic, PING_INTERVAL_MS, dropHoles)
       ping.catch(() => {})

@@ -86,12 +86,12 @@ export function problemOfAllowedNetwork(cidr: string): string | null {
       ? network.check('169.254.0.0', 'ipv4')
       : network.check('::ffff:169.254.0.0', 'ipv6') || network.check('fe80::', 'ipv6')
   if (has_link_local || linkLocal.check(address, family))
-    return `in production ${cidr} may not be allowed: it holds link-local addresses, at which clouds give out credentials`
+    return `in production ${cidr} may not be allowed: it contains link-local addresses, where clouds serve credentials`
   const only_credentials = CREDENTIALS.some(
     (one) => networksOf([one]).check(address, family) && prefix >= Number(one.split('/')[1]),
   )
   return only_credentials
-    ? `in production ${cidr} may not be allowed: at this address clouds give out credentials`
+    ? `in production ${cidr} may not be allowed: clouds serve credentials at this address`
     : null
 }
 

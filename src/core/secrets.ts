@@ -39,7 +39,7 @@ export function createVault(keys: string): Vault {
     },
     open(sealed, context) {
       const [format, name = '', body = ''] = sealed.split('.')
-      if (format !== FORMAT) throw new SealError('it is not a sealed text')
+      if (format !== FORMAT) throw new SealError('the stored value is not a sealed text')
       const key = byName.get(name)
       if (key === undefined)
         throw new SealError(`sealed with the key ${name}, which is not in ENCRYPTION_KEY`)
@@ -53,7 +53,7 @@ export function createVault(keys: string): Vault {
         const text = decipher.update(raw.subarray(NONCE_BYTES + TAG_BYTES))
         return Buffer.concat([text, decipher.final()]).toString('utf8')
       } catch (cause) {
-        throw new SealError('it was changed, or sealed for another row or column', { cause })
+        throw new SealError('the sealed text was changed, or belongs to another row or column', { cause })
       }
     },
   }

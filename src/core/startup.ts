@@ -65,7 +65,7 @@ export async function checkAddresses(addresses: ListenAddress[]): Promise<void> 
     const problem = error && portError(error, address)
     if (conflict !== undefined)
       problems.push(
-        `${address.variable}: port ${address.port} is also that of ${conflict.variable}. ${chooseAnotherPort(address)}`,
+        `${address.variable}: port ${address.port} is also used by ${conflict.variable}. ${chooseAnotherPort(address)}`,
       )
     else if (problem instanceof ConfigError) problems.push(problem.message)
   }
@@ -91,7 +91,7 @@ export function portError(error: unknown, address: ListenAddress): unknown {
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN' || code === 'EINVAL') {
     const addresses = Object.values(networkInterfaces()).flatMap((all) => all?.map(({ address }) => address))
     return new ConfigError(
-      `${host_variable}: ${host} is no address of this machine. It has ${addresses.join(', ')}; 0.0.0.0 means all of them. Example: ${host_variable}=127.0.0.1`,
+      `${host_variable}: ${host} is not an address of this machine. It has ${addresses.join(', ')}; 0.0.0.0 means all of them. Example: ${host_variable}=127.0.0.1`,
     )
   }
   return error

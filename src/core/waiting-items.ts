@@ -70,8 +70,8 @@ export function createWaitingItems<I, O>(
     const run: BatchRun<I, O> = { items: [], keys: [], lanes: new Set() }
     if (key === undefined && lane === undefined && size === undefined)
       return { ...run, items: waiting.splice(0, MAX_BATCH_ITEMS) }
-    const seen = new Set(running_keys)
-    const rest: WaitingItem<I, O>[] = []
+    const unavailable_keys = new Set(running_keys)
+    const still_waiting: WaitingItem<I, O>[] = []
     let bytes = 0
     for (const waiting_item of waiting) {
       const names = key === undefined ? [] : [key(waiting_item.item)].flat()
@@ -82,15 +82,15 @@ export function createWaitingItems<I, O>(
       const has_room =
         run.items.length === 0 ||
         (run.items.length < MAX_BATCH_ITEMS && bytes + item_bytes <= MAX_BATCH_BYTES)
-      if (waits_for === undefined && has_room && !names.some((name) => seen.has(name))) {
+      if (waits_for === undefined && has_room && !names.some((name) => unavailable_keys.has(name))) {
         run.items.push(waiting_item)
         bytes += item_bytes
         run.keys.push(...names)
         if (lane_name !== undefined) run.lanes.add(lane_name)
-      } else rest.push(waiting_item)
-      names.forEach((name) => seen.add(name))
+      } else still_waiting.push(waiting_item)
+      names.forEach((name) => unavailable_keys.add(name))
     }
-    waiting = rest
+    waiting = still_waiting
     waiting_bytes -= bytes
     return run
   }

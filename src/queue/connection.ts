@@ -73,6 +73,6 @@ function credentialsOf({ username, password, tls }: RedisAddress): RedisOptions 
 
 function addressOf(url: string): RedisAddress {
   const address = parseRedisUrl(url)
-  if (address === undefined) throw new Error('the address of Redis cannot be read')
+  if (address === undefined) throw new Error('the address of Redis is invalid')
   return address
 }

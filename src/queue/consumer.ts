@@ -50,10 +50,10 @@ export function startConsumer(
   }
 
   function end(one: Current): Promise<void> {
-    const ended = finish(one).catch(failed)
-    ending.add(ended)
-    void ended.then(() => ending.delete(ended))
-    return ended
+    const finished = finish(one).catch(failed)
+    ending.add(finished)
+    void finished.then(() => ending.delete(finished))
+    return finished
   }
 
   async function finish({ worker, performing }: Current): Promise<void> {

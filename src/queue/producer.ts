@@ -75,7 +75,7 @@ function createSender<T>(options: {
   probeNow: () => void
 }): Sender<T> {
   let waiting: T[] = []
-  let under_way: Promise<void> | null = null
+  let sending: Promise<void> | null = null
 
   async function sendAll(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve))
@@ -88,21 +88,21 @@ function createSender<T>(options: {
         options.probeNow()
       }
     }
-    under_way = null
+    sending = null
   }
 
   return {
     add(item) {
       if (waiting.length >= max_waiting) return options.onLost(1)
       waiting.push(item)
-      under_way ??= sendAll()
+      sending ??= sendAll()
     },
     discard() {
       if (waiting.length > 0) options.onLost(waiting.length)
       waiting = []
     },
     async close() {
-      await withTimeout(under_way ?? Promise.resolve(), 2 * options.limit_ms).catch(() => {})
+      await withTimeout(sending ?? Promise.resolve(), 2 * options.limit_ms).catch(() => {})
     },
   }
 }

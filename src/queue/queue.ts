@@ -132,9 +132,9 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
  * Returns a function that reports an error of the backend. During an outage every connection fails; the outage was
  * already logged once.
  */
-function errorReport(hooks: QueueHooks, isAway: () => boolean): (error: unknown) => void {
+function errorReport(hooks: QueueHooks, isDown: () => boolean): (error: unknown) => void {
   const report = throttle((suppressed, error: unknown) =>
-    hooks.log(isAway() ? 'debug' : 'warn', { err: error, suppressed }, 'the queue reported an error'),
+    hooks.log(isDown() ? 'debug' : 'warn', { err: error, suppressed }, 'the queue reported an error'),
   )
   return (error) => {
     if (isConnectionLoss(error)) setTimeout(report, down_probe_interval_ms, error).unref()

@@ -119,10 +119,10 @@ function startWorker(url: string, options: WorkerStart, failed: (error: unknown)
   const client = open({})
   // BullMQ creates its blocking connection as a duplicate, and has no way to close it while Redis is down.
   client.duplicate = ((
-    ...given: { connectionName?: string; redisOptions?: { connectionName?: string } }[]
+    ...args: { connectionName?: string; redisOptions?: { connectionName?: string } }[]
   ) => {
-    const named = given.find((one) => one !== undefined)
-    const connectionName = named?.connectionName ?? named?.redisOptions?.connectionName
+    const options = args.find((each) => each !== undefined)
+    const connectionName = options?.connectionName ?? options?.redisOptions?.connectionName
     return open({ socketTimeout: blocking_socket_timeout_ms, ...(connectionName && { connectionName }) })
   }) as RedisClient['duplicate']
   const worker = createWorker(
@@ -142,7 +142,7 @@ function startWorker(url: string, options: WorkerStart, failed: (error: unknown)
     },
     async terminate() {
       await worker.stopRenewing()
-      for (const one of clients) one.disconnect()
+      for (const each of clients) each.disconnect()
     },
   }
 }

@@ -26,9 +26,9 @@ export function createWakeUps(queue: Queue, window: number): WakeUps {
     const wakeup = pending.get(id)
     if (wakeup === undefined) return
     pending.delete(id)
-    const left = shares.get(wakeup.share)! - 1
-    if (left === 0) shares.delete(wakeup.share)
-    else shares.set(wakeup.share, left)
+    const remaining = shares.get(wakeup.share)! - 1
+    if (remaining === 0) shares.delete(wakeup.share)
+    else shares.set(wakeup.share, remaining)
   }
 
   return {

@@ -36,7 +36,7 @@ export const EVENT_VARIABLES = {
   EVENT_RETENTION_DAYS: [
     z.coerce.number().int().min(MIN_RETENTION_DAYS).max(10_000).default(90),
     '90',
-    'how many days events and their deliveries are kept, at least 31',
+    'retention of events and their deliveries in days, at least 31',
     ['worker'],
   ],
 } as const satisfies Record<string, VariableRow>

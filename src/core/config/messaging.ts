@@ -54,7 +54,7 @@ export const MESSAGING_VARIABLES = {
       })
       .optional(),
     'Sluice <system@shop.example>',
-    'sender of what the system itself writes: invitations, and emails to the contacts of tenants. No tenant can write in its name. Unset: `system@` the domain of EMAIL_FROM, from which your server must send too',
+    'sender of the email of the system itself: invitations, and emails to the contacts of tenants. No tenant can use it. Unset: `system@` the domain of EMAIL_FROM, which your server must accept as a sender',
     ['api', 'worker'],
   ],
   EMAIL_HEADERS_ALLOWED: [
@@ -62,7 +62,7 @@ export const MESSAGING_VARIABLES = {
       error: 'must be names of headers, or X-...-*, separated by commas',
     }),
     'X-PM-Tag,X-MJ-*',
-    'headers of email that tenants may set although some relays obey them: names, or beginnings of names that end with `*`, separated by commas, such as `X-PM-Tag,X-MJ-*`; unset: none',
+    'relay control headers that tenants may set: names, or prefixes that end with `*`, separated by commas, such as `X-PM-Tag,X-MJ-*`; unset: none',
     ['api'],
   ],
   EMAIL_FROM_DOMAINS: [

@@ -191,7 +191,7 @@ export const VARIABLES = {
   RETENTION_DAYS: [
     z.string().default('').transform(parseRetention),
     'jobs:90,notifications:90,ai_tasks:90',
-    'how many days finished jobs, notifications and the outputs of AI tasks are kept, at least 31 each. Payments, refunds, customers and the ledger are kept for ever',
+    'retention of finished jobs, notifications and the outputs of AI tasks in days, at least 31 each. Payments, refunds, customers and the ledger are retained for ever',
     ['worker'],
   ],
   REQUIRES_ACTION_TTL_S: [
@@ -225,14 +225,14 @@ export const VARIABLES = {
   TENANT_WINDOW: [
     count(256),
     '256',
-    'jobs of a tenant that may be in the queue at once; further jobs wait for their turn',
+    'wake-ups of a tenant in the queue at once; further jobs wait for the sweep',
     SERVICES,
   ],
   AUDIT_EVERY_S: [count(3600), '3600', 'seconds between audits of what has changed', ['worker']],
   RECONCILE_EVERY_S: [
     count(10),
     '10',
-    'seconds between look-ups, at the processor, of resources that have stopped changing',
+    'seconds between lookups of stale resources at the processor',
     ['worker'],
   ],
   RECONCILE_AFTER_S: [

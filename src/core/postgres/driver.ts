@@ -63,6 +63,6 @@ export function openDriver(url: string, options: DriverOptions, onclose: () => v
 
 function safeInteger(text: string): number {
   const value = Number(text)
-  if (!Number.isSafeInteger(value)) throw new Error(`an integer left the safe range: ${text}`)
+  if (!Number.isSafeInteger(value)) throw new Error(`an integer exceeds the safe range: ${text}`)
   return value
 }
