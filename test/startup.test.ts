@@ -273,7 +273,7 @@ test(
     await writeFile(join(path, 'cut', 'secrets.json'), '{"api_key":', { mode: 0o600 })
     const cases: [string, RegExp, string?][] = [
       [join(path, 'file'), /^DATA_DIR: \S+file is a file, or lies in one\..+\n$/],
-      [join(path, 'file', 'below'), /^DATA_DIR: \S+below is, or is in, a file and not a folder\..+\n$/],
+      [join(path, 'file', 'below'), /^DATA_DIR: \S+below is a file, or lies in one\..+\n$/],
       ['/proc/nowhere', /^DATA_DIR: \/proc\/nowhere is not writable \(\w+\)\..+\n$/],
       ['/proc/nowhere/below', /^DATA_DIR: \S+ is not writable \(\w+\)\..+\n$/],
       ['/sys/nowhere', /^DATA_DIR: \/sys\/nowhere is not writable \(\w+\)\..+\n$/],

@@ -4,7 +4,7 @@ import { ConfigError, type Config } from '#core/config.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { databaseError, isServerError, type Sql } from '#core/db.ts'
 import { assertMigrated } from '#core/migrate.ts'
-import { readDevFile } from './started.ts'
+import { readDevFile } from './dev-file.ts'
 
 const DevFile = z.object({ database_url: z.string() })
 

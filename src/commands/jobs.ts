@@ -14,7 +14,7 @@ import { systemUserName } from '#domain/people/operator-here.ts'
 import { refusalReason } from '#domain/interventions/why-not.ts'
 import { withDatabase } from './database.ts'
 import { actWithAuditEntry, type CommandResult } from './job-acts.ts'
-import { findCommand, resolveQueueAndTenant, requireReason } from './named.ts'
+import { findCommand, resolveQueueAndTenant, requireReason } from './arguments.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice jobs: lists jobs, and acts on them as an operator.
@@ -260,7 +260,7 @@ function formatJobLine({ id, state, parked, name, tenant, tenant_id, ...job }: L
     job.finished_at !== null ? `ended ${job.finished_at}` : job.run_at === null ? '' : `due ${job.run_at}`,
     job.error ?? '',
   ]
-    .filter((word) => word !== '')
+    .filter((text) => text !== '')
     .join('  ')
 }
 

@@ -19,7 +19,7 @@ import {
   type Proposed,
 } from '#domain/proposals/proposal.ts'
 import { withDatabase } from './database.ts'
-import { findCommand, resolveQueueAndTenant, requireReason } from './named.ts'
+import { findCommand, resolveQueueAndTenant, requireReason } from './arguments.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice ledger: proposes manual changes of the ledger. Nothing happens until another operator confirms in the dashboard.
@@ -174,7 +174,7 @@ function formatProposal({
     reason,
     refused ?? error ?? '',
   ]
-    .filter((word) => word !== '')
+    .filter((text) => text !== '')
     .join('  ')
 }
 

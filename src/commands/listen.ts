@@ -7,11 +7,11 @@ import { list } from '#core/config/list.ts'
 import { isWebhookSecret, webhookSecretOf } from '#core/standard-webhooks.ts'
 import { errorText } from '#core/startup.ts'
 import { unknownTypeMessage, EVENT_TYPE_PATTERNS, matchEventTypes } from '#domain/events.ts'
-import { terminalText } from './listen/answers.ts'
+import { terminalText } from './listen/texts.ts'
 import { findNewest, followFeed, InvalidOption, type Feed, type FollowedEvent } from './listen/feed.ts'
 import { forwardEvent, type Forwarded } from './listen/forward.ts'
 import { print } from './print.ts'
-import { readDevFile } from './started.ts'
+import { readDevFile } from './dev-file.ts'
 
 const HELP = `sluice listen: posts the events of a tenant to a receiver that you develop. You need no webhook endpoint, and the receiver
 need not be reachable from the internet.

@@ -10,7 +10,7 @@ import { countOpenJobs } from '#domain/jobs/states.ts'
 import type { Actor } from '#domain/people/audit-log.ts'
 import { commandActor, systemUserName } from '#domain/people/operator-here.ts'
 import { withDatabase } from './database.ts'
-import { findCommand, resolveQueueAndTenant, requireReason } from './named.ts'
+import { findCommand, resolveQueueAndTenant, requireReason } from './arguments.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice queues: lists, pauses and resumes queues.

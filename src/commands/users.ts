@@ -21,9 +21,9 @@ import { newPassword } from '#domain/people/password.ts'
 import { ROLES, roleSchema } from '#domain/people/role.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
-import { findCommand } from './named.ts'
+import { findCommand } from './arguments.ts'
 import { print } from './print.ts'
-import { readDevFile } from './started.ts'
+import { readDevFile } from './dev-file.ts'
 
 const HELP = `sluice users: manages the users of the dashboard.
 

@@ -3,7 +3,7 @@ import type { Json } from '#core/db.ts'
 
 /** A provider event as it is stored, without secrets. */
 export type ProviderEvent = {
-  /** The connected account that the event belongs to; empty for the platform's own account. */
+  /** The account at the provider that the event belongs to; empty if there is only one. */
   account: string
   event_id: string
   /** The provider's type of the event. */

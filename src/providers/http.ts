@@ -171,12 +171,12 @@ function exchange(
       fail(`no answer within ${deadline_ms} ms`, { late: true })
       controller?.abort(new Error('deadline'))
     }, deadline_ms)
-    permit.signal.addEventListener('abort', giveUp)
+    permit.signal.addEventListener('abort', onAbort)
 
     function end(): void {
       finished = true
       clearTimeout(deadline)
-      permit.signal.removeEventListener('abort', giveUp)
+      permit.signal.removeEventListener('abort', onAbort)
     }
 
     function fail(reason: string, details: { late?: boolean; status?: number } = {}): void {
@@ -185,7 +185,7 @@ function exchange(
       reject(new NoAnswer(reason, { sent: controller !== null, replayed: isReplayed(headers), ...details }))
     }
 
-    function giveUp(): void {
+    function onAbort(): void {
       if (controller !== null) {
         fail('the answer was not awaited: the call was aborted')
         return controller.abort(new Error('aborted'))

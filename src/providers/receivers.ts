@@ -96,7 +96,7 @@ function exchange(
 
     const deadline = setTimeout(() => stop('timeout'), deadline_ms)
     let body_deadline: NodeJS.Timeout | undefined
-    signal.addEventListener('abort', giveUp)
+    signal.addEventListener('abort', onAbort)
 
     const elapsed = () => Math.round(performance.now() - started_at)
 
@@ -106,7 +106,7 @@ function exchange(
       finished = true
       clearTimeout(deadline)
       clearTimeout(body_deadline)
-      signal.removeEventListener('abort', giveUp)
+      signal.removeEventListener('abort', onAbort)
       resolve(
         answer ? { ...answer, excerpt: excerptOf(answer.status, chunks) } : failed(error, elapsed(), code),
       )
@@ -118,7 +118,7 @@ function exchange(
       controller?.abort(new Error('the response is no longer awaited'))
     }
 
-    function giveUp(): void {
+    function onAbort(): void {
       stop(controller === null ? 'not_sent' : 'abandoned')
     }
 
@@ -156,7 +156,7 @@ function exchange(
         end(kind, code)
       },
     }
-    if (signal.aborted) return giveUp()
+    if (signal.aborted) return onAbort()
     agent.dispatch(requestTo(to, headers, body), handler)
   })
 }

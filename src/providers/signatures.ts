@@ -60,7 +60,7 @@ export function verifyTwilio(
   tokens: readonly string[],
 ): SignatureVerdict {
   if (!isTwilioSignature(header)) return 'malformed'
-  const given = Buffer.from(header, 'base64')
+  const signature = Buffer.from(header, 'base64')
   // A repeated pair of name and value counts once.
   const form = Array.from(parameters)
     .toSorted(
@@ -74,7 +74,7 @@ export function verifyTwilio(
     if (token === '') return false
     return withAndWithoutPort(url).some((each) => {
       const expected = createHmac('sha1', token).update(each).update(form).digest()
-      return timingSafeEqual(given, expected)
+      return timingSafeEqual(signature, expected)
     })
   })
   return is_genuine ? 'valid' : 'mismatch'
@@ -88,8 +88,8 @@ function compareCodeUnits(one: string, other: string): number {
 function withAndWithoutPort(url: string): string[] {
   const [, scheme, host, port, path] = /^(https?:\/\/)([^/?#]*?)(:\d+)?([/?#].*)?$/is.exec(url) ?? []
   if (scheme === undefined || host === undefined) return [url]
-  const standard = scheme.toLowerCase() === 'https://' ? ':443' : ':80'
-  return [url, scheme + host + (port === undefined ? standard : '') + (path ?? '')]
+  const default_port = scheme.toLowerCase() === 'https://' ? ':443' : ':80'
+  return [url, scheme + host + (port === undefined ? default_port : '') + (path ?? '')]
 }
 
 /** Requires one `t` and at least one `v1`. Ignores other schemes (`v0`). Null if malformed. */

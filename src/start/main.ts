@@ -23,7 +23,7 @@ import { makeServerFolder } from './folders.ts'
 import { metricsOf, readinessOf } from './operations.ts'
 import { ensureOwner, type DashboardLogin } from './owner.ts'
 import { buildStalePages } from './pages.ts'
-import { chooseAddresses, type PartAddresses } from './places.ts'
+import { chooseAddresses, type PartAddresses } from './addresses.ts'
 import { startPostgres } from './postgres.ts'
 import { networkNotes, programsOf } from './programs.ts'
 import { startRedis } from './redis.ts'
@@ -121,8 +121,8 @@ async function startAll(provided: Config): Promise<StartedProcess> {
     )
     const started = devFileOf(config, addresses, { metrics_url: operations.url, demo })
     writeOwnFile(join(data_dir, 'dev.json'), `${JSON.stringify(started, null, 2)}\n`)
-    const shown = { ...started, api_url: addresses.api.url, webhooks_url: addresses.webhooks.url }
-    const text = banner(shown, notes, areas.deployed, join(provided.DATA_DIR, 'dev.json'))
+    const facts = { ...started, api_url: addresses.api.url, webhooks_url: addresses.webhooks.url }
+    const text = banner(facts, notes, areas.deployed, join(provided.DATA_DIR, 'dev.json'))
     write(`Started in ${secondsSince(began_at)}\n${text}`)
     const started_parts = cleanup.move()
     return { log, close: () => started_parts.disposeAsync() }

@@ -50,7 +50,7 @@ export type EmbeddedPostgres = {
   /** The folder in use: under /var/tmp if the account of the server cannot reach `data_dir`. */
   folder: string
   /** Resolves when the current postmaster exits, with the signal or the exit code. */
-  ended: () => Promise<string>
+  exited: () => Promise<string>
   /** Fast shutdown: sessions are terminated, committed transactions stay. */
   stop: () => Promise<void>
   /** Kills the postmaster like a crash; `restart` or another `startPostgres` recovers it. */
@@ -108,7 +108,7 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
       return server.pid
     },
     folder: home.folder,
-    ended: () => server.ended,
+    exited: () => server.exited,
     stop: () => server.end(['SIGINT', 'SIGQUIT', 'SIGKILL'], STOP_TIMEOUT_MS),
     kill: () => server.end(['SIGKILL'], STOP_TIMEOUT_MS),
     async restart(mode) {
@@ -145,8 +145,8 @@ async function launch(
     )
     if (state === 'ready') return server
     // The sessions of a killed postmaster exit a moment later.
-    const waits = /pre-existing shared memory block .*is still in use/.test(server.log())
-    if (!waits || Date.now() > deadline) {
+    const must_retry = /pre-existing shared memory block .*is still in use/.test(server.log())
+    if (!must_retry || Date.now() > deadline) {
       const what =
         state === 'ended' ? 'ended while starting' : `was not ready after ${START_TIMEOUT_MS / 1000} s`
       throw new ConfigError(

@@ -14,7 +14,7 @@ export type ServerProcess = {
   /** False once the process has exited. */
   running: () => boolean
   /** Resolves when the process exits, with the signal or the exit code. */
-  ended: Promise<string>
+  exited: Promise<string>
   /** Sends the signals in order, each after `timeout_ms`, until the process exits. */
   end: (signals: NodeJS.Signals[], timeout_ms: number) => Promise<void>
   /** The output since its start, at most the last 40 lines. */
@@ -60,12 +60,12 @@ export async function spawnServer(options: {
     ...(options.account && { uid: options.account.uid, gid: options.account.gid }),
   })
   closeSync(output)
-  const ended = new Promise<string>((resolve) =>
+  const exited = new Promise<string>((resolve) =>
     child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`)),
   )
   const pid = await pidOf(child)
   const watchdog = startWatchdog(pid, options.end_signal)
-  void ended.then(() => watchdog.kill('SIGKILL'))
+  void exited.then(() => watchdog.kill('SIGKILL'))
   try {
     writeServerRecord(options.folder, pid)
   } catch (error) {
@@ -78,15 +78,15 @@ export async function spawnServer(options: {
   return {
     pid,
     running,
-    ended,
+    exited,
     async end(signals, timeout_ms) {
       child.ref()
       for (const signal of signals) {
         if (!running()) break
         child.kill(signal)
-        await Promise.race([ended, sleep(timeout_ms, undefined, { ref: false })])
+        await Promise.race([exited, sleep(timeout_ms, undefined, { ref: false })])
       }
-      await ended
+      await exited
     },
     log: () => tail(logFile, logStart),
   }

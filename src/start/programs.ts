@@ -5,7 +5,7 @@ import { isReadBy } from '#core/config/readers.ts'
 import type { ProcessName } from '#core/config/row.ts'
 import { VARIABLE_NAMES, type VariableName } from '#core/config/variables.ts'
 import { emulatorArgs, EMULATORS, emulatorsOf, emulatorVariables } from './emulators.ts'
-import type { PartAddresses } from './places.ts'
+import type { PartAddresses } from './addresses.ts'
 
 export type Program = {
   /** Name in messages: "the worker". */

@@ -35,7 +35,7 @@ export type EmbeddedRedis = {
   /** The folder in use: under /var/tmp if the account of the server cannot reach `data_dir`. */
   folder: string
   /** Resolves when the current server exits, with the signal or the exit code. */
-  ended: () => Promise<string>
+  exited: () => Promise<string>
   /** After the server has exited: starts it again on the same port with its stored data. Needs a `data_dir`. */
   restart: () => Promise<void>
   /** Clean shutdown: writes all data first. */
@@ -99,7 +99,7 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis |
       return server.pid
     },
     folder: home.folder,
-    ended: () => server.ended,
+    exited: () => server.exited,
     async restart() {
       server = await launch(program, port)
     },
@@ -160,12 +160,12 @@ async function writeConfiguration(home: ServerFolder, settings: Record<string, s
 
 /** Whether the server on that port is this process, not another that took the port first, and has loaded its data. */
 async function hasLoaded(port: number, pid: number, password: string): Promise<boolean> {
-  const info = await ask(port, `AUTH ${password}\r\nINFO\r\n`, /\r\nloading:\d/)
+  const info = await sendCommand(port, `AUTH ${password}\r\nINFO\r\n`, /\r\nloading:\d/)
   return info.includes(`\r\nprocess_id:${pid}\r\n`) && info.includes('\r\nloading:0\r\n')
 }
 
 /** Sends one command. Returns the output until `until` matches, the connection ends or a second passes. */
-async function ask(port: number, command: string, until: RegExp): Promise<string> {
+async function sendCommand(port: number, command: string, until: RegExp): Promise<string> {
   return new Promise((resolve) => {
     let answer = ''
     const socket = connect({ port, host: HOST })

@@ -1,10 +1,10 @@
 // Keeps an embedded server running: restarts it at the same address after it dies.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createRestartDelays } from './pauses.ts'
+import { createRestartDelays } from './restart-delays.ts'
 
 type EmbeddedServer = {
   /** Resolves when the current server exits, with the signal or the exit code. */
-  ended: () => Promise<string>
+  exited: () => Promise<string>
   /** Restarts the server on the same port. */
   restart: () => Promise<void>
   stop: () => Promise<void>
@@ -23,7 +23,7 @@ export function superviseServer(
   let restarting = Promise.resolve()
 
   async function watch(): Promise<void> {
-    const how = await server.ended()
+    const how = await server.exited()
     restarting = restartServer(`${name} ended (${how}).`)
   }
 

@@ -4,7 +4,7 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { ConfigError } from '#core/config.ts'
 import { LOG_DESCRIPTOR, type Addresses, type StartReport } from '#core/supervised.ts'
-import { createRestartDelays } from './pauses.ts'
+import { createRestartDelays } from './restart-delays.ts'
 import type { Program } from './programs.ts'
 
 /** File descriptor of the common log in a part; the IPC channel is the one before. */

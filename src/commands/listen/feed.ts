@@ -3,13 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
 import { matchEventTypes } from '#domain/events.ts'
-import { terminalText, fetchErrorText } from './answers.ts'
+import { terminalText, fetchErrorText } from './texts.ts'
 
 const PAGE_SIZE = 100
 const WAIT_S = 30
 /** Added to the requested wait of a long poll. */
 const TIMEOUT_MARGIN_MS = 15_000
-const RETRY_MS = { first: 500, most: 10_000 } as const
+const RETRY_MS = { first: 500, max: 10_000 } as const
 /** For an API that does not support long polling. */
 const MIN_POLL_INTERVAL_MS = 1_000
 
@@ -98,7 +98,7 @@ export async function* followFeed(
 
 async function fetchPageWithRetry(feed: Feed, query: FollowQuery, wait_s: number): Promise<FeedPage> {
   let last_problem = ''
-  for (let pause_ms: number = RETRY_MS.first; ; pause_ms = Math.min(2 * pause_ms, RETRY_MS.most)) {
+  for (let pause_ms: number = RETRY_MS.first; ; pause_ms = Math.min(2 * pause_ms, RETRY_MS.max)) {
     try {
       const page = await fetchPage(feed, query, wait_s)
       if (last_problem !== '') feed.notice(`${feed.url} answers again.`)

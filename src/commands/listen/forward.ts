@@ -2,7 +2,7 @@
 import type { Json } from '#core/db.ts'
 import { signStandardWebhook } from '#core/standard-webhooks.ts'
 import { payloadOf } from '#domain/deliveries/payload.ts'
-import { fetchErrorText } from './answers.ts'
+import { fetchErrorText } from './texts.ts'
 import type { FollowedEvent } from './feed.ts'
 
 const TIMEOUT_MS = 15_000

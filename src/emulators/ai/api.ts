@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { nextFault } from '../shared/faults.ts'
 import { header, send, type Exchange } from '../shared/http.ts'
-import { respondWithFault, type EmulatedResponse } from '../shared/answer-badly.ts'
+import { respondWithFault, type EmulatedResponse } from '../shared/fault-response.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
 import { completionFor, readCompletionInput, type CompletionInput } from './completion.ts'
 import { completionCount, storeCompletion, type AiEmulator } from './emulator.ts'
@@ -66,8 +66,12 @@ async function respond(emulator: AiEmulator, model_request: ModelRequest): Promi
 }
 
 function checkKey({ api_key }: AiEmulator, { request }: Exchange): void {
-  const [scheme, given = ''] = header(request, 'authorization')?.split(' ') ?? []
-  if (scheme?.toLowerCase() !== 'bearer' || given === '' || (api_key !== null && given !== api_key))
+  const [scheme, credentials = ''] = header(request, 'authorization')?.split(' ') ?? []
+  if (
+    scheme?.toLowerCase() !== 'bearer' ||
+    credentials === '' ||
+    (api_key !== null && credentials !== api_key)
+  )
     throw aiKeyRefused()
 }
 
@@ -139,9 +143,9 @@ function reply(
 }
 
 function refused(error: unknown): EmulatedResponse {
-  const known = AI_ERRORS.answerOf(error)
-  if (known === null) console.error(error)
-  return known ?? refused(serverFailed())
+  const answer = AI_ERRORS.answerOf(error)
+  if (answer === null) console.error(error)
+  return answer ?? refused(serverFailed())
 }
 
 function hashOf(body: string): string {

@@ -81,10 +81,10 @@ function jsonFor({ name, schema }: NonNullable<CompletionInput['format']>, text:
 type Root = { schema: Schema; left: number }
 
 /** A value from the defaults, enums and types of a schema. */
-function valueOf(given: unknown, root: Root, level: number): unknown {
-  if (typeof given !== 'object' || given === null || level > MAX_DEPTH || root.left-- <= 0) return null
-  if ('default' in given) return given.default
-  const schema = resolved(given as Schema, root.schema)
+function valueOf(value: unknown, root: Root, level: number): unknown {
+  if (typeof value !== 'object' || value === null || level > MAX_DEPTH || root.left-- <= 0) return null
+  if ('default' in value) return value.default
+  const schema = resolved(value as Schema, root.schema)
   if ('default' in schema) return schema['default']
   if ('const' in schema) return schema['const']
   if (Array.isArray(schema['enum'])) return schema['enum'][0]
@@ -149,9 +149,9 @@ function resolved(schema: Schema, root: Schema): Schema {
   return found as Schema
 }
 
-function numberOf(schema: Schema, name: string, standard: number): number {
+function numberOf(schema: Schema, name: string, fallback: number): number {
   const value = schema[name]
-  return typeof value === 'number' ? value : standard
+  return typeof value === 'number' ? value : fallback
 }
 
 function objectOf(body: string): Schema {

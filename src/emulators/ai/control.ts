@@ -25,7 +25,7 @@ async function showEffects(
 ): Promise<unknown> {
   await file?.flush()
   const { after_seq } = query
-  const wanted = {
+  const filters = {
     model: textOf(query, 'model'),
     format: textOf(query, 'format'),
     idempotency_key: textOf(query, 'idempotency_key'),
@@ -33,8 +33,8 @@ async function showEffects(
   const data = completions.filter(
     (line) =>
       line.seq > Number(after_seq ?? 0) &&
-      Object.entries(wanted).every(
-        ([name, value]) => value === undefined || line[name as keyof typeof wanted] === value,
+      Object.entries(filters).every(
+        ([name, value]) => value === undefined || line[name as keyof typeof filters] === value,
       ),
   )
   return { data, count: data.length }

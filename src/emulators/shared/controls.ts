@@ -82,9 +82,9 @@ export async function answerControls<Emulator, Query>(
     const answer = await control(emulator, id, fields, parseForm(query), exchange)
     if (!response.headersSent) send(response, 200, {}, JSON.stringify(answer))
   } catch (error) {
-    const known = errors.answerOf(error)
-    if (known === null) console.error(error)
-    const { status, body: text } = known ?? errors.answerOf(errors.of(500, String(error)))!
+    const answer = errors.answerOf(error)
+    if (answer === null) console.error(error)
+    const { status, body: text } = answer ?? errors.answerOf(errors.of(500, String(error)))!
     send(response, status, {}, text)
   }
 }

@@ -82,9 +82,9 @@ export function buttonControl<Emulator>(
       await press(emulator, buttonFields(body), body)
       send(response, 303, { location: '/' }, '')
     } catch (error) {
-      const known = errors.answerOf(error)
-      if (known === null) throw error
-      sendPage(response, known.status, problemPage(error instanceof Error ? error.message : ''))
+      const answer = errors.answerOf(error)
+      if (answer === null) throw error
+      sendPage(response, answer.status, problemPage(error instanceof Error ? error.message : ''))
     }
   }
 }

@@ -68,12 +68,12 @@ export function logRequest(
 export function latestRequests(
   { ring, next }: RequestLog,
   count: number,
-  wanted: (entry: LoggedRequest) => boolean = () => true,
+  matches: (entry: LoggedRequest) => boolean = () => true,
 ): LoggedRequest[] {
   const found: LoggedRequest[] = []
   for (let back = 1; back <= ring.length && found.length < count; back++) {
     const entry = ring[(next - back + ring.length) % ring.length]!
-    if (wanted(entry)) found.push(entry)
+    if (matches(entry)) found.push(entry)
   }
   return found
 }

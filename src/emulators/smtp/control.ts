@@ -38,10 +38,10 @@ function showMessages(
   _body: unknown,
   query: Record<string, unknown>,
 ): unknown {
-  return latestMessages(emulator, textOf(query, 'to')).map((message) => shown(emulator, message))
+  return latestMessages(emulator, textOf(query, 'to')).map((message) => messageView(emulator, message))
 }
 
-function shown(emulator: SmtpEmulator, message: InboxMessage): unknown {
+function messageView(emulator: SmtpEmulator, message: InboxMessage): unknown {
   const { id, sender, to, raw, received_at } = message
   const { headers, text, html } = readMessage(emulator, message)
   const { from = sender, subject = '' } = headers
@@ -55,7 +55,7 @@ async function showEffects(
   query: Record<string, unknown>,
 ): Promise<unknown> {
   await file?.flush()
-  const wanted = textOf(query, 'message_id')
+  const message_id = textOf(query, 'message_id')
   const after_seq = Number(textOf(query, 'after_seq') ?? 0)
   const metadata = Object.entries(query).flatMap(([name, value]) => {
     const key = /^metadata\[(\w+)\]$/.exec(name)?.[1]
@@ -64,7 +64,7 @@ async function showEffects(
   const data = effects.filter(
     (line) =>
       line.seq > after_seq &&
-      (wanted === undefined || line.message_id === wanted) &&
+      (message_id === undefined || line.message_id === message_id) &&
       metadata.every(([key, value]) => line.metadata[key] === value),
   )
   return { data, count: data.length }

@@ -115,9 +115,11 @@ export function acceptedMessageCount({ effects }: Pick<SmtpEmulator, 'effects'>)
 
 /** Emails to this envelope address, or all, newest first. */
 export function latestMessages({ messages }: SmtpEmulator, to?: string): InboxMessage[] {
-  const wanted = to?.toLowerCase()
+  const recipient = to?.toLowerCase()
   return messages
-    .filter((each) => wanted === undefined || each.to.some((address) => address.toLowerCase() === wanted))
+    .filter(
+      (each) => recipient === undefined || each.to.some((address) => address.toLowerCase() === recipient),
+    )
     .toReversed()
 }
 

@@ -94,8 +94,8 @@ function parametersOf(header: string): Parameters {
   for (const each of rest) {
     const found = /^\s*([^=*\s]+)(?:\*(\d+))?(\*)?\s*=\s*(.*?)\s*$/s.exec(each)
     if (found === null) continue
-    const [, name = '', at = '0', star, given = ''] = found
-    const text = /^"(.*)"$/s.exec(given)?.[1]?.replaceAll(/\\(.)/gs, '$1') ?? given
+    const [, name = '', at = '0', star, raw_value = ''] = found
+    const text = /^"(.*)"$/s.exec(raw_value)?.[1]?.replaceAll(/\\(.)/gs, '$1') ?? raw_value
     const same = pieces.get(name.toLowerCase()) ?? []
     same.push({ at: Number(at), text, is_coded: star !== undefined })
     pieces.set(name.toLowerCase(), same)

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { nextFault, type Fault } from '../shared/faults.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
 import { storeMessage, PHASES, type Phase, type SmtpEmulator } from './emulator.ts'
-import { applySmtpFault } from './misbehave.ts'
+import { applySmtpFault } from './fault.ts'
 import { MAX_COMMAND_LENGTH, problemOfMailbox, problemOfRecipients, problemOfText } from './rules.ts'
 
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024
@@ -127,8 +127,8 @@ function interceptCommands(emulator: SmtpEmulator, client: Client): void {
 }
 
 function phaseOf(line: string): Phase | null {
-  const word = line.split(/[\s:]/, 1)[0]!.toUpperCase()
-  return PHASES.find((phase) => phase === (word === 'HELO' ? 'EHLO' : word)) ?? null
+  const verb = line.split(/[\s:]/, 1)[0]!.toUpperCase()
+  return PHASES.find((phase) => phase === (verb === 'HELO' ? 'EHLO' : verb)) ?? null
 }
 
 /** Calls `proceed` at once if no fault matches; calls `instead` after the reply of a fault. */

@@ -47,7 +47,7 @@ export function answerApi(emulator: Emulator, exchange: Exchange): void {
   const request_id = stripeId('req_', 14)
   const key = method === 'POST' ? header(request, 'idempotency-key') : null
   const log = logRequest(emulator.requests, { method, path, idempotency_key: key, request_id })
-  const ask: ApiRequest = {
+  const api_request: ApiRequest = {
     exchange,
     request_id,
     key,
@@ -64,15 +64,20 @@ export function answerApi(emulator: Emulator, exchange: Exchange): void {
     if (key !== null) {
       if (key.length > MAX_KEY_LENGTH)
         throw parameterRefused(`Idempotency keys can be up to ${MAX_KEY_LENGTH} characters`, undefined)
-      ask.stored = findAnswer(emulator.idempotency, key, ask.fingerprint, nowMs(emulator))
+      api_request.stored = findAnswer(emulator.idempotency, key, api_request.fingerprint, nowMs(emulator))
     }
     if (emulator.faults.list.length > 0)
       fault = nextFault(emulator.faults, method, path, `${path}?${exchange.query}\n${body}`)
   } catch (error) {
-    return reply(emulator, ask, refused(error, request_id))
+    return reply(emulator, api_request, refused(error, request_id))
   }
-  if (!fault) return reply(emulator, ask, ask.stored ?? perform(emulator, ask, found.route, found.ids))
-  performWithFault(emulator, ask, found.route, found.ids, fault).catch((error: unknown) => {
+  if (!fault)
+    return reply(
+      emulator,
+      api_request,
+      api_request.stored ?? perform(emulator, api_request, found.route, found.ids),
+    )
+  performWithFault(emulator, api_request, found.route, found.ids, fault).catch((error: unknown) => {
     console.error(error)
     exchange.response.destroy()
   })
@@ -90,15 +95,15 @@ function checkKey(emulator: Emulator, { request }: Exchange): void {
 }
 
 /** Performs the operation and stores the answer under the key. */
-function perform(emulator: Emulator, ask: ApiRequest, route: Route, ids: PathIds): Answer {
+function perform(emulator: Emulator, api_request: ApiRequest, route: Route, ids: PathIds): Answer {
   let answer: Answer
   try {
-    answer = execute(emulator, ask, route, ids)
+    answer = execute(emulator, api_request, route, ids)
   } catch (error) {
-    answer = refused(error, ask.request_id)
+    answer = refused(error, api_request.request_id)
     if (!(error instanceof Refusal) || !error.executed) return answer
   }
-  storeUnderKey(emulator, ask, answer)
+  storeUnderKey(emulator, api_request, answer)
   return answer
 }
 
@@ -154,19 +159,24 @@ function refused(error: unknown, request_id: string): Answer {
 
 function reply(
   emulator: Emulator,
-  ask: ApiRequest,
+  api_request: ApiRequest,
   answer: Answer,
   how = send,
   more: Record<string, string> = {},
 ): void {
   const { content } = answer
   const body = typeof content === 'string' ? content : JSON.stringify(renderSnapshot(content, emulator.url))
-  if (ask.log) {
-    ask.log.status = answer.status
-    if (answer.status >= 400) ask.log.refusal = reasonOf(body)
+  if (api_request.log) {
+    api_request.log.status = answer.status
+    if (answer.status >= 400) api_request.log.refusal = reasonOf(body)
   }
   const date = new Date(nowMs(emulator)).toUTCString()
-  how(ask.exchange.response, answer.status, { date, ...headersOf(ask, answer), ...more }, body)
+  how(
+    api_request.exchange.response,
+    answer.status,
+    { date, ...headersOf(api_request, answer), ...more },
+    body,
+  )
 }
 
 function reasonOf(body: string): string {
@@ -174,47 +184,56 @@ function reasonOf(body: string): string {
   return error.decline_code ?? error.code ?? error.message
 }
 
-function headersOf(ask: ApiRequest, answer: Answer): Record<string, string> {
-  const headers: Record<string, string> = { 'request-id': ask.request_id, 'stripe-version': API_VERSION }
-  if (ask.key === null) return headers
-  headers['idempotency-key'] = ask.key
+function headersOf(api_request: ApiRequest, answer: Answer): Record<string, string> {
+  const headers: Record<string, string> = {
+    'request-id': api_request.request_id,
+    'stripe-version': API_VERSION,
+  }
+  if (api_request.key === null) return headers
+  headers['idempotency-key'] = api_request.key
   if (answer.status === 409 || answer.status === 429) return headers
-  const isReplay = ask.stored !== null && answer === ask.stored
-  headers['original-request'] = isReplay ? ask.stored!.request_id : ask.request_id
-  if (isReplay) headers['idempotent-replayed'] = 'true'
-  if (isReplay && ask.log) ask.log.replayed = true
+  const is_replay = api_request.stored !== null && answer === api_request.stored
+  headers['original-request'] = is_replay ? api_request.stored!.request_id : api_request.request_id
+  if (is_replay) headers['idempotent-replayed'] = 'true'
+  if (is_replay && api_request.log) api_request.log.replayed = true
   return headers
 }
 
 /** Handles a request with a fault. Its idempotency key is in use meanwhile. */
 async function performWithFault(
   emulator: Emulator,
-  ask: ApiRequest,
+  api_request: ApiRequest,
   route: Route,
   ids: PathIds,
   fault: Fault,
 ): Promise<void> {
-  const { exchange, key, stored } = ask
+  const { exchange, key, stored } = api_request
   const { inFlight } = emulator.idempotency
-  if (ask.log) ask.log.fault = fault.id
-  if (key !== null) inFlight.set(key, ask.fingerprint)
+  if (api_request.log) api_request.log.fault = fault.id
+  if (key !== null) inFlight.set(key, api_request.fingerprint)
   try {
     if (fault.action === null) countHit(emulator.faults, fault)
     if (fault.delay_ms > 0) await sleep(fault.delay_ms, undefined, { ref: false })
     if (emulator.closed) return
-    let done = fault.when === 'after' ? (stored ?? perform(emulator, ask, route, ids)) : null
+    let done = fault.when === 'after' ? (stored ?? perform(emulator, api_request, route, ids)) : null
     const refusal = refusalOfFault(fault)
-    if (refusal && !stored) storeUnderKey(emulator, ask, (done = refused(refusal, ask.request_id)))
+    if (refusal && !stored)
+      storeUnderKey(emulator, api_request, (done = refused(refusal, api_request.request_id)))
     if (fault.action !== null && fault.action !== 'hold') countHit(emulator.faults, fault)
     if (fault.action === 'hold') {
       const released = hold(fault)
       countHit(emulator.faults, fault)
       await released
     }
-    sendFaultyAnswer(emulator, ask, fault, () => (done ??= stored ?? perform(emulator, ask, route, ids)))
+    sendFaultyAnswer(
+      emulator,
+      api_request,
+      fault,
+      () => (done ??= stored ?? perform(emulator, api_request, route, ids)),
+    )
   } finally {
     if (key !== null) inFlight.delete(key)
-    if (exchange.response.destroyed && ask.log) ask.log.status = 0
+    if (exchange.response.destroyed && api_request.log) api_request.log.status = 0
   }
 }
 
@@ -225,34 +244,43 @@ function refusalOfFault({ action, code }: Fault): Refusal | null {
 }
 
 /** Sends the answer that the fault defines. `answer` performs the operation if that has not happened yet. */
-function sendFaultyAnswer(emulator: Emulator, ask: ApiRequest, fault: Fault, answer: () => Answer): void {
-  const { response } = ask.exchange
-  const ids = { 'request-id': ask.request_id }
+function sendFaultyAnswer(
+  emulator: Emulator,
+  api_request: ApiRequest,
+  fault: Fault,
+  answer: () => Answer,
+): void {
+  const { response } = api_request.exchange
+  const ids = { 'request-id': api_request.request_id }
   switch (fault.action) {
     case null:
     case 'hold':
     case 'error_500':
     case 'refuse_400':
-      return reply(emulator, ask, answer())
+      return reply(emulator, api_request, answer())
     case 'drop':
       response.destroy()
       return
     case 'error_500_unstored':
-      return reply(emulator, ask, refused(serverError(), ask.request_id))
+      return reply(emulator, api_request, refused(serverError(), api_request.request_id))
     case 'conflict_409':
-      return reply(emulator, ask, refused(keyInUse(ask.key ?? 'none'), ask.request_id))
+      return reply(
+        emulator,
+        api_request,
+        refused(keyInUse(api_request.key ?? 'none'), api_request.request_id),
+      )
     case 'rate_limited_429': {
       const retry_header: Record<string, string> =
         fault.retry_after_s === null ? {} : { 'retry-after': String(fault.retry_after_s) }
-      return reply(emulator, ask, refused(rateLimited(), ask.request_id), send, retry_header)
+      return reply(emulator, api_request, refused(rateLimited(), api_request.request_id), send, retry_header)
     }
     case 'refuse_401':
-      return reply(emulator, ask, refused(invalidApiKey('sk_test_refused'), ask.request_id))
+      return reply(emulator, api_request, refused(invalidApiKey('sk_test_refused'), api_request.request_id))
     case 'cut_body':
       return reply(
         emulator,
-        ask,
-        fault.when === 'after' ? answer() : refused(serverError(), ask.request_id),
+        api_request,
+        fault.when === 'after' ? answer() : refused(serverError(), api_request.request_id),
         sendHalf,
       )
     case 'html_503':
@@ -265,7 +293,7 @@ function sendFaultyAnswer(emulator: Emulator, ask: ApiRequest, fault: Fault, ans
       )
     // The operation is performed, but the answer has another status.
     case 'still_processing':
-      return reply(emulator, ask, answer(), (to, status, headers, body) =>
+      return reply(emulator, api_request, answer(), (to, status, headers, body) =>
         send(
           to,
           status,

@@ -73,21 +73,21 @@ export function listEvents(emulator: Emulator, params: Params): Page {
   exclusive(params, 'type', 'types')
   if (types.length > MAX_TYPES)
     throw parameterRefused(`Array must contain at most ${MAX_TYPES} elements.`, 'types')
-  const wanted = type === null ? (types.length > 0 ? new Set(types) : null) : new Set([type])
+  const types_filter = type === null ? (types.length > 0 ? new Set(types) : null) : new Set([type])
   const created = rangeOf(params, 'created')
   return page(params, {
     url: '/v1/events',
     size: emulator.events.list.length,
     at: (index) => emulator.events.list[index]!,
     indexOf: (id) => emulator.events.indexOf.get(id),
-    matches: (event) => created(event.created) && (!wanted || isWanted(wanted, event.type)),
+    matches: (event) => created(event.created) && (!types_filter || matchesType(types_filter, event.type)),
     show: (event) => renderEvent(emulator, event),
   })
 }
 
-function isWanted(wanted: Set<string>, type: string): boolean {
-  if (wanted.has(type)) return true
-  for (const each of wanted) if (each.endsWith('.*') && type.startsWith(each.slice(0, -1))) return true
+function matchesType(types_filter: Set<string>, type: string): boolean {
+  if (types_filter.has(type)) return true
+  for (const each of types_filter) if (each.endsWith('.*') && type.startsWith(each.slice(0, -1))) return true
   return false
 }
 

@@ -72,7 +72,7 @@ export function listOf<T extends Version>(
   { ids, byId }: Collection<T>,
   { equal = [], ranges = ['created'] }: { equal?: (string & keyof T)[]; ranges?: (string & keyof T)[] },
 ): Page {
-  const wanted = equal
+  const equal_filters = equal
     .map((name) => ({ name, value: stringOf(params, name) }))
     .filter(({ value }) => value !== null)
   const range_filters = ranges
@@ -84,7 +84,7 @@ export function listOf<T extends Version>(
     at: (index) => byId.get(ids[index]!)!,
     indexOf: (id) => (byId.has(id) ? found(ids.lastIndexOf(id)) : undefined),
     matches: (each) =>
-      wanted.every(({ name, value }) => each[name] === value) &&
+      equal_filters.every(({ name, value }) => each[name] === value) &&
       range_filters.every(({ name, contains }) => contains(Number(each[name]))),
     show: (each) => render(each, emulator.url),
   })

@@ -53,8 +53,8 @@ function parseQuery(query: string): (intent: Intent) => boolean {
     const clause = CLAUSE.exec(rest)
     if (!clause) throw parameterRefused(`We were unable to parse your search query: ${query}`, 'query')
     const [full, minus, , key, field, , quoted, bare] = clause
-    const wanted = bare === 'null' ? undefined : (bare ?? quoted!.replaceAll(/\\(.)/g, '$1'))
-    clauses.push((intent) => (valueOf(intent, key, field) === wanted) !== (minus === '-'))
+    const expected = bare === 'null' ? undefined : (bare ?? quoted!.replaceAll(/\\(.)/g, '$1'))
+    clauses.push((intent) => (valueOf(intent, key, field) === expected) !== (minus === '-'))
     rest = rest.slice(full.length).trimStart()
     if (rest === '') break
     const operator = /^(AND\s|OR\s)?/i.exec(rest)![0]

@@ -2,7 +2,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { nextFault } from '../shared/faults.ts'
 import { header, send, type Exchange } from '../shared/http.ts'
-import { respondWithFault, type EmulatedResponse } from '../shared/answer-badly.ts'
+import { respondWithFault, type EmulatedResponse } from '../shared/fault-response.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
 import { createMessage, LOST_NUMBER } from './create.ts'
 import { newSid, type TwilioEmulator } from './emulator.ts'
@@ -55,11 +55,14 @@ async function respond(emulator: TwilioEmulator, sms_request: SmsRequest): Promi
 }
 
 function isAuthenticated({ account_sid, auth_token }: TwilioEmulator, { request }: Exchange): boolean {
-  const [scheme, given = ''] = header(request, 'authorization')?.split(' ') ?? []
+  const [scheme, credentials = ''] = header(request, 'authorization')?.split(' ') ?? []
   const digest = (text: string) => createHash('sha256').update(text).digest()
   return (
     scheme?.toLowerCase() === 'basic' &&
-    timingSafeEqual(digest(Buffer.from(given, 'base64').toString()), digest(`${account_sid}:${auth_token}`))
+    timingSafeEqual(
+      digest(Buffer.from(credentials, 'base64').toString()),
+      digest(`${account_sid}:${auth_token}`),
+    )
   )
 }
 
@@ -108,7 +111,7 @@ function reply(
 }
 
 function refused(error: unknown): EmulatedResponse {
-  const known = SMS_ERRORS.answerOf(error)
-  if (known === null) console.error(error)
-  return known ?? refused(twilioFailed())
+  const answer = SMS_ERRORS.answerOf(error)
+  if (answer === null) console.error(error)
+  return answer ?? refused(twilioFailed())
 }

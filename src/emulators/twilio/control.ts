@@ -11,7 +11,7 @@ import {
 } from './emulator.ts'
 import { smsNotFound, SMS_ERRORS } from './errors.ts'
 import { receiveSms } from './inbound.ts'
-import { setSmsStatus } from './life.ts'
+import { setSmsStatus } from './progress.ts'
 
 const SETTLED: readonly SentSmsStatus[] = [
   'sending',
@@ -118,10 +118,10 @@ async function receive(emulator: TwilioEmulator, body: Record<string, unknown>):
 /** Body: any of the settings. */
 function changeCallbacks({ callbacks }: TwilioEmulator, _id: string, body: Record<string, unknown>): unknown {
   for (const [name, value] of Object.entries(body)) {
-    const known = Object.hasOwn(callbacks.settings, name)
+    const current = Object.hasOwn(callbacks.settings, name)
       ? callbacks.settings[name as keyof typeof callbacks.settings]
       : undefined
-    if (typeof value !== typeof known)
+    if (typeof value !== typeof current)
       throw SMS_ERRORS.parameter('is not a setting, or has an invalid value', name)
   }
   Object.assign(callbacks.settings, body)

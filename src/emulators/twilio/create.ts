@@ -1,5 +1,5 @@
 // Accepts a message, or refuses it as Twilio does.
-import { scheduleSmsProgress } from './life.ts'
+import { scheduleSmsProgress } from './progress.ts'
 import {
   storeSms,
   storeSmsEffect,

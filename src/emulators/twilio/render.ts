@@ -47,16 +47,18 @@ export function listMessages(emulator: TwilioEmulator, query: URLSearchParams): 
   const page_size = Number(query.get('PageSize') ?? DEFAULT_PAGE_SIZE)
   if (page_size < 1 || page_size > MAX_PAGE_SIZE)
     throw smsInvalid(20001, `The 'PageSize' is not between 1 and ${MAX_PAGE_SIZE}.`)
-  const wanted = newestMessages(emulator, query.get('To') ?? undefined).filter((sms) => isWanted(sms, query))
+  const matching = newestMessages(emulator, query.get('To') ?? undefined).filter((sms) =>
+    matchesQuery(sms, query),
+  )
   const token = query.get('PageToken')
-  const start = token === null ? 0 : wanted.findIndex(({ sid }) => sid === token.slice(2)) + 1
+  const start = token === null ? 0 : matching.findIndex(({ sid }) => sid === token.slice(2)) + 1
   const page = Number(query.get('Page') ?? 0)
-  const listed = wanted.slice(start, start + page_size)
+  const listed = matching.slice(start, start + page_size)
   const uri = (changes: Record<string, string>) => {
     const all = new URLSearchParams({ ...Object.fromEntries(query), PageSize: String(page_size), ...changes })
     return `${messagesPath(account_sid)}.json?${all.toString()}`
   }
-  const has_more = start + listed.length < wanted.length
+  const has_more = start + listed.length < matching.length
   return {
     messages: listed.map((sms) => renderSms(account_sid, sms)),
     start,
@@ -71,17 +73,17 @@ export function listMessages(emulator: TwilioEmulator, query: URLSearchParams): 
 }
 
 /** `DateSent` is the day; `DateSent<` and `DateSent>` are the days up to it and from it on. */
-function isWanted({ from, sent_ms }: SentSms, query: URLSearchParams): boolean {
+function matchesQuery({ from, sent_ms }: SentSms, query: URLSearchParams): boolean {
   const day = sent_ms === null ? null : new Date(sent_ms).toISOString().slice(0, 10)
-  const fits = (name: string, compare: (day: string, wanted: string) => boolean) => {
-    const wanted = query.get(name)?.slice(0, 10)
-    return wanted === undefined || (day !== null && compare(day, wanted))
+  const matchesDay = (name: string, compare: (day: string, matching: string) => boolean) => {
+    const matching = query.get(name)?.slice(0, 10)
+    return matching === undefined || (day !== null && compare(day, matching))
   }
   return (
     (query.get('From') ?? from) === from &&
-    fits('DateSent', (is, wanted) => is === wanted) &&
-    fits('DateSent<', (is, wanted) => is <= wanted) &&
-    fits('DateSent>', (is, wanted) => is >= wanted)
+    matchesDay('DateSent', (is, matching) => is === matching) &&
+    matchesDay('DateSent<', (is, matching) => is <= matching) &&
+    matchesDay('DateSent>', (is, matching) => is >= matching)
   )
 }
 

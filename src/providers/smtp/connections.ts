@@ -154,16 +154,16 @@ function connect(
   return new Promise((resolve, reject) => {
     const connection = new SMTPConnection(options)
     const fail = (error: Error) => {
-      abort.removeEventListener('abort', giveUp)
+      abort.removeEventListener('abort', onAbort)
       reject(error)
       connection.close()
     }
-    const giveUp = () => fail(new Error('the connection attempt was aborted'))
+    const onAbort = () => fail(new Error('the connection attempt was aborted'))
     const done = () => {
-      abort.removeEventListener('abort', giveUp)
+      abort.removeEventListener('abort', onAbort)
       resolve(connection)
     }
-    abort.addEventListener('abort', giveUp)
+    abort.addEventListener('abort', onAbort)
     // Later errors belong to a conversation, which handles them, or to an idle connection, which closes.
     connection.on('error', fail)
     connection.once('end', () => fail(new Error('the server closed the connection')))
@@ -222,14 +222,14 @@ function untilAborted(
 ): Promise<Exchange> {
   return new Promise((resolve) => {
     const end = (result: Exchange) => {
-      abort.removeEventListener('abort', giveUp)
+      abort.removeEventListener('abort', onAbort)
       resolve(result)
     }
-    const giveUp = () => {
+    const onAbort = () => {
       connection.close()
       end({ error: null, refused: [], was_aborted: true })
     }
-    abort.addEventListener('abort', giveUp)
+    abort.addEventListener('abort', onAbort)
     send(end)
   })
 }

@@ -13,7 +13,7 @@ import { toDispute } from './disputes.ts'
 import { idempotencyOptions, openStripe, type StripeClient, type StripeOptions } from './client.ts'
 import { assertClockInSync, findInList, pagesOf, type Pages } from './lists.ts'
 import { EVENT_TYPES, readEvent } from './events.ts'
-import { createSharedReads } from './shared.ts'
+import { createSharedReads } from './shared-reads.ts'
 
 /** `ids`: payment intents of a time range by `sluice_payment_id`. */
 type ListedPayments = { ids: Map<string, string[]>; clock_skew_s: number }
@@ -139,10 +139,10 @@ function createPaymentSearch(client: StripeClient): PaymentProcessor['listPaymen
   const sharedRead = createSharedReads<ListedPayments>()
   return ({ payment_id, from_s, to_s, now_s }) =>
     call('list_payments', async () => {
-      const began = performance.now()
+      const started_at = performance.now()
       const created = { gte: Math.floor(from_s / 60) * 60, lte: Math.ceil(to_s / 60) * 60 }
-      const read = async (wanted: ReadonlySet<string>) =>
-        await readListing(client, created, wanted, now_s + (performance.now() - began) / 1000)
+      const read = async (payment_ids: ReadonlySet<string>) =>
+        await readListing(client, created, payment_ids, now_s + (performance.now() - started_at) / 1000)
       const { ids, clock_skew_s } = await sharedRead(`${created.gte}-${created.lte}`, payment_id, read)
       const intent_ids = ids.get(payment_id) ?? []
       if (intent_ids.length === 0) assertClockInSync(clock_skew_s)
@@ -156,7 +156,7 @@ function createPaymentSearch(client: StripeClient): PaymentProcessor['listPaymen
 async function readListing(
   { stripe, deadline_ms }: StripeClient,
   created: { gte: number; lte: number },
-  wanted: ReadonlySet<string>,
+  payment_ids: ReadonlySet<string>,
   now_s: number,
 ): Promise<ListedPayments> {
   const list: Pages<Stripe.PaymentIntent> = (page, { timeout }) =>
@@ -166,7 +166,7 @@ async function readListing(
   for await (const { data, clock_skew_s } of pagesOf(LIST_TIMEOUT_MS, list, now_s)) {
     for (const { id, metadata } of data) {
       const payment_id = metadata?.['sluice_payment_id']
-      if (payment_id !== undefined && wanted.has(payment_id))
+      if (payment_id !== undefined && payment_ids.has(payment_id))
         ids.set(payment_id, [...(ids.get(payment_id) ?? []), id])
     }
     skew_s = clock_skew_s

@@ -44,18 +44,18 @@ export function stripePayouts(options: StripeOptions): PayoutProcessor & { close
     searchPayout: ({ payout_id, destination, from_s, to_s, now_s }) =>
       call('search_payout', () => {
         const filter = { destination, created: { gte: from_s, lte: to_s } }
-        const wanted = { name: 'sluice_payout_id', id: payout_id, now_s }
+        const match = { name: 'sluice_payout_id', id: payout_id, now_s }
         return isAccount(destination)
           ? findInList(
               deadline_ms,
               (page, within) => stripe.transfers.list({ ...filter, ...page }, within),
-              wanted,
+              match,
               (each) => toTransfer(each),
             )
           : findInList(
               deadline_ms,
               (page, within) => stripe.payouts.list({ ...filter, ...page }, within),
-              wanted,
+              match,
               (each) => toPayout(each),
             )
       }),

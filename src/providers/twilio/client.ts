@@ -62,8 +62,8 @@ export function openTwilio({
       assert(SMS.reference.test(reference), 'the reference is a message SID')
       return await call('find_sms', async (messages) => await find(messages, reference), classifySmsLookup)
     },
-    searchSms: async (wanted): Promise<Outcome<ProviderSms[]>> =>
-      await call('search_sms', async (messages) => await searchMessages(messages, wanted), classifySmsLookup),
+    searchSms: async (search): Promise<Outcome<ProviderSms[]>> =>
+      await call('search_sms', async (messages) => await searchMessages(messages, search), classifySmsLookup),
     close: () => http.close(),
   }
 }

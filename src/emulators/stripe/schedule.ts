@@ -17,8 +17,8 @@ export function schedule(emulator: Emulator, after_ms: number, act: () => void):
 export function behaviorOf<T extends string>(
   behaviors: Record<T, unknown>,
   id: string,
-  usual: NoInfer<T>,
+  fallback: NoInfer<T>,
 ): T {
   const name = id.slice(id.indexOf('_') + 1)
-  return Object.hasOwn(behaviors, name) ? (name as T) : usual
+  return Object.hasOwn(behaviors, name) ? (name as T) : fallback
 }
