@@ -1,4 +1,4 @@
-// Pauses of queues and tenants. A pause takes effect within a second.
+// Pauses of queues and tenants. No provider call starts more than a second after a pause is recorded.
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'

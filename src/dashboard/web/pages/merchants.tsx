@@ -63,6 +63,6 @@ const MERCHANTS = defineList({
 
 export function MerchantsPage() {
   return (
-    <ListPage of={MERCHANTS} title="Merchants" description="The businesses that you take payments for." />
+    <ListPage of={MERCHANTS} title="Merchants" description="The businesses that you accept payments for." />
   )
 }

@@ -253,14 +253,17 @@ function timelineItems(job: JobDetails): TimelineItem[] {
           },
         ],
   )
-  const interventions = job.interventions.map((act): TimelineItem => ({
-    id: `act ${act.at}`,
-    at: act.at,
+  const interventions = job.interventions.map((intervention): TimelineItem => ({
+    id: `act ${intervention.at}`,
+    at: intervention.at,
     icon: KIND_ICONS.person,
-    name: act.act === 'run_now' ? 'Run now' : act.act.charAt(0).toUpperCase() + act.act.slice(1),
-    note: act.who,
-    changed: `${act.before} to ${act.after}: ${act.reason}`,
-    details: act,
+    name:
+      intervention.act === 'run_now'
+        ? 'Run now'
+        : intervention.act.charAt(0).toUpperCase() + intervention.act.slice(1),
+    note: intervention.who,
+    changed: `${intervention.before} to ${intervention.after}: ${intervention.reason}`,
+    details: intervention,
   }))
   return [...attempts, ...calls, ...interventions].toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
 }

@@ -14,7 +14,7 @@ type ProcessRow = Answers['GET /ops/processes'][number]
 const STATES: Record<ProcessRow['state'], ReactNode> = {
   up: <Status status="up" />,
   late: <Status status="warning" label="Heartbeat late" />,
-  gone: <Status status="lost" label="Gone" pill />,
+  gone: <Status status="lost" label="No heartbeat" pill />,
 }
 
 const columnsOf = (common: string | undefined): TableColumn<ProcessRow>[] => [
