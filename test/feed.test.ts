@@ -279,13 +279,13 @@ describe('a list', () => {
     ['after=9007199254740992', 'after must be a whole number from 0 to 9007199254740991.'],
     [
       'type=payment.capturd',
-      'type `payment.capturd` is no type of event; did you mean `payment.captured`? The reference at /docs lists all types.',
+      'type `payment.capturd` is not an event type; did you mean `payment.captured`? The reference at /docs lists all types.',
     ],
     [
       'type=payment',
-      'type `payment` is no type of event; did you mean `payment.*`? The reference at /docs lists all types.',
+      'type `payment` is not an event type; did you mean `payment.*`? The reference at /docs lists all types.',
     ],
-    ['type=dispute.*', 'type `dispute.*` is no type of event. The reference at /docs lists all types.'],
+    ['type=dispute.*', 'type `dispute.*` is not an event type. The reference at /docs lists all types.'],
     ['type=*&type=*', 'type comes more than once.'],
   ])('says what is wrong with %s', async (query, message) => {
     expect((await shop.get(`/v1/events?${query}`)).body.error.message).toBe(message)

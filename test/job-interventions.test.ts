@@ -226,7 +226,7 @@ test.each([
         {
           subject: 'refund',
           subject_id: refund_id,
-          detail: 'the refund has failed here, and the processor has made it all the same',
+          detail: 'the refund has failed here, but the processor has made it',
         },
       ]),
     )

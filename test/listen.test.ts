@@ -316,13 +316,13 @@ test.concurrent.each([
   [[...TO, '--url', 'ftp://x'], '--url must be an http or https URL'],
   [
     [...TO, '--types', 'payment.paid'],
-    '--types: `payment.paid` is no type of event. There are *, customer.*,',
+    '--types: `payment.paid` is not an event type. There are *, customer.*,',
   ],
   [
     [...TO, '--types', 'payment.capturd'],
-    '--types: `payment.capturd` is no type of event; did you mean `payment.captured`? There are *, ',
+    '--types: `payment.capturd` is not an event type; did you mean `payment.captured`? There are *, ',
   ],
-  [[...TO, '--types', 'dispute.*'], '--types: `dispute.*` is no type of event'],
+  [[...TO, '--types', 'dispute.*'], '--types: `dispute.*` is not an event type'],
   [[...TO, '--types', ','], '--types: name at least one'],
   [[...TO, '--after', 'x'], '--after must be the sequence of an event, or 0'],
   [[...TO, '--secret', 'whsec_short'], '--secret must be whsec_ and 24 to 64 bytes, base64'],
@@ -376,14 +376,14 @@ test.concurrent('of types only those are offered that there are events of', asyn
 
 test.concurrent('a request that the API refuses is a wrong use, with exit code 2', async (ends) => {
   const api = await serve(ends, (_request, response) => {
-    const error = { code: 'invalid_request', message: 'type `payment.refined` is no type of event.' }
+    const error = { code: 'invalid_request', message: 'type `payment.refined` is not an event type.' }
     response.writeHead(400).end(JSON.stringify({ error }))
   })
   const args = [...TO, '--url', api.url, '--after', '0', '--types', 'payment.captured']
   const ran = await runCommand(FILE, args, { SLUICE_API_KEY: KEY })
   expect([ran.code, ran.stderr]).toEqual([
     2,
-    `${api.url} rejects the query (400 invalid_request: type \`payment.refined\` is no type of event.). See --help.\n`,
+    `${api.url} rejects the query (400 invalid_request: type \`payment.refined\` is not an event type.). See --help.\n`,
   ])
 })
 

@@ -356,7 +356,7 @@ describe('a payout that operators fail by force', () => {
     await eventually(async () =>
       expect(await drifts(shop)).toMatchObject([
         {
-          detail: 'the payout has failed here, and the processor has paid it all the same',
+          detail: 'the payout has failed here, but the processor has paid it',
           theirs: { status: 'paid' },
         },
       ]),

@@ -632,7 +632,7 @@ describe('told when the test tells it', () => {
       expect(await driftsOf(shop, id)).toMatchObject([
         {
           state: 'differs',
-          detail: 'the top-up has failed here, and the processor has brought the money in all the same',
+          detail: 'the top-up has failed here, but the processor has brought the money in',
           ours: { status: 'failed' },
           theirs: { status: 'succeeded' },
         },

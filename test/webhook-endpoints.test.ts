@@ -579,7 +579,7 @@ test('deliveries are listed by status, type, event and time, newest first, in pa
   expect(await found(`created_from=${newest.created_at}`)).toEqual([0])
   expect(await found(`created_to=${newest.created_at}`)).toEqual([1, 2, 3, 4])
   expect((await client.get(`${path}?type=payout.payd`)).body.error.message).toBe(
-    'type `payout.payd` is no type of event; did you mean `payout.paid`? The reference at /docs lists all types.',
+    'type `payout.payd` is not an event type; did you mean `payout.paid`? The reference at /docs lists all types.',
   )
   for (const query of [
     'status=sent',

@@ -27,6 +27,6 @@ function patternProblem({ input }: z.core.$ZodRawIssue): string | undefined {
 function unknownTypeProblem({ input, path }: z.core.$ZodRawIssue): string | undefined {
   if (typeof input !== 'string') return undefined
   const nth = path?.at(-1)
-  if (typeof nth === 'number' && nth >= MAX_COMPARED_TYPES) return 'is no type of event'
+  if (typeof nth === 'number' && nth >= MAX_COMPARED_TYPES) return 'is not an event type'
   return `${unknownTypeMessage(input)} ${SEE_REFERENCE}`
 }

@@ -1,4 +1,4 @@
-// API keys: `sk_live_<tenant>_<random32>`, shown once, kept as a hash, limited to scopes.
+// API keys: `sk_live_<tenant>_<random32>`, shown once, stored as a hash, limited to scopes.
 import { createHash, randomInt } from 'node:crypto'
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
@@ -23,13 +23,12 @@ export type Credentials = { key_id: string; tenant_id: string; scopes: Set<Scope
 const KEY_PATTERN = /^sk_live_[a-z0-9-]{1,40}_[0-9A-Za-z]{32}$/
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-/** Whose keys they are. */
 type KeyTenant = Pick<Tenant, 'id' | 'slug'>
 
-/** A key that was just made. `secret` is the whole key; it is not kept and cannot be shown again. */
+/** A new key. `secret` is the full key, which is not stored and cannot be shown again. */
 type CreatedApiKey = ApiKey & { secret: string; audit_entry: number }
 
-/** Makes a key, on record. */
+/** Creates a key and writes an audit entry. */
 export async function createApiKey(
   sql: Sql | Tx,
   tenant: KeyTenant,
@@ -54,7 +53,7 @@ export async function createApiKey(
   return { ...row!, secret }
 }
 
-/** The keys of a tenant, newest first: the valid ones and, up to `limit` in all, those that are over. */
+/** The keys of a tenant, newest first. With a `limit`, valid keys take precedence over revoked and expired keys. */
 export async function listApiKeys(sql: Sql, tenant_id: string, limit = Infinity): Promise<ApiKey[]> {
   return await sql<ApiKey[]>`
     select * from (
@@ -65,7 +64,7 @@ export async function listApiKeys(sql: Sql, tenant_id: string, limit = Infinity)
     order by created_at desc`
 }
 
-/** How many keys of a tenant work now. */
+/** The number of a tenant's valid keys. */
 export async function countValidKeys(sql: Sql, tenant_id: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*) from api_keys k where k.tenant_id = ${tenant_id} and ${isValid(sql)}`
@@ -73,8 +72,8 @@ export async function countValidKeys(sql: Sql, tenant_id: string): Promise<numbe
 }
 
 /**
- * Replaces a key with one that has the same name, scopes and expiry, on record; the old one works for at most `grace_s`
- * more seconds. Undefined when there is no such key, or it is no longer valid.
+ * Replaces a key with a new key of the same name, scopes and expiry, and writes an audit entry. The old key works for
+ * at most `grace_s` more seconds. Undefined when the tenant has no such valid key.
  */
 export async function rotateApiKey(
   sql: Sql | Tx,
@@ -109,8 +108,8 @@ export async function rotateApiKey(
 }
 
 /**
- * Revokes a key and returns the audit entry of that; all processes refuse it within a second. Undefined when there is no
- * such key, or it was already revoked.
+ * Revokes a key and returns the number of the audit entry. All processes refuse the key within a second. Undefined when
+ * the tenant has no such key, or it is revoked already.
  */
 export async function revokeApiKey(
   sql: Sql | Tx,
@@ -133,7 +132,7 @@ function isValid(sql: Sql): Fragment {
   return sql`k.revoked_at is null and (k.expires_at is null or k.expires_at > now())`
 }
 
-/** Whether this has the form of a key; anything else need not be looked up. */
+/** Whether a secret has the format of a key. Other secrets need no lookup. */
 export function hasKeyFormat(secret: string): boolean {
   return KEY_PATTERN.test(secret)
 }
@@ -145,7 +144,7 @@ export async function findCredentials(sql: Sql, secret: string): Promise<Expirin
   return (await findManyCredentials(sql, [secret]))[0]
 }
 
-/** The same for several keys at once, in their order. */
+/** The credentials of several keys, in the order of `secrets`. */
 export async function findManyCredentials(
   sql: Sql,
   secrets: string[],
@@ -173,7 +172,7 @@ export async function findManyCredentials(
   })
 }
 
-/** Records that a key was used, at most once a minute. */
+/** Records the use of a key, at most once a minute. */
 export async function recordKeyUse(sql: Sql, tenant_id: string, id: string): Promise<void> {
   await sql`
     update api_keys set last_used_at = now()
@@ -181,7 +180,7 @@ export async function recordKeyUse(sql: Sql, tenant_id: string, id: string): Pro
       and (last_used_at is null or last_used_at < now() - interval '1 minute')`
 }
 
-/** What is shown of a key. */
+/** The columns of an `ApiKey`. */
 function keyColumns(sql: Sql | Tx): Fragment {
   return sql`id, name, last_four, scopes, created_at, last_used_at, expires_at, revoked_at`
 }

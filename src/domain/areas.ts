@@ -1,5 +1,5 @@
-// The areas of the API. Each has its own paths and scopes and can be switched off; those that are not built yet
-// answer that they are not.
+// The areas of the API. Each area has its own paths and scopes and can be switched off. Requests to an area that is not
+// built yet are refused.
 import { CHANNELS, type Channel } from '#core/addresses.ts'
 import { ConfigError, type Config } from '#core/config.ts'
 import { AI, EMAIL, IDENTITY, PAYMENTS, PAYOUTS, SMS, TOP_UPS } from '#core/config/providers.ts'
@@ -8,15 +8,15 @@ import type { VariableName } from '#core/config/variables.ts'
 type AreaDefinition<Scope extends string> = {
   /** Every path that begins with one of these belongs to the area. */
   paths: readonly string[]
-  /** Who does for us what is asked for there; left out where nobody has to, or nobody does yet. */
+  /** The provider that performs the area's jobs. Absent when the area needs none. */
   provider?: string
-  /** The variables with the credentials of that provider, where processes also start without them. */
+  /** The provider's credentials, if processes also start without them. */
   credentials?: readonly VariableName[]
-  /** The scopes of API keys, each with what it allows. */
+  /** The scopes of API keys, each with a description. */
   scopes: Readonly<Record<string, string>>
-  /** Its headings in the documentation with their descriptions. An area without headings is not built yet. */
+  /** The area's headings in the documentation, with descriptions. An area without headings is not built yet. */
   tags?: Readonly<Record<string, string>>
-  /** For an area that is not built yet: paths with a POST, and the scope that it will need. */
+  /** Of an area that is not built yet: the paths that will have a POST, with its scope. */
   planned_posts?: Readonly<Record<string, Scope>>
 }
 
@@ -38,7 +38,7 @@ const DEFINITIONS = {
     },
     scopes: {
       'payments:read':
-        'read payments, their timelines and events, refunds, disputes, and open drifts of what the key may read',
+        'read payments, their timelines and events, refunds, disputes, and open drifts of resources that the key may read',
       'payments:write': 'create, capture, cancel and refund payments',
     },
   },
@@ -58,11 +58,11 @@ const DEFINITIONS = {
     paths: ['/v1/wallet'],
     provider: TOP_UPS.provider,
     tags: {
-      wallet: 'Your balances, and what changed them. [Balances and top-ups](/docs/guides/wallet).',
+      wallet: 'Your balances and their transactions. [Balances and top-ups](/docs/guides/wallet).',
       top_ups: 'A top-up: money that you add to your balance.',
     },
     scopes: {
-      'wallet:read': 'read balances, their movements, top-ups and the timelines of those',
+      'wallet:read': 'read balances, their transactions, top-ups and timelines of top-ups',
       'wallet:write': 'create top-ups of a balance',
     },
   },
@@ -94,7 +94,7 @@ const DEFINITIONS = {
     },
     scopes: {
       'compliance:read': 'read verifications and their timelines',
-      'compliance:write': 'open and decide verifications, and ask for their links',
+      'compliance:write': 'create and decide verifications, and request their links',
     },
   },
   messages: {
@@ -107,7 +107,7 @@ const DEFINITIONS = {
     scopes: {
       'messaging:read': 'read messages and their timelines, templates and their previews, suppressions',
       'messaging:write':
-        'send email and SMS, also in batches, cancel messages, keep templates and suppressions',
+        'send email and SMS, also in batches, cancel messages, manage templates and suppressions',
     },
   },
   ai: {
@@ -131,7 +131,7 @@ const DEFINITIONS = {
     scopes: {
       'events:read': 'read events, webhook endpoints and their statistics, deliveries, recoveries',
       'webhooks:write':
-        'keep webhook endpoints and rotate their secrets, test them, replay deliveries, recover',
+        'manage webhook endpoints and rotate their secrets, test them, replay deliveries, recover',
     },
   },
 } as const satisfies Record<string, AreaDefinition<string>>
@@ -144,15 +144,15 @@ export const AREAS: typeof DEFINITIONS & Readonly<Record<Area, AreaDefinition<Sc
 export const AREA_NAMES = Object.keys(AREAS) as readonly Area[]
 export const SCOPES = Object.values(AREAS).flatMap(({ scopes }) => Object.keys(scopes)) as readonly Scope[]
 
-/** The variables with the credentials of whoever sends the messages of a channel. */
+/** The variables with the credentials of each channel's provider. */
 export const CHANNEL_CREDENTIALS: Readonly<Record<Channel, readonly VariableName[]>> = {
   email: EMAIL.credentials,
   sms: SMS.credentials,
 }
 
 /**
- * Which areas answer, which were switched off by name, which are not built yet, and which have a provider without
- * credentials; of the messages also by channel, because what was sent is read without them too.
+ * The areas by state: available, switched off by name, not built yet, and without the credentials of their provider.
+ * Messages lack credentials by channel, because messages remain readable without them.
  */
 export type AreaStates = {
   deployed: Area[]
@@ -162,7 +162,7 @@ export type AreaStates = {
   channels_without_credentials: Channel[]
 }
 
-/** The states of all areas as configured. Outside of production credentials may be missing, but those of a channel. */
+/** The states of all areas as configured. Outside production, only the credentials of channels are required. */
 export function areasOf(config: Config): AreaStates {
   const in_production = config.NODE_ENV === 'production'
   const is_missing = (variable: VariableName) => config[variable] === undefined
@@ -173,7 +173,8 @@ export function areasOf(config: Config): AreaStates {
 }
 
 /**
- * The same where no channel lacks any. `disabled`: DISABLED_AREAS. Throws ConfigError for a name that is not an area.
+ * The states of all areas if no channel lacks credentials. `disabled`: DISABLED_AREAS. Throws ConfigError for a name that
+ * is not an area.
  */
 export function areaStates(
   disabled: readonly string[],

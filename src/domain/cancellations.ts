@@ -1,8 +1,8 @@
-// Cancellations that were only recorded, because a call was under way: whether something is still to come of them.
+// Cancellations that were recorded while a provider call was in progress.
 import type { Sql } from '#core/db.ts'
 import { resourceOf } from './resources.ts'
 
-/** Whether a cancellation that was recorded for a row is no longer asked for, and the row is not canceled. */
+/** Whether a recorded cancellation was dropped: the row no longer requests it and is not canceled. */
 export async function isCancelDropped(
   sql: Sql,
   resource: 'payment' | 'payout',

@@ -1,24 +1,24 @@
-// Completes the data of events: what they do not store is read from the rows that have the only copy.
+// Completes the data of events with fields that only the resource's row stores.
 import { z } from 'zod'
 import type { Json, Sql } from '#core/db.ts'
 import { SealError, type Vault } from '#core/secrets.ts'
 import type { CompletionRow } from './resource.ts'
 import { resourceNameOf, resourceOf, type ResourceName } from './resources.ts'
 
-/** An event with the data that it stores. */
+/** An event with its stored data. */
 export type StoredEvent = { tenant_id: string; type: string; stored: Json }
 
-/** Completes the data of an event by the row that was found for it. */
+/** Completes the data of an event with the row that was found for it. */
 export type EventCompleter = (event: StoredEvent, row: CompletionRow | null) => Json
 
-/** Where many events are read, a longer value is left out of their data. */
+/** Lists of events omit longer values. */
 export const MAX_LISTED_VALUE_BYTES = 20_000
 
 const identifiedData = z.object({ id: z.uuid() })
 
 /**
- * The rows that complete events, in their order: one statement for each noun of which there are any. Null for an event that needs
- * none, and for one whose row is gone.
+ * The rows that complete events, in the order of `events`, with one statement per resource. Null for an event that needs
+ * no row, and for an event whose row is deleted.
  */
 export async function findCompletionRows(
   sql: Sql,
@@ -40,14 +40,14 @@ export async function findCompletionRows(
       ) requested
       cross join lateral (
         select * from ${sql(table)} p where p.tenant_id = requested.tenant_id and p.id = requested.id offset 0) p`
-    for (const { nth: places, ...row } of rows) for (const nth of places) found[nth] = row
+    for (const { nth: indexes, ...row } of rows) for (const nth of indexes) found[nth] = row
   }
   return found
 }
 
 /**
- * The data of an event, with what `row` adds. Null stands for what is not there: it was erased, or the event has none of it.
- * Throws SealError when the keys of this process do not open it.
+ * The data of an event, with the fields of `row`. A field is null if its value was erased or the event has none. Throws
+ * SealError when this process does not have the key of a sealed value.
  */
 export function completeEventData(
   { type, stored }: StoredEvent,
@@ -66,16 +66,16 @@ export function completeEventData(
   )
 }
 
-/** What was sealed and is no such thing is as good as one that does not open; the first error could show the text. */
+/** Invalid plaintext counts as a seal that does not open, because a parser's error could contain the text. */
 function opened(open: () => Record<string, Json>): Record<string, Json> {
   try {
     return open()
   } catch (error) {
-    throw error instanceof SealError ? error : new SealError('what was sealed cannot be read')
+    throw error instanceof SealError ? error : new SealError('the sealed value is invalid')
   }
 }
 
-/** The row that completes an event, if it needs one: always of its own tenant. */
+/** The key of the row that completes an event, always of the event's own tenant. Undefined when it needs none. */
 function keyOf({
   tenant_id,
   type,
@@ -84,7 +84,7 @@ function keyOf({
   const resource = resourceNameOf(type)
   if (resource === undefined) return undefined
   const { completion } = resourceOf(resource)
-  if (completion === undefined || completion.event_names?.every((word) => type !== `${resource}.${word}`))
+  if (completion === undefined || completion.event_names?.every((name) => type !== `${resource}.${name}`))
     return undefined
   const identified = identifiedData.safeParse(stored).data
   return identified && { resource, tenant_id, id: identified.id }

@@ -1,4 +1,4 @@
-// The feed: the events of a tenant in the order of their sequences, without a gap.
+// The feed: the events of a tenant in the order of their sequences, without gaps.
 import { z } from 'zod'
 import { isRolledBack, unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { anyJson } from '#core/json.ts'
@@ -15,19 +15,19 @@ export const eventSchema = z
       .meta({ description: 'The id of the event.', example: '0198f6f2-2b1a-7000-8000-123456789abc' }),
     sequence: z.int().nullable().meta({
       description:
-        "Its position in the tenant's feed, from 1 and without gaps. Null for a moment after it happened.",
+        "Its position in the tenant's feed, from 1 and without gaps. Null until it is assigned, a moment after the event.",
       example: 17,
     }),
     type: z.string().meta({ description: 'What happened.', example: 'payment.captured' }),
     subject_type: z
       .string()
-      .meta({ description: 'The type of the resource that it is about.', example: 'payment' }),
+      .meta({ description: 'The type of the resource that changed.', example: 'payment' }),
     subject_id: z
       .uuid()
       .meta({ description: 'The id of that resource.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
     data: z.record(z.string(), anyJson).meta({
       description:
-        'The resource as it was then. Personal data is erased when the customer is deleted; addresses, texts and outputs are null once their resource no longer has them.',
+        'The resource as it was then. Personal data is erased when the customer is deleted; addresses, texts and outputs are null once they are erased from their resource.',
       example: { id: '0198f6f0-1234-7000-8000-123456789abc', status: 'captured' },
     }),
     created_at: timestamp.meta({ description: 'When it happened.' }),
@@ -35,34 +35,34 @@ export const eventSchema = z
   .meta({ id: 'FeedEvent', description: 'An event: something that happened to a resource.' })
 
 export type FeedEvent = z.output<typeof eventSchema>
-/** An event as it is read: its data is not complete yet. */
+/** An event as it is stored, before its data is completed. */
 export type FeedRow = Omit<FeedEvent, 'data'> & StoredEvent
 
 /**
- * By so much the order of the sequences may differ from that of time: an event gets its sequence when it is committed, and
- * no transaction of ours lasts that long.
+ * The longest time by which an event with a higher sequence can be older than an event with a lower sequence: sequences are
+ * assigned after the commit, and no transaction lasts that long.
  */
 const MAX_SEQUENCE_DISORDER = '5 minutes'
 
 export type FeedQuery = {
-  /** Only those with a higher sequence. */
+  /** Only events with a higher sequence. */
   after: number
   limit: number
   /** A type, `<resource>.*` or `*`. */
   type?: string
-  /** Only those of this resource. */
+  /** Only events of this resource. */
   subject_id?: string
   /** Created at or after. */
   created_from?: string | undefined
   /** Created before. */
   created_to?: string | undefined
-  /** Few have a higher sequence, so they are read by that, whatever is asked for. */
+  /** Few events have a higher sequence: the query reads them in that order, whatever its filters. */
   near_end?: boolean
 }
 
 /**
- * Gives the next sequences to at most about `most` events, and makes the deliveries of these. Returns how many each tenant
- * got, and nothing while another process does this, or where it was in the way of an erasure: then it is for the next call.
+ * Assigns the next sequences to about `limit` events at most, and creates their deliveries. Returns the counts per tenant.
+ * Empty while another process assigns sequences, and after a deadlock with an erasure: the next call continues.
  */
 export async function sequenceEvents(
   sql: Sql,
@@ -77,7 +77,7 @@ export async function sequenceEvents(
   }
 }
 
-/** The events of a tenant by their sequences, the lowest first. Events without one are not among them. */
+/** The events of a tenant in ascending order of their sequences. Events without a sequence are omitted. */
 export async function listFeed(sql: Sql, tenant_id: string, query: FeedQuery): Promise<FeedRow[]> {
   const { limit, type, subject_id, near_end = false } = query
   const types = type === undefined ? null : matchEventTypes(type)
@@ -92,7 +92,7 @@ export async function listFeed(sql: Sql, tenant_id: string, query: FeedQuery): P
   if (subject_id !== undefined)
     return await sql<FeedRow[]>`
       select ${eventColumns(sql)} from (${rootIds(sql, tenant_id, subject_id)}) root
-      -- All that is root there is read: by its sequences the feed would be, which is longer.
+      -- The offset makes the planner read all events of the root instead of the longer feed.
       cross join lateral (select * from events e where ${condition} and e.subject_id = root.id offset 0) e
       where ${resourceIdOf(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
       ${order_and_limit}`
@@ -100,7 +100,7 @@ export async function listFeed(sql: Sql, tenant_id: string, query: FeedQuery): P
     return await sql<
       FeedRow[]
     >`select ${eventColumns(sql)} from events e where ${condition} ${order_and_limit}`
-  // Each type has its own range of an index, so that what is rare is found among millions of others.
+  // Each type has its own range of the index, so rare types are found fast among millions of events.
   return await sql<FeedRow[]>`
     select ${eventColumns(sql)} from unnest(${types}::text[]) as wanted(type)
     cross join lateral (select * from events e where ${condition} and e.type = wanted.type ${order_and_limit}) e
@@ -109,7 +109,7 @@ export async function listFeed(sql: Sql, tenant_id: string, query: FeedQuery): P
 
 type SequenceRange = { first: number; last: number | null }
 
-/** The sequences between which all events of these times are: above `first` and, unless more may come, up to `last`. */
+/** The range of sequences that contains all events of these times: above `first`, up to `last` (null: no upper bound). */
 async function sequenceRangeOf(
   sql: Sql,
   tenant_id: string,
@@ -125,7 +125,7 @@ async function sequenceRangeOf(
   return range ?? { first: 0, last: null }
 }
 
-/** The condition for what `query` may list of the events `e`, beside their type and subject. */
+/** The condition of `query` on the events `e`, except for type and subject. */
 function matchesFeedQuery(
   sql: Sql,
   tenant_id: string,
@@ -139,8 +139,8 @@ function matchesFeedQuery(
 }
 
 /**
- * Between the sequences of a tenant `s`, where its events begin to be of this time or later: the highest sequence below,
- * found by halves, since no index has the time of events.
+ * The highest sequence of the tenant `s` before its events of this time or later. A binary search over sequences, because
+ * no index has the time of events.
  */
 function sequenceAt(sql: Sql, time: Fragment): Fragment {
   return sql`(
@@ -159,7 +159,7 @@ function sequenceAt(sql: Sql, time: Fragment): Fragment {
     select high from search where low >= high)`
 }
 
-/** The events of a tenant by their sequences, the highest first: those below `before`. Events without one are left out. */
+/** The events of a tenant in descending order of their sequences, below `before`. Events without a sequence are omitted. */
 export async function listLatestEvents(
   sql: Sql,
   tenant_id: string,
@@ -190,7 +190,7 @@ export async function listLatestEvents(
     ${order_and_limit}`
 }
 
-/** One event, also one that has no sequence yet; undefined when the tenant has none of this id. */
+/** One event, with or without a sequence; undefined when the tenant has no event of this id. */
 export async function findEvent(sql: Sql, tenant_id: string, id: string): Promise<FeedRow | undefined> {
   const rows = await sql<FeedRow[]>`
     select ${eventColumns(sql)} from events e where e.tenant_id = ${tenant_id} and e.id = ${id}`
@@ -198,8 +198,8 @@ export async function findEvent(sql: Sql, tenant_id: string, id: string): Promis
 }
 
 /**
- * The events that are filed under a row, those of its parts too, oldest first, and also those without a sequence. Those of
- * one moment are never parted, so that the moment can be the cursor: there may be a few more than `limit`.
+ * The events of a root row and its children, oldest first, with or without a sequence. Events of the same time are never
+ * split between pages, so the time can be the cursor: there may be a few more than `limit`.
  */
 export async function listEventsOfRoot(
   sql: Sql,
@@ -223,7 +223,7 @@ export async function findLastSequence(sql: Sql, tenant_id: string): Promise<num
   return row?.last_sequence ?? 0
 }
 
-/** The last sequence of each of these tenants; a tenant without events is left out. */
+/** The last sequence of each of these tenants, except tenants without events. */
 export async function findLastSequences(
   sql: Sql,
   tenant_ids: string[],
@@ -238,17 +238,17 @@ function eventColumns(sql: Sql): Fragment {
     e.data as stored, e.created_at`
 }
 
-/** The id of what the event `e` is of: a refund's is filed under its payment. */
+/** The id of the event's own resource. The column `subject_id` has the root's id: the payment of a refund. */
 function resourceIdOf(sql: Sql): Fragment {
   return sql`coalesce(e.data ->> 'id', e.subject_id::text)`
 }
 
-/** The ids under which events of this resource can be filed: its own, or that of what it is a part of. */
+/** The ids under which the events of this resource can be stored: its own id, and its root's. */
 function rootIds(sql: Sql, tenant_id: string, id: string): Fragment {
-  const parts = RESOURCE_NAMES.filter((resource) => rootOf(resource) !== resource).map(
+  const roots = RESOURCE_NAMES.filter((resource) => rootOf(resource) !== resource).map(
     (resource) => sql`
       select ${sql(`r.${rootIdColumn(resource)}`)} from ${sql(resourceOf(resource).table)} r
       where r.tenant_id = ${tenant_id} and r.id = ${id}`,
   )
-  return unionAll(sql, [sql`select ${id}::uuid as id`, ...parts])
+  return unionAll(sql, [sql`select ${id}::uuid as id`, ...roots])
 }

@@ -1,9 +1,9 @@
-// The fields that the schemas of all nouns have.
+// Fields that the schemas of all resources share.
 import { z } from 'zod'
 import { metadataJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
 
-/** The first fields: which row it is, and whose. `example` is an id. */
+/** The id and the tenant. `example` is an id. */
 export function idFields(resource: string, example: string) {
   return {
     id: z.uuid().meta({ description: `The id of the ${resource}.`, example }),
@@ -14,12 +14,12 @@ export function idFields(resource: string, example: string) {
   }
 }
 
-/** The idempotency key of what only callers create. */
+/** The idempotency key of a resource that only callers create. */
 export function keyField(example: string) {
   return z.string().meta({ description: 'The idempotency key that it was created with.', example })
 }
 
-/** The last fields: what the caller keeps with it, and when it was written. `resources` is the plural. */
+/** The metadata and the times of creation and update. `resources` is the plural. */
 export function trailingFields(resources: string) {
   return {
     metadata: metadataJson,

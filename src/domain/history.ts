@@ -1,10 +1,10 @@
-// The history: finished jobs with their attempts and notifications, and events, in weekly partitions that are dropped
-// when old. Customers, payments, refunds and the ledger are never dropped.
+// The history: finished jobs with their attempts and notifications, and events, in weekly partitions. Old partitions are
+// dropped. Customers, payments, refunds and the ledger are kept forever.
 import type { HistoryKind } from '#core/config/retention.ts'
 import type { Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 
-/** How far a move has got: everything before this was looked at. */
+/** The position of a move: all rows before it are scanned. */
 export type MovePosition = { after: string; after_id: string }
 
 type MoveResult = { moved: number; position: MovePosition; next: MovePosition | null }
@@ -16,13 +16,13 @@ export const HISTORY_START: MovePosition = {
 
 /**
  * Moves jobs that finished more than an hour ago, with their attempts and notification, from the working tables into
- * the history, the oldest first. Looks at `limit` jobs at once; `next` is null when there were fewer.
+ * the history, oldest first. Scans `limit` jobs; `next` is null when there were fewer.
  */
 export async function moveFinishedJobs(sql: Sql, position: MovePosition, limit: number): Promise<MoveResult> {
   return await move(sql, 'move_finished_jobs', position, limit)
 }
 
-/** The same for notifications that were over as they came, without a job. */
+/** Moves notifications that were final on arrival and have no job. */
 export async function moveJoblessNotifications(
   sql: Sql,
   position: MovePosition,
@@ -46,22 +46,21 @@ async function move(
   return { moved: row!.moved, position, next: row!.scanned < limit ? null : position }
 }
 
-/** Makes a partition for a coming week; null when there are enough, or when its lock was not free at once. */
+/** Creates a partition for a coming week. Null when there are enough, or when the lock is not free at once. */
 export async function createNextPartition(sql: Sql): Promise<string | null> {
   const [row] = await sql<{ name: string | null }[]>`select make_next_partition() as name`
   return row!.name
 }
 
 /**
- * Drops the oldest partition that is older than `days`; null when there is none, or when its lock was not free at
- * once.
+ * Drops the oldest partition that is older than `days`. Null when there is none, or when the lock is not free at once.
  */
 export async function dropNextPartition(sql: Sql, kind: HistoryKind, days: number): Promise<string | null> {
   const [row] = await sql<{ name: string | null }[]>`select drop_next_partition(${kind}, ${days}) as name`
   return row!.name
 }
 
-/** How many rows fitted no partition, because none was made in time, counted up to 1,000 for each table. */
+/** The number of rows outside all weekly partitions, up to 1,000 per table: their partition was not created in time. */
 export async function countStrays(sql: Sql): Promise<{ parent: string; strays: number }[]> {
   return await sql<{ parent: string; strays: number }[]>`select parent, strays from count_strays()`
 }

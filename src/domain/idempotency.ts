@@ -1,24 +1,24 @@
-// Idempotency keys: written in the same statement as what they protect, and looked up when that statement accepted
-// nothing.
+// Idempotency keys. The statement that accepts a request also stores its key. When the statement accepts nothing, the
+// stored key is looked up.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { createdWithin, type ListPage } from './pages.ts'
 import { resourceOf, type ResourceName } from './resources.ts'
 
-/** What is stored of a request with its key. `idempotency_key` null: the caller sent none, and nothing is stored. */
+/** The stored part of a request. `idempotency_key` null: the caller sent no key, and nothing is stored. */
 export type IdempotentRequest = {
   idempotency_key: string | null
   /**
-   * The route with its path parameters, e.g. `POST /v1/payments/:id/capture 0198...`. The same key may be used once on
-   * each. (The column is called `scope`.)
+   * The route with its path parameters, e.g. `POST /v1/payments/:id/capture 0198...`. A key may be used once per route.
+   * (The column is called `scope`.)
    */
   route: string
   /** A hash of the validated body. */
   fingerprint: string
-  /** The id that marks its log lines and those of its job; null when no request asked for it. */
+  /** The id in the log lines of the request and of its job; null when no request created the job. */
   request_id: string | null
 }
 
-/** A request that asks for a job. `will_wake`: this process will ring for the job right after the commit. */
+/** A request for a job. `will_wake`: this process wakes a worker for the job right after the commit. */
 export type JobRequest = IdempotentRequest & {
   tenant_id: string
   job_id: string
@@ -26,12 +26,12 @@ export type JobRequest = IdempotentRequest & {
   will_wake: boolean
 }
 
-/** The columns of an `IdempotentRequest`, as a statement reads it. */
+/** The column definitions of an `IdempotentRequest` in `jsonb_to_recordset`. */
 export function keyColumns(sql: Sql | Tx): Fragment {
   return sql`idempotency_key text, route text, fingerprint text`
 }
 
-/** The columns of a `JobRequest`, as a statement reads it. */
+/** The column definitions of a `JobRequest` in `jsonb_to_recordset`. */
 export function jobRequestColumns(sql: Sql | Tx): Fragment {
   return sql`
     tenant_id uuid, job_id uuid, event_id uuid, will_wake boolean, request_id text, ${keyColumns(sql)}`
@@ -41,7 +41,7 @@ export type StoredKey = {
   key: string
   route: string
   fingerprint: string
-  /** The noun of what the key protects. */
+  /** The type of the resource that the key protects. */
   resource: ResourceName
   resource_id: string
   job_id: string | null
@@ -49,10 +49,10 @@ export type StoredKey = {
 }
 
 /**
- * Whether the key of the request `a` was used before: it is stored for this route, or in a row of `resource`, which is
- * kept longer than the key; `route_rows`: the condition for rows `r` that are made on this route, where several make
- * them. The accepting statement leaves such requests out, so that a replay does not undo the batch that it came in. The
- * `offset` keeps this a look-up for each request: an anti-join, planned while the table was empty, would later scan it.
+ * Whether the key of the request `a` was used before: stored for this route, or in a row of `resource`, which is retained
+ * longer than the key. `route_rows`: the condition on rows `r` that this route creates, if several routes create rows. The
+ * accepting statement skips such requests, so that a replay does not roll back its batch. The `offset` forces a lookup per
+ * request: an anti-join that was planned while the table was empty would later scan the table.
  */
 export function isKeyUsed(sql: Sql | Tx, resource?: ResourceName, route_rows = sql`true`): Fragment {
   const stored = sql`exists (
@@ -65,9 +65,9 @@ export function isKeyUsed(sql: Sql | Tx, resource?: ResourceName, route_rows = s
 }
 
 /**
- * A part of the accepting statement: stores the keys. `accepted` selects `tenant_id, idempotency_key, route,
- * fingerprint, resource_id, job_id`. There is no "on conflict": when two requests use one key at the same moment, the
- * second fails, its whole statement is undone, and it becomes a replay.
+ * A part of the accepting statement that stores the keys. `accepted` selects `tenant_id, idempotency_key, route,
+ * fingerprint, resource_id, job_id`. There is no "on conflict": when two requests use a key at the same time, the second
+ * statement fails and is rolled back, and its request becomes a replay.
  */
 export function storeKeys(sql: Sql | Tx, resource: ResourceName, accepted: Fragment): Fragment {
   return sql`
@@ -76,10 +76,10 @@ export function storeKeys(sql: Sql | Tx, resource: ResourceName, accepted: Fragm
     from (${accepted}) accepted where idempotency_key is not null`
 }
 
-/** A key as it was sent, on its route. */
+/** A request's key and its route. */
 export type KeyOnRoute = { tenant_id: string; key: string; route: string }
 
-/** What is stored of each key on its route, in the order asked; undefined where that is nothing. */
+/** The stored keys, in the order of `requested`; undefined for a key that is not stored. */
 export async function findStoredKeys(sql: Sql, requested: KeyOnRoute[]): Promise<(StoredKey | undefined)[]> {
   const rows = await sql<(StoredKey & { nth: number })[]>`
     select k.key, k.scope as route, k.fingerprint, k.resource, k.resource_id, k.job_id, k.created_at, nth
@@ -87,12 +87,12 @@ export async function findStoredKeys(sql: Sql, requested: KeyOnRoute[]): Promise
   return inOrder(requested, rows, (stored) => stored)
 }
 
-/** What a key protects, with the fingerprint of its request. */
+/** A resource that a key protects, with the fingerprint of the request. */
 export type KeyedResource<T> = { fingerprint: string; resource: T }
 
 /**
- * The resources that the keys protect, in the order asked, in one statement: for requests that are answered without
- * a job. `columns` are those of the resource.
+ * The resources that the keys protect, in the order of `requested`: for requests that are answered without a job.
+ * `columns`: the columns of the resource.
  */
 export async function findByKeys<T extends object>(
   sql: Sql,
@@ -113,7 +113,7 @@ export async function findByKeys<T extends object>(
   }))
 }
 
-/** The stored keys `k` of those that are asked for, with their place in the order, `nth`. */
+/** The stored keys `k` of the requested keys, with the index `nth` in `requested`. */
 function storedKeys(sql: Sql, requested: KeyOnRoute[]): Fragment {
   return sql`
     jsonb_to_recordset(${sql.json(requested.map((each, nth) => ({ ...each, nth })))}) as a(
@@ -134,9 +134,9 @@ function inOrder<Row extends { nth: number }, T>(
 }
 
 /**
- * Everything that a tenant's key protects, with the state of its job (null when there is none), newest first: a page
- * of `limit`. Rows of one moment are never split between pages, so that the moment can be the cursor; there may be a
- * few more rows. The `offset` keeps this a look-up by the key, whatever the order.
+ * All uses of a tenant's key, with the state of each job (null without a job), newest first: a page of `limit`. Rows of the
+ * same time are never split between pages, so the time can be the cursor: there may be a few more rows. The `offset`
+ * forces a lookup by the key.
  */
 export async function listKeyUses(
   sql: Sql,
@@ -158,8 +158,8 @@ export async function listKeyUses(
 }
 
 /**
- * Deletes keys older than 30 days, the oldest first, at most `limit`. The unique key on the resource still prevents a
- * second one.
+ * Deletes keys older than 30 days, oldest first, at most `limit`. Returns the count. The unique key on the resource still
+ * prevents duplicates.
  */
 export async function deleteOldKeys(sql: Sql, limit: number): Promise<number> {
   const rows = await sql`

@@ -1,13 +1,12 @@
-// The ledger: transfers between accounts, each written once and never changed, the balances that result, and what is
-// reserved of them. Nothing else writes accounts.
+// The ledger: immutable transfers between accounts, the resulting balances, and the reserved amounts. Only this file
+// writes accounts.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /**
- * A part of the statement that accepts what brings money in: opens the accounts of a tenant with the first payment or
- * top-up in a currency, because nothing can be posted to an account that does not exist. `accepted` selects
- * `tenant_id, currency` (upper case) of what was accepted. `available` holds what the tenant is owed, the platform's
- * `processor_clearing` the other side; both are kept per tenant, so that tenants never wait for each other's rows. The
- * `offset` keeps this one look-up for each currency.
+ * A part of the statement that accepts a payment or top-up: opens the tenant's accounts with the first one in a currency,
+ * because a transfer needs existing accounts. `accepted` selects the accepted rows' `tenant_id, currency` (upper case).
+ * `available` is what the platform owes the tenant, `processor_clearing` the contra account. Each tenant has both, so
+ * that tenants never wait for each other's row locks. The `offset` forces one lookup per currency.
  */
 export function openAccounts(sql: Sql | Tx, accepted: Fragment): Fragment {
   return sql`
@@ -25,21 +24,20 @@ export function openAccounts(sql: Sql | Tx, accepted: Fragment): Fragment {
 }
 
 /**
- * The parts of a statement, from `requested` to `reserved`, that reserve what is available to tenants. `requested` selects
- * `nth` (in which order), `tenant_id, currency` (lower case), `amount_minor` and whatever else is of use. The part
- * `decided` has all of it again, with whether it is `reserved`, and the `available_minor` that it was judged by.
+ * The parts of a statement, from `requested` to `reserved`, that reserve amounts of tenants' available balances.
+ * `requested` selects `nth` (the order), `tenant_id, currency` (lower case), `amount_minor` and any other columns.
+ * `decided` returns all columns of `requested`, with `reserved` and the `available_minor` before the decision.
  *
- * The rows of the accounts are locked before anything else of the statement, once each and in their own order, and only
- * what is read under that lock decides. Several of one account are judged one after the other: one that is too large
- * takes nothing away from the next. All of this is under the lock, so it looks nothing up among the others: each account
- * walks through an array, and what it decides is found by its place.
+ * The account rows are locked first, each once and in a fixed order, and only their locked values count. Requests for one
+ * account are decided in order: a request that exceeds the available amount reserves nothing, and the next one may still
+ * succeed. The work under the lock is linear: one scan per account over an array, with results found by row number.
  */
 export function reserving(sql: Sql | Tx, requested: Fragment): Fragment {
   return sql`
     requested as (
       select w.*, row_number() over (order by nth) as row_no from (${requested}) w
     ), account as (
-      -- Without an account there has never been any money.
+      -- A missing account means that the tenant never had money in this currency.
       select c.row_nos, c.amounts, coalesce(a.balance_minor - a.reserved_minor, 0) as available_minor
       from (
         select tenant_id, currency, array_agg(row_no order by row_no) as row_nos,
@@ -78,8 +76,8 @@ export function reserving(sql: Sql | Tx, requested: Fragment): Fragment {
 }
 
 /**
- * The parts of a statement, from `freed` to `freeing`, that free what was reserved. `freed` selects `tenant_id,
- * currency` (lower case) and `amount_minor` of rows that are locked: the accounts come last.
+ * The parts of a statement, from `freed` to `freeing`, that free reserved amounts. `freed` selects `tenant_id, currency`
+ * (lower case) and `amount_minor` of locked rows: accounts are locked last.
  */
 export function freeing(sql: Sql | Tx, freed: Fragment): Fragment {
   return sql`
@@ -100,18 +98,16 @@ export function freeing(sql: Sql | Tx, freed: Fragment): Fragment {
 }
 
 /**
- * The parts of a statement, from `to_post` to `transfer`, that post transfers and change what is reserved. `to_post`
+ * The parts of a statement, from `to_post` to `transfer`, that post transfers and change reserved amounts. `to_post`
  * selects `tenant_id, transfer_id, kind, subject_id, debit_account, credit_account, currency` (upper case) and
- * `amount_minor`; the balance of the debited account falls and that of the credited one rises. `to_reserve` selects
- * `tenant_id, currency` (upper case), `account, reserved_delta`: below zero frees. Errors undo the whole statement:
- * 23505 when the subject already has a transfer of that kind, 23502 when an account does not exist, 23514 when more is
- * freed than was reserved. `by_reference`: a subject may have several of a kind, told apart by the `reference` that
- * `to_post` then selects too.
+ * `amount_minor`: a debit lowers the balance of its account, a credit raises it. `to_reserve` selects `tenant_id, currency`
+ * (upper case), `account, reserved_delta`: a negative delta frees. Errors roll back the statement: 23505 when the subject
+ * already has a transfer of that kind, 23502 when an account does not exist, 23514 when more is freed than was reserved.
+ * `by_reference`: a subject may have several transfers of a kind, with different `reference` columns in `to_post`.
  *
- * The rows of the accounts are locked after all others, in their own order. `movements` has one row for each account,
- * and no other part may write accounts, because a second update of a row in one statement would be lost. Under these
- * locks `seq` has no gaps and `created_at` only grows. The transfers of one statement follow each other in the order of
- * their ids.
+ * Account rows are locked after all other rows, in a fixed order. `movements` has one row per account, and no other part
+ * may write accounts: PostgreSQL ignores a second update of a row in one statement. Under these locks `seq` has no gaps
+ * and `created_at` only increases. The transfers of one statement are numbered in the order of their ids.
  */
 export function postings(
   sql: Sql | Tx,
@@ -150,7 +146,7 @@ export function postings(
     ), transfer as (
       insert into ledger_transfers (tenant_id, id, kind, subject_id, reference, debit_account, credit_account,
         currency, amount_minor, seq, balance_after_minor, created_at)
-      -- The names come from the locked accounts: null, and so refused, when an account does not exist.
+      -- The names come from the locked accounts. A missing account has a null name, which the table refuses.
       select m.tenant_id, m.transfer_id, m.kind, m.subject_id, ${by_reference ? sql`m.reference` : sql`''`},
         debit.name, credit.name, m.currency, m.amount_minor,
         available.last_seq + m.nth, available.balance_minor + m.change,
@@ -198,7 +194,7 @@ function movementsWithReservations(sql: Sql | Tx, to_reserve: Fragment): Fragmen
     )`
 }
 
-// A reservation on an account that does not exist would be lost in silence: a transfer of nothing is refused instead.
+// A reservation on a missing account would be lost silently. This inserts an invalid transfer, which the table refuses.
 function refuseMissingAccounts(sql: Sql | Tx): Fragment {
   return sql`
     union all

@@ -1,10 +1,10 @@
-// The pages of lists: which rows by their creation belong to one.
+// Pages of lists, by the time of creation.
 import type { Fragment, Sql } from '#core/db.ts'
 
 /** `created_from` is inclusive; `created_to` and `before`, the cursor, are exclusive. */
 export type ListPage = { created_from?: string; created_to?: string; before?: string; limit: number }
 
-/** The condition on `created_at`. */
+/** The condition of a page on `created_at`. */
 export function createdWithin(
   sql: Sql,
   { created_from = '-infinity', created_to = 'infinity', before = 'infinity' }: Omit<ListPage, 'limit'>,

@@ -1,4 +1,4 @@
-// Creates, changes and archives rows of the nouns that no job works on. An archived row stays: others name it.
+// Creates, updates and archives recipients and merchants. An archived row remains, because other rows refer to it.
 import type { z } from 'zod'
 import { columnList, type Fragment, type Json, type Sql } from '#core/db.ts'
 import { insertEvents, type EventType } from './events.ts'
@@ -17,20 +17,20 @@ import { cancelLateVerification, cancelOpenVerification } from './verifications/
 
 type RowOf<N extends ResourceName> = z.output<(typeof RESOURCES)[N]['view']>
 
-/** The columns that are given when a row is created and never change. */
+/** The columns that are set on creation and never change. */
 const IMMUTABLE_COLUMNS = {
   recipient: ['type', 'currency', 'country', 'destination'],
   merchant: [],
 } as const satisfies { [N in RecordResource]: (keyof RowOf<N>)[] }
 
-/** The columns that may change, in the order of the row. */
+/** The columns that an update may change. */
 const MUTABLE_COLUMNS = {
   recipient: ['name', 'email', 'metadata'],
   merchant: ['legal_name', 'display_name', 'country', 'support_email', 'url', 'metadata'],
 } as const satisfies { [N in ResourceName]?: (keyof RowOf<N>)[] }
 
 export type RecordResource = keyof typeof MUTABLE_COLUMNS
-/** A row of such a noun, as answers show it. */
+/** A record as answers show it. */
 export type RecordOf<N extends RecordResource> = RowOf<N>
 type ImmutableFields<N extends RecordResource> = Pick<
   RecordOf<N>,
@@ -40,14 +40,14 @@ type MutableFields<N extends RecordResource> = Pick<
   RecordOf<N>,
   (typeof MUTABLE_COLUMNS)[N][number] & keyof RecordOf<N>
 >
-/** Columns by their names, as they are put into a statement. */
+/** Values by column name. */
 type Columns = Readonly<Record<string, Json | undefined>>
 
 type RecordKey = { tenant_id: string; id: string }
 
 /**
- * Creates a row with these columns and no others; `key_used` when its key was used before. Throws a unique violation when the
- * key is used by another request at the same moment; nothing was written then.
+ * Creates a record. Returns `key_used` when the key was used before. Throws a unique violation, and writes nothing, when
+ * another request uses the key at the same time.
  */
 export async function createRecord<N extends RecordResource>(
   sql: Sql,
@@ -76,8 +76,8 @@ export async function createRecord<N extends RecordResource>(
 }
 
 /**
- * Changes the given columns; the others stay. What is so already is no change and no event. Undefined when there is no
- * such row. An archived one can be changed too.
+ * Updates the columns in `changes`. Equal values change nothing and create no event. Undefined when there is no such
+ * record. Archived records can be updated too.
  */
 export async function updateRecord<N extends RecordResource>(
   sql: Sql,
@@ -90,7 +90,7 @@ export async function updateRecord<N extends RecordResource>(
   const changes_json = sql.json(changes)
   const [row] = await sql<RecordOf<N>[]>`
     with r as (
-      -- What is not given comes from the row as it is once it is locked.
+      -- Absent columns keep the values of the locked row.
       update ${sql(resourceOf(resource).table)} r set (updated_at, metadata, ${columnList(sql, names)}) = (
         select clock_timestamp(), coalesce(n.metadata, 'null'), ${qualifiedColumns(sql, 'n', names)}
         from jsonb_populate_record(r, ${changes_json}) n)
@@ -102,7 +102,7 @@ export async function updateRecord<N extends RecordResource>(
   return row ?? (await findRecord(sql, resource, { tenant_id, id }))
 }
 
-/** Archives a row and lets go of an open verification of it. Doing it twice has the same result. Undefined when there is no such row. */
+/** Archives a record and cancels its open verification. Idempotent. Undefined when there is no such record. */
 export async function archiveRecord<N extends RecordResource>(
   sql: Sql,
   resource: N,
@@ -124,7 +124,7 @@ export async function archiveRecord<N extends RecordResource>(
   return row ?? (await findRecord(sql, resource, { tenant_id, id }))
 }
 
-/** One row, archived or not; undefined when there is none. */
+/** One record, archived or not; undefined when there is none. */
 export async function findRecord<N extends RecordResource>(
   sql: Sql,
   resource: N,
@@ -135,7 +135,7 @@ export async function findRecord<N extends RecordResource>(
   return row
 }
 
-/** The row that was created with this key, or undefined. */
+/** The record that was created with this key, or undefined. */
 export async function findRecordByKey<N extends RecordResource>(
   sql: Sql,
   resource: N,
@@ -145,10 +145,10 @@ export async function findRecordByKey<N extends RecordResource>(
   return found
 }
 
-/** A page of the rows that are archived, or of those that are not. */
+/** A page of archived records, or of records that are not archived. */
 export type RecordPage = ListPage & { archived: boolean }
 
-/** The rows of a tenant that are also `matching`, newest first. */
+/** The records of a tenant that fulfill the condition `matching`, newest first. */
 export async function listRecords<N extends RecordResource>(
   sql: Sql,
   resource: N,
@@ -167,7 +167,7 @@ function mutableExceptMetadata(resource: RecordResource): string[] {
   return MUTABLE_COLUMNS[resource].filter((name) => name !== 'metadata')
 }
 
-/** The columns of an answer. */
+/** The columns of a record in answers. */
 function recordColumns(sql: Sql, resource: RecordResource): Fragment {
   return columnList(sql, Object.keys(resourceOf(resource).view.shape))
 }

@@ -1,4 +1,4 @@
-// What the entry of a noun in the subjects says.
+// The definition of a resource: its table, events, ledger transfers, checks, and its objects at the provider.
 import type { z } from 'zod'
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import type { Vault } from '#core/secrets.ts'
@@ -9,98 +9,98 @@ import type { Difference, Side, SideSchema } from './reconciliation/side.ts'
 type AnyResource = {
   table: string
   /**
-   * The noun that it is a part of, and the column with that noun's id: its jobs, events and notifications are filed
-   * under that row.
+   * The parent resource, and the column with the parent's id. Jobs, events and notifications of a child have the parent's
+   * id as their `subject_id`.
    */
   parent?: { resource: string; id_column: string }
-  /** The columns that an event stores, and no others. */
+  /** The columns that an event stores. */
   view: z.ZodObject
   completion?: EventCompletion
-  /** Of the view, what the erasure of a customer takes out of events, and what is shown in its place. */
+  /** The fields that the erasure of a customer removes from events, with the values that answers show instead. */
   erased?: Readonly<Record<string, Json>>
-  /** Its events: the word after `<resource>.`, and the meaning. */
+  /** Its events: the name after `<resource>.`, and the description. */
   events: Record<string, string>
   /**
-   * Checks for the audit, of the noun's rows or, of a part, of what it is a part of and what belongs to that; they also
-   * work for some of these rows.
+   * Checks for the audit of the resource's rows; for a child resource, of the parent's rows and their children. They can
+   * check a subset of the rows.
    */
   checks?: Checks
-  /** Checks for the audit of all rows of a tenant, however they changed. */
+  /** Checks for the audit of all rows of a tenant. */
   checks_by_tenant?: Checks
-  /** The kinds of the ledger's transfers that are of its rows, and of no others. */
+  /** The kinds of ledger transfers that only rows of this resource cause. */
   transfer_kinds?: readonly string[]
-  /** The condition for rows `p` whose `amount_minor` is reserved on what is available to their tenant. */
+  /** The condition on rows `p` whose `amount_minor` is reserved on the tenant's available balance. */
   reserves?: (sql: Sql | Tx) => Fragment
 }
 /**
- * What events show and do not store, because it is personal or long: their row has the only copy. It is added whenever an
- * event is read, and null once the row no longer has it.
+ * Fields that events show but do not store, because they are personal or long. Only the resource's row stores them. They are
+ * added when an event is read, and null once they are erased from the row.
  */
 type EventCompletion = {
-  /** The data of events with what is added. */
+  /** The schema of an event's data with these fields. */
   data: z.ZodObject
-  /** The fields that are added. */
+  /** The names of the fields. */
   fields: readonly string[]
-  /** The words of the events that need the row; in others the fields are null. Default: all need it. */
+  /** The names of the events with these fields; in other events the fields are null. Default: all events. */
   event_names?: readonly string[]
-  /** The columns to read from the row `p`; `omits`: whether a value of more than `max_bytes` was left out. */
+  /** The columns to read from the row `p`. `omits`: whether a value of more than `max_bytes` is omitted. */
   columns: (sql: Sql, max_bytes: number | null) => Fragment
-  /** The fields of an event, from these columns and from what it stored. Throws SealError. */
+  /** The fields of an event, from these columns and the event's stored data. Throws SealError. */
   open: (row: CompletionRow, stored: Json, vault: Vault) => Record<string, Json>
 }
-/** What is read from a row to complete its events. */
+/** The columns of a row that complete its events. */
 export type CompletionRow = { tenant_id: string; id: string; omits: boolean } & Record<string, Json>
 
-/** A noun that a provider keeps records of too. */
+/** A resource that also exists at a provider. */
 export type ProviderResource = AnyResource & { under_way: UnderWay; at_provider: AtProvider }
 export type Resource = ProviderResource | (AnyResource & { under_way?: UnderWay; at_provider?: undefined })
 
 export type UnderWay = {
-  /** The condition for rows `p` that may still change; there is an index of these by tenant and creation. */
+  /** The condition on rows `p` that may still change. An index has these rows by tenant and creation. */
   open: (sql: Sql | Tx) => Fragment
   /**
-   * The condition for rows `p` at which the provider is asked to look when they stand still, with an index as that of
-   * `open`; unless told those that are open and under way.
+   * The condition on rows `p` whose state is looked up at the provider when they do not change, with an index like that of
+   * `open`. Default: open rows with a status in progress.
    */
   eligible_for_lookup?: (sql: Sql | Tx) => Fragment
-  /** Statuses in which the provider works on it, beside those of our calls. */
+  /** Statuses in which the provider works on the row, in addition to the statuses during our calls. */
   statuses?: readonly string[]
-  /** The condition for rows `p` that need no open job although their call is under way; unless told none. */
+  /** The condition on rows `p` that need no open job although their call is in progress. Default: none. */
   awaits_provider?: (sql: Sql | Tx) => Fragment
 }
 
 export type AtProvider = {
-  /** The scope with which its rows are read, and so their drifts. */
+  /** The scope that allows reading the rows and their drifts. */
   scope: Scope
-  /** The column with the provider's name; what the column is called is also what the provider is to us. */
+  /** The column with the provider's name. The name of the column is also the provider's role. */
   provider: string
   /** The column with the provider's id. */
   reference: string
-  /** What is compared: the status, and every column that both sides have. */
+  /** The compared values: the status, and every column that both sides have. */
   side: SideSchema
   /**
-   * For each status at the provider the statuses of ours that agree with it, once everything the provider said has
-   * been applied.
+   * For each status at the provider, the statuses of our row that agree with it once all reports of the provider are
+   * applied.
    */
   agreeing_statuses: Readonly<Record<string, readonly string[]>>
-  /** Statuses at the provider in which money that is not what we asked for has come to nothing, or has gone back. */
+  /** Statuses at the provider in which unrequested money never moved or was returned. */
   reverted_statuses?: readonly string[]
   /**
-   * The condition under which what an event `reported` brings nothing new to our row `r`; it says all that is compared.
-   * Without it each event is looked at. The webhooks host reads the columns that it names.
+   * The condition under which the event `reported` adds nothing to our row `r`. It must cover all compared values. Default:
+   * every event is processed. The webhooks host reads the columns in this condition.
    */
   isRedundant?(sql: Sql | Tx): Fragment
-  /** How two sides differ beside status, amount and currency, where that is not for each column to be equal. */
+  /** Differences of two sides other than status, amount and currency. Default: each column must be equal. */
   difference?(ours: Side, theirs: Side): Difference | null
-  /** What else is to be said of two sides of which one does not fit. */
+  /** An additional text about two sides that differ. */
   inWords?(ours: Side, theirs: Side): string | null
-  /** What is said of two sides whose statuses do not agree. */
+  /** The text about two sides with contradictory statuses. */
   contradiction?(ours: Side, theirs: Side): string | null
-  /** The condition under which two sides that agree close the row's drift; unless told always. */
+  /** The condition under which two sides that agree close the row's drift. Default: always. */
   closesDrift?(sql: Sql | Tx, ours: Side): Fragment
 }
 
-/** Whether the provider has taken the row `p`: also after its call has succeeded it may be pending there. */
+/** Whether the provider has accepted the row `p`. The row may still be pending at the provider. */
 export function isAcceptedByProvider(sql: Sql | Tx, resource: string, root_id: Fragment): Fragment {
   return sql`exists (
     select from all_jobs j
@@ -108,7 +108,7 @@ export function isAcceptedByProvider(sql: Sql | Tx, resource: string, root_id: F
       and ${worksOn(sql, resource, sql`p.id`)})`
 }
 
-/** Whether the job `j` works on this row of a noun. A job is named `<resource>.<verb>`, and its payload has `<resource>_id`. */
+/** Whether the job `j` works on this row of a resource. Jobs are named `<resource>.<verb>`; payloads have `<resource>_id`. */
 export function worksOn(sql: Sql | Tx, resource: string, id: Fragment): Fragment {
   return sql`(split_part(j.name, '.', 1) = ${resource} and j.payload ->> ${`${resource}_id`}::text = ${id}::text)`
 }

@@ -1,5 +1,5 @@
-// The subjects: one entry for each noun that has a table. The audit, the reconciler, notifications, events, timelines
-// and idempotency keys read from here what they need to know of every noun.
+// The resources: one definition for each resource with a table. The audit, the reconciler, notifications, events, timelines
+// and idempotency keys use these definitions.
 import assert from 'node:assert/strict'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { CALLS, type CallingResource } from '#jobs/index.ts'
@@ -43,7 +43,7 @@ export const RESOURCES = {
 export type ResourceName = keyof typeof RESOURCES
 export const RESOURCE_NAMES = Object.keys(RESOURCES) as ResourceName[]
 
-/** The nouns that a provider keeps records of too. */
+/** The resources that also exist at a provider. */
 export type ProviderResourceName = {
   [N in ResourceName]: (typeof RESOURCES)[N] extends { at_provider: object } ? N : never
 }[ResourceName]
@@ -51,7 +51,7 @@ export const PROVIDER_RESOURCE_NAMES = RESOURCE_NAMES.filter(
   (resource): resource is ProviderResourceName => 'at_provider' in RESOURCES[resource],
 )
 
-/** The nouns that money is posted for. */
+/** The resources that cause ledger transfers. */
 export type PostingResourceName = {
   [N in ResourceName]: (typeof RESOURCES)[N] extends { transfer_kinds: object } ? N : never
 }[ResourceName]
@@ -59,20 +59,20 @@ export const POSTING_RESOURCE_NAMES = RESOURCE_NAMES.filter(
   (resource): resource is PostingResourceName => 'transfer_kinds' in RESOURCES[resource],
 )
 
-/** One row of a noun. */
+/** One row of a resource. */
 export type ResourceKey = { tenant_id: string; subject: ResourceName; subject_id: string }
 
-/** The entry of a noun. */
+/** The definition of a resource. */
 export function resourceOf(resource: ResourceName): Resource {
   return RESOURCES[resource]
 }
 
-/** The entry of a noun that a provider keeps records of. */
+/** The definition of a resource that also exists at a provider. */
 export function providerResourceOf(resource: ProviderResourceName): ProviderResource {
   return RESOURCES[resource]
 }
 
-/** The nouns whose jobs, events and notifications are filed under this one. */
+/** The child resources of this resource, each with its table and the column with the parent's id. */
 export function childrenOf(
   resource: ResourceName,
 ): { resource: ResourceName; table: string; id_column: string }[] {
@@ -82,49 +82,49 @@ export function childrenOf(
   })
 }
 
-/** The noun under whose rows jobs, events and notifications of a noun are filed. */
+/** The parent of a child resource, otherwise the resource. Its row's id is the `subject_id` of jobs, events, notifications. */
 export function rootOf(resource: ResourceName): ResourceName {
   const { parent } = resourceOf(resource)
   if (parent === undefined) return resource
   const root = RESOURCE_NAMES.find((each) => each === parent.resource)
-  assert(root !== undefined, `${resource} is a part of "${parent.resource}", which is no noun`)
+  assert(root !== undefined, `the parent of ${resource}, "${parent.resource}", is not a resource`)
   return root
 }
 
-/** The column with the id of the row under which jobs, events and notifications of a noun are filed. */
+/** The column with the id of the root row: `id`, or the parent's id. */
 export function rootIdColumn(resource: ResourceName): string {
   return resourceOf(resource).parent?.id_column ?? 'id'
 }
 
-/** The noun of a job `<resource>.<verb>`, or of a type of event; undefined when it is not known here. */
+/** The resource of a job `<resource>.<verb>` or of an event type; undefined for an unknown resource. */
 export function resourceNameOf(job: string): ResourceName | undefined {
   return RESOURCE_NAMES.find((resource) => job.startsWith(`${resource}.`))
 }
 
-/** The statuses of a noun's rows while a call of ours is under way. */
+/** The statuses of a resource's rows while one of our calls is in progress. */
 export function callStatuses(resource: ResourceName): string[] {
   return CALLS.flatMap(({ job, status }) => (resourceNameOf(job) === resource ? (status ?? []) : []))
 }
 
-/** The statuses in which a call of ours or the provider works on a row. */
+/** The statuses of a resource's rows while one of our calls or the provider's work is in progress. */
 export function statusesUnderWay(resource: ResourceName): string[] {
   return [...callStatuses(resource), ...(resourceOf(resource).under_way?.statuses ?? [])]
 }
 
-/** The payment of the row `row`: the row itself or what it is a part of; null if it has none. */
+/** The payment of the row `row`: the row or its parent; null if neither is a payment. */
 export function paymentOf(sql: Sql | Tx, resource: ResourceName, row: string): Fragment {
   return rootOf(resource) === 'payment' ? sql`${sql(`${row}.${rootIdColumn(resource)}`)}` : sql`null::uuid`
 }
 
-/** The id of the row of a noun that the job `j` works on; null when its payload has none. */
+/** The id of the resource's row that the job `j` works on; null when the payload has no valid id. */
 export function rowIdOf(sql: Sql | Tx, resource: ResourceName): Fragment {
-  const named = sql`j.payload ->> ${`${resource}_id`}::text`
+  const payload_id = sql`j.payload ->> ${`${resource}_id`}::text`
   return rootOf(resource) === resource
     ? sql`j.subject_id`
-    : sql`case when pg_input_is_valid(${named}, 'uuid') then (${named})::uuid end`
+    : sql`case when pg_input_is_valid(${payload_id}, 'uuid') then (${payload_id})::uuid end`
 }
 
 /** These columns of the row `row` as a JSON object. */
 export function objectOf(sql: Sql | Tx, row: string, columns: readonly string[]): Fragment {
-  return sql`(select to_jsonb(picked) from (select ${sql(columns.map((column) => `${row}.${column}`))}) picked)`
+  return sql`(select to_jsonb(selected) from (select ${sql(columns.map((column) => `${row}.${column}`))}) selected)`
 }

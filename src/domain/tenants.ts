@@ -3,14 +3,14 @@ import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import type { Sql, Tx } from '#core/db.ts'
 import { appending, type Actor } from './people/audit-log.ts'
 
-/** `contact_email`: whom we tell by email of what the tenant should look at; null: nobody. */
+/** `contact_email`: the address for emails about problems of the tenant; null: no emails. */
 export type Tenant = { id: string; slug: string; name: string; contact_email: string | null }
 
 /** The tenant called `slug`; created if there is none. */
 export async function ensureTenant(sql: Sql, slug: string, name = slug): Promise<Tenant> {
   await sql`insert into tenants (id, slug, name) values (${newId()}, ${slug}, ${name}) on conflict (slug) do nothing`
   const tenant = await findTenant(sql, slug)
-  if (tenant === undefined) throw new Error(`the tenant ${slug} vanished`)
+  if (tenant === undefined) throw new Error(`the tenant ${slug} was deleted while it was created`)
   return tenant
 }
 
@@ -20,7 +20,7 @@ export async function findTenant(sql: Sql, slug: string): Promise<Tenant | undef
   return tenant
 }
 
-/** Tenants whose slug or name begins with this text, by slug; the system's own is none. */
+/** Tenants whose slug or name begins with this text, by slug, except the system's own tenant. */
 export async function listTenants(
   sql: Sql,
   search: string,
@@ -32,24 +32,24 @@ export async function listTenants(
     where id <> ${SYSTEM_TENANT_ID} and (slug like ${pattern} or name ilike ${pattern}) order by slug limit ${limit}`
 }
 
-/** A tenant's list of domains has at most so many. */
+/** The most email domains of a tenant. */
 export const MAX_EMAIL_DOMAINS = 100
 
-/** The domains of which a tenant may be the sender of email; null: those of the installation. */
+/** The domains from which a tenant may send email; null: the domains of the installation. */
 export async function findEmailDomains(sql: Sql, id: string): Promise<string[] | null> {
   const [tenant] = await sql<{ email_domains: string[] | null }[]>`
     select email_domains from tenants where id = ${id}`
   return tenant?.email_domains ?? null
 }
 
-/** The senders of SMS that a tenant may use, the first one by default; null: any, and that of the installation by default. */
+/** The SMS senders that a tenant may use; the first is the default. Null: any sender, by default that of the installation. */
 export async function findSmsSenders(sql: Sql, id: string): Promise<string[] | null> {
   const [tenant] = await sql<{ sms_senders: string[] | null }[]>`
     select sms_senders from tenants where id = ${id}`
   return tenant?.sms_senders ?? null
 }
 
-/** Sets these, on record. */
+/** Sets the SMS senders of a tenant and writes an audit entry. */
 export async function setSmsSenders(
   sql: Sql,
   id: string,
@@ -67,7 +67,7 @@ export async function setSmsSenders(
     select ${appending(sql, by, entry)} from changed`
 }
 
-/** Sets the domains of its email, on record, and returns the number of the entry; each as name servers know it. */
+/** Sets the email domains of a tenant, in DNS form, and writes an audit entry. Returns the entry's number. */
 export async function setEmailDomains(
   sql: Sql | Tx,
   id: string,
@@ -80,13 +80,13 @@ export async function setEmailDomains(
     subject_id: id,
     details: { email_domains },
   } as const
-  const [set] = await sql<{ seq: number }[]>`
+  const [entry_row] = await sql<{ seq: number }[]>`
     with changed as (update tenants set email_domains = ${email_domains} where id = ${id} returning id)
     select ${appending(sql, by, entry)} as seq from changed`
-  return set!.seq
+  return entry_row!.seq
 }
 
-/** Sets what `next` makes of them; two changes at once come one after the other. What it throws changes nothing. */
+/** Replaces the email domains with the result of `next`. Concurrent changes are serialized. If `next` throws, nothing changes. */
 export async function changeEmailDomains(
   sql: Sql,
   id: string,
@@ -100,7 +100,7 @@ export async function changeEmailDomains(
   })
 }
 
-/** Sets whom a tenant is told by, on record; null: nobody. A bare address. */
+/** Sets a tenant's contact, a bare address or null, and writes an audit entry. */
 export async function setTenantContact(
   sql: Sql,
   id: string,

@@ -1,4 +1,4 @@
-// The timeline of a row: its attempts, provider calls, notifications, postings and events, in order.
+// The timeline of a row: its attempts, provider calls, notifications, postings and events, in chronological order.
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { anyJson } from '#core/json.ts'
@@ -6,20 +6,20 @@ import { timestamp } from '#core/time.ts'
 import { isoText, unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { childrenOf, rootOf, type ResourceKey } from './resources.ts'
 
-const OUTCOME_DESCRIPTION = `How it ended; null while it has not.
-- An attempt: \`done\`; \`declined\`: refused for good; \`retry\`: this attempt had no effect, it is tried again; \`ambiguous\`: it may have had an effect, it is sent again with the same key; \`unknown\`: it is looked up, and sent again only if it never took effect; \`misconfigured\`: credentials were refused; \`returned\`: nothing was sent, another attempt follows; \`parked\`: it waits for an operator; \`discarded\`, \`resolved\`: an operator ended it. Also null if the worker was lost.
+const OUTCOME_DESCRIPTION = `How it ended; null while it is in progress.
+- An attempt: \`done\`; \`declined\`: refused, final; \`retry\`: this attempt had no effect, and another attempt follows; \`ambiguous\`: it may have had an effect, and is sent again with the same key; \`unknown\`: it is looked up, and sent again only if it had no effect; \`misconfigured\`: credentials were refused; \`returned\`: nothing was sent, another attempt follows; \`parked\`: it waits for an operator; \`discarded\`, \`resolved\`: an operator ended it. Also null if the worker failed.
 - A call: \`done\`, \`declined\`, \`discarded\`, or \`rotated\`: it failed and was replaced by a call with a new key.
 - A notification: \`received\`, \`applied\`, \`parked\` until the object it names exists, \`ignored\`.
 - Postings and events have no outcome.`
 
-const DETAILS_DESCRIPTION = `What else is known.
+const DETAILS_DESCRIPTION = `Details by kind.
 - An attempt: \`job_id\`; \`attempt\`, its number; \`ended_at\`; \`error\`, with \`code\` and \`message\`, or null; if a provider refused, also the provider's answer.
 - A call: \`job_id\`; \`generation\`, which rises with each new key; \`last_sent_at\` (\`at\` is when it was first sent); \`provider_reference\`, the provider's id of the object.
-- A notification: \`provider\`; \`event_id\` and \`object_id\`, its ids there; \`applied_at\`.
-- A posting: \`transfer_id\`; \`subject_id\`, the resource it belongs to, for example the refund; \`debit_account\` and \`credit_account\`; \`amount_minor\` and \`currency\`.
-- An event: \`event_id\`; for a manual decision also \`decided_by_key_id\`, the API key; \`failure\`, the code of the failure, if there was one.`
+- A notification: \`provider\`; \`event_id\` and \`object_id\`, its ids at the provider; \`applied_at\`.
+- A posting: \`transfer_id\`; \`subject_id\`, the resource that caused it, for example the refund; \`debit_account\` and \`credit_account\`; \`amount_minor\` and \`currency\`.
+- An event: \`event_id\`; for a manual decision also \`decided_by_key_id\`, the API key; \`failure\`, the code of the failure, if any.`
 
-/** What is known of a call that made this at the provider, as documents show it. */
+/** Example details of a call that created this object at the provider, for the documentation. */
 export const exampleOfCall = (provider_reference: string) => ({
   job_id: '0198f6f0-7a11-7000-8000-123456789abc',
   generation: 1,
@@ -29,7 +29,7 @@ export const exampleOfCall = (provider_reference: string) => ({
 
 export const timelineEntrySchema = z
   .object({
-    at: timestamp.meta({ description: 'When it happened or, if it took time, began.' }),
+    at: timestamp.meta({ description: 'When it happened or began.' }),
     kind: z.enum(['attempt', 'provider_call', 'notification', 'posting', 'event']).meta({
       id: 'TimelineKind',
       description:
@@ -48,32 +48,32 @@ export const timelineEntrySchema = z
   })
   .meta({
     id: 'TimelineEntry',
-    description: 'One thing that happened to a payment, payout, top-up, verification or message.',
+    description: 'One entry in the timeline of a payment, payout, top-up, verification or message.',
   })
 
 export type TimelineEntry = z.output<typeof timelineEntrySchema>
 
-/** Shown instead of an internal error of an attempt, which is only for operators. */
+/** Shown instead of an attempt's internal error, which only operators see. */
 const HIDDEN_ERROR = { code: 'processor_error', message: 'The attempt did not come to an end that is known.' }
 
 /**
- * What happened to a row and its parts, oldest first: the last `limit` entries before `before`. Entries of one moment
- * are never split between pages, so that the moment can be the cursor; there may be a few more entries.
+ * The timeline of a row and its children, oldest first: the last `limit` entries before `before`. Entries of the same time
+ * are never split between pages, so the time can be the cursor: there may be a few more entries.
  */
 export async function listTimeline(
   sql: Sql,
   { tenant_id, subject, subject_id }: ResourceKey,
   { before = 'infinity', limit }: { before?: string; limit: number },
 ): Promise<TimelineEntry[]> {
-  const parts = childrenOf(subject).map(
+  const children = childrenOf(subject).map(
     ({ table, id_column }) => sql`
       select r.id from ${sql(table)} r where r.tenant_id = ${tenant_id} and ${sql(`r.${id_column}`)} = ${subject_id}`,
   )
-  const ids = unionAll(sql, [sql`select ${subject_id}::uuid as id`, ...parts])
+  const ids = unionAll(sql, [sql`select ${subject_id}::uuid as id`, ...children])
   const iso = (at: Fragment) => isoText(sql, at)
-  // As the resource shows it: payments in upper case, like the ledger, all others in lower case.
+  // As in the resource's answers: upper case for payments, lower case for all other resources.
   const currency = rootOf(subject) === 'payment' ? sql`t.currency` : sql`lower(t.currency)`
-  // A message is never sent a second time under one key: what comes after are looks.
+  // A message is sent at most once per key. Later calls with this key are lookups.
   const last_sent_at = subject === 'message' ? sql`first_sent_at` : sql`last_sent_at`
   return await sql<TimelineEntry[]>`
     with job as (
@@ -85,7 +85,7 @@ export async function listTimeline(
       select c.* from job cross join lateral (
         select * from all_provider_calls c where c.tenant_id = ${tenant_id} and c.job_id = job.id offset 0) c
     ), entry as (
-      -- Only what the provider reported is meant for the tenant: a definitive refusal, or why a message did not go yet.
+      -- The tenant sees only errors that the provider reported: a final refusal, or why a message is not sent yet.
       select started_at as at, 1 as rank, 'attempt' as kind, name, outcome, jsonb_build_object(
         'job_id', job_id, 'attempt', attempt, 'ended_at', ${iso(sql`ended_at`)},
         'error', case

@@ -20,12 +20,12 @@ export const aiTaskKind = z.enum(AI_TASK_KINDS).meta({
 export const aiTaskStatus = z.enum(['queued', 'running', 'succeeded', 'failed', 'canceled']).meta({
   id: 'AiTaskStatus',
   description:
-    '`queued`: waits for its turn or for another attempt. `running`: an attempt is in progress. `succeeded`, `failed`, `canceled`: final.',
+    '`queued`: waits for its first or next attempt. `running`: an attempt is in progress. `succeeded`, `failed`, `canceled`: final.',
   example: 'succeeded',
 })
 type AiTaskStatus = z.output<typeof aiTaskStatus>
 
-/** Whether a task never leaves this status. */
+/** Whether the status is final. */
 export const isFinalAiTaskStatus = (status: AiTaskStatus): boolean =>
   status !== 'queued' && status !== 'running'
 
@@ -47,7 +47,7 @@ const output = z.union([
   z.null(),
 ])
 
-/** A task in answers. What it was asked is not shown: it may be personal, and is erased when the task is over. */
+/** A task in answers. The input is not shown: it may be personal, and is erased when the task is final. */
 export const aiTaskSchema = z
   .object({
     ...idFields('task', '0198f6f3-77aa-7000-8000-123456789abc'),
@@ -64,7 +64,7 @@ export const aiTaskSchema = z
       .meta({ description: 'The maximum number of tokens of the answer, if you set one.', example: 200 }),
     output: output.meta({
       description:
-        'The output, which depends on the kind. Null unless the task succeeded, once the retention period of outputs has passed, and in lists.',
+        'The output, which depends on the kind. Null unless the task succeeded, after the retention period of outputs, and in lists.',
       example: { label: 'billing' },
     }),
     usage: z
@@ -72,15 +72,15 @@ export const aiTaskSchema = z
         input_tokens: z.int().nonnegative().meta({ description: 'Input tokens.', example: 57 }),
         output_tokens: z.int().nonnegative().meta({ description: 'Output tokens.', example: 6 }),
       })
-      .meta({ id: 'AiTaskUsage', description: 'The tokens of the attempt that ended the task.' })
+      .meta({ id: 'AiTaskUsage', description: 'The tokens of the final attempt.' })
       .nullable()
-      .meta({ description: 'Tokens of the attempt that ended it; null if the provider reported none.' }),
+      .meta({ description: 'The tokens of the final attempt; null if the provider reported none.' }),
     failure: z
       .object({
         code: z.enum(AI_FAILURES).meta({
           id: 'AiTaskFailureCode',
           description:
-            '`ai_refused`: the model or its filter declined. `ai_invalid_output`: the answer is not what was asked for. `ai_timeout`: no answer came in time. `ai_error`: the provider failed or refused the request.',
+            '`ai_refused`: the model or its filter declined. `ai_invalid_output`: the answer does not fit the request. `ai_timeout`: no answer came in time. `ai_error`: the provider failed or refused the request.',
           example: 'ai_refused',
         }),
         message: z
@@ -90,9 +90,9 @@ export const aiTaskSchema = z
       .meta({ id: 'AiTaskFailure', description: 'Why a task failed.' })
       .nullable()
       .meta({ description: 'Why it failed; null if it has not.', example: null }),
-    attempts: z.int().nonnegative().meta({ description: 'How often the provider was asked.', example: 1 }),
+    attempts: z.int().nonnegative().meta({ description: 'The number of attempts.', example: 1 }),
     started_at: timestamp.nullable().meta({ description: 'When the first attempt began.' }),
-    finished_at: timestamp.nullable().meta({ description: 'When it ended; null if it has not.' }),
+    finished_at: timestamp.nullable().meta({ description: 'When it ended; null while it is open.' }),
     ...trailingFields('AI tasks'),
   })
   .meta({ id: 'AiTask', description: 'A task for a language model.' })
@@ -104,16 +104,16 @@ export const aiTaskEventSchema = aiTaskSchema
   .extend({
     output: aiTaskSchema.shape.output.meta({
       description:
-        'The output, which depends on the kind. Null unless the task succeeded, once the retention period of outputs has passed, and above 20 kB in lists of events.',
+        'The output, which depends on the kind. Null unless the task succeeded, after the retention period of outputs, and above 20 kB in lists of events.',
       example: { label: 'billing' },
     }),
   })
   .meta({ id: 'AiTaskEventData', description: 'The AI task as it was then.' })
 
-/** The events of AI tasks, by the word after `ai_task.`, each with its meaning. */
+/** The events of AI tasks: the name after `ai_task.`, and the description. */
 export const AI_TASK_EVENTS = {
   created: 'An AI task was created.',
   succeeded: 'The task succeeded; `output` is the result.',
-  failed: 'It failed for good.',
-  canceled: 'It was canceled.',
+  failed: 'The task failed.',
+  canceled: 'The task was canceled.',
 } as const

@@ -1,4 +1,4 @@
-// Reads AI tasks: lists, single tasks with their jobs, and whether one was canceled.
+// Reads AI tasks: lists, single tasks with their jobs, and whether a task was canceled.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findByKeys, type KeyedResource, type KeyOnRoute } from '../idempotency.ts'
 import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
@@ -13,10 +13,10 @@ export type AiTaskFilters = ListPage & {
 
 const LISTED = Object.keys(aiTaskSchema.omit({ output: true }).shape)
 
-/** The AI tasks of a tenant, newest first, without their outputs: a hundred of them could be 25 MB. */
+/** The AI tasks of a tenant, newest first, without outputs: a page of 100 could have 25 MB. */
 export async function listAiTasks(sql: Sql, tenant_id: string, filters: AiTaskFilters): Promise<AiTask[]> {
   const { status, kind, limit } = filters
-  // Open and failed tasks are few and have indexes of their own; only this changes the text of the statement.
+  // Open and failed tasks are few and have partial indexes. Other filters do not change the statement's text.
   const open = status !== undefined && !isFinalAiTaskStatus(status)
   return await sql<AiTask[]>`
     select ${columnList(sql, LISTED)}, null as output from ai_tasks
@@ -28,7 +28,7 @@ export async function listAiTasks(sql: Sql, tenant_id: string, filters: AiTaskFi
     order by created_at desc limit ${limit}`
 }
 
-/** AI tasks with the jobs that were asked for, in the order of `requested`. */
+/** AI tasks with the requested jobs, in the order of `requested`. */
 export async function findAiTasks(
   sql: Sql,
   requested: RequestedRow[],
@@ -36,7 +36,7 @@ export async function findAiTasks(
   return await findWithJobs<AiTask>(sql, 'ai_task', aiTaskColumns(sql), requested)
 }
 
-/** The AI task that was changed with this key, or undefined. */
+/** The AI task that the key protects, or undefined. */
 export async function findAiTaskByKey(sql: Sql, key: KeyOnRoute): Promise<KeyedResource<AiTask> | undefined> {
   const [found] = await findByKeys<AiTask>(sql, 'ai_task', aiTaskColumns(sql), [key])
   return found
@@ -49,7 +49,7 @@ export async function isAiTaskCanceled(sql: Sql, tenant_id: string, id: string):
   return rows.count > 0
 }
 
-/** For how long the first attempt of a task has begun, in milliseconds. */
+/** The milliseconds since the first attempt of a task began; 0 before it begins. */
 export async function findRunningMs(sql: Sql, tenant_id: string, id: string): Promise<number> {
   const [row] = await sql<{ running_ms: number }[]>`
     select extract(epoch from now() - started_at)::float8 * 1000 as running_ms from ai_tasks
@@ -57,7 +57,7 @@ export async function findRunningMs(sql: Sql, tenant_id: string, id: string): Pr
   return row?.running_ms ?? 0
 }
 
-/** The columns of an answer. */
+/** The columns of an AI task in answers. */
 export function aiTaskColumns(sql: Sql): Fragment {
   return columnList(sql, Object.keys(aiTaskSchema.shape))
 }

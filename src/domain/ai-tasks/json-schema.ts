@@ -1,9 +1,9 @@
-// JSON Schemas of tenants, as far as they can be judged without following them. What follows them has limits of its own.
+// Checks JSON Schemas of tenants without validating data. Validation of data has its own limits.
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js'
 
 export const MAX_SCHEMA_BYTES = 16 * 1024
 
-/** Keywords that give a schema another name, or make the validator do something else than validate. */
+/** Keywords that rename a schema, or change what the validator does. */
 const FORBIDDEN_KEYWORDS = [
   '$id',
   '$anchor',
@@ -14,9 +14,9 @@ const FORBIDDEN_KEYWORDS = [
   '$vocabulary',
   '$async',
 ]
-/** Keywords whose value is data, whatever it looks like. */
+/** Keywords whose value is data, not a schema. */
 const DATA_KEYWORDS = ['const', 'enum', 'default', 'examples']
-/** Keywords whose value holds schemas under names of the caller's. */
+/** Keywords whose value maps names to schemas. */
 const SCHEMA_MAP_KEYWORDS = [
   'properties',
   'patternProperties',
@@ -25,20 +25,20 @@ const SCHEMA_MAP_KEYWORDS = [
   'dependentSchemas',
   'dependencies',
 ]
-/** All patterns of a schema together, and the Unicode classes in them: each of these is hundreds of ranges to read. */
+/** Limits on all patterns of a schema. A Unicode class is expensive: it expands to hundreds of ranges. */
 const MAX_PATTERN_CHARACTERS = 1024
 const MAX_UNICODE_CLASSES = 8
 const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false })
 
-/** What is wrong with a schema: where, as the keys that lead there, and what. */
+/** A problem of a schema, with the path of keys to it. */
 type SchemaProblem = { path: string[]; message: string }
 type SchemaPattern = { path: string[]; text: string }
 
-/** What is wrong with a schema, or null. It costs time by the size of the schema only. */
+/** The first problem of a schema, or null. The time depends only on the size of the schema. */
 export function findSchemaProblem(input: Record<string, unknown>): SchemaProblem | null {
   if (Buffer.byteLength(JSON.stringify(input)) > MAX_SCHEMA_BYTES)
     return { path: [], message: `must be at most ${MAX_SCHEMA_BYTES / 1024} KiB of JSON` }
-  // Every schema is taken for one of draft 2020-12.
+  // Every schema is read as draft 2020-12.
   const { $schema: _dialect, ...schema } = input
   if (ajv.validateSchema(schema) !== true) return deepestProblem(ajv.errors ?? [])
   const patterns: SchemaPattern[] = []
@@ -47,7 +47,7 @@ export function findSchemaProblem(input: Record<string, unknown>): SchemaProblem
   )
 }
 
-/** The deepest of these: the others say that what is around it is wrong too. */
+/** The deepest error: the other errors are about the schemas around it. */
 function deepestProblem(errors: ErrorObject[]): SchemaProblem {
   const found = errors.map((error) => ({
     error,
@@ -63,15 +63,15 @@ function errorText(error: ErrorObject | undefined): string {
   const { allowedValues, type } = error?.params ?? {}
   if (Array.isArray(allowedValues)) return `must be one of ${allowedValues.join(', ')}`
   if (type !== undefined) return `must be of type ${[type].flat().join(' or ')}`
-  return error?.message ?? 'is not possible'
+  return error?.message ?? 'is invalid'
 }
 
 type Traversal = {
   path: string[]
   schema: object
-  /** The parts that were looked at; references may lead in circles. */
+  /** The visited nodes: references can be cyclic. */
   seen: Set<object>
-  /** Those that were met. */
+  /** The patterns found so far. */
   patterns: SchemaPattern[]
 }
 
@@ -93,12 +93,12 @@ function findProblemIn(node: unknown, traversal: Traversal): SchemaProblem | nul
         node: each,
       }))
     if (name === '$ref' && typeof value === 'string') {
-      // What it leads to is used as a schema, also where it stands as data.
+      // The target is used as a schema even inside a data keyword.
       const steps = parsePointer(value)
       if (steps === null)
         return { path: here, message: 'must lead into the schema itself, such as #/$defs/item' }
       const target = resolvePointer(schema, steps)
-      if (target === undefined) return { path: here, message: 'leads to no part of the schema' }
+      if (target === undefined) return { path: here, message: 'does not lead to a part of the schema' }
       inner = [{ path: steps, node: target }]
     }
     for (const each of inner) {
@@ -109,7 +109,7 @@ function findProblemIn(node: unknown, traversal: Traversal): SchemaProblem | nul
   return null
 }
 
-/** The steps of a JSON pointer into the same document; null when a reference is none. */
+/** The steps of a JSON pointer into the same document; null when the reference is not such a pointer. */
 function parsePointer(reference: string): string[] | null {
   if (reference !== '#' && !reference.startsWith('#/')) return null
   try {
@@ -126,7 +126,7 @@ function unescaped(step: string): string {
   return step.replaceAll('~1', '/').replaceAll('~0', '~')
 }
 
-/** What these steps lead to, if it is an object or a boolean. */
+/** The node at these steps, if it is an object or a boolean. */
 function resolvePointer(schema: object, steps: string[]): unknown {
   let node: unknown = schema
   for (const name of steps) {
@@ -136,7 +136,7 @@ function resolvePointer(schema: object, steps: string[]): unknown {
   return (typeof node === 'object' && node !== null) || typeof node === 'boolean' ? node : undefined
 }
 
-// Judged by their length before any is read, which blocks this process.
+// The length is checked first, because compiling a pattern blocks this process.
 function findPatternProblem(patterns: SchemaPattern[]): SchemaProblem | null {
   const all = patterns.map(({ text }) => text).join('')
   if (all.length > MAX_PATTERN_CHARACTERS)

@@ -1,4 +1,4 @@
-// What callers ask of AI tasks: one statement creates the task, stores the key and inserts the job; another cancels.
+// Requests to create and cancel AI tasks. One statement creates the task, stores the key and inserts the job.
 import type { Json, Sql } from '#core/db.ts'
 import { runAiTask } from '#jobs/ai-tasks.ts'
 import { requestJson } from '#jobs/job.ts'
@@ -26,7 +26,7 @@ export type AiTaskRequest = JobRequest & {
   input: string
 }
 
-/** Creates AI tasks and asks for their jobs. Returns by id which were `accepted` and which had a `key_used` key. */
+/** Creates AI tasks and inserts their jobs. Returns the result by task id; `key_used`: the key was used before. */
 export async function requestAiTasks(
   sql: Sql,
   requests: AiTaskRequest[],
@@ -61,8 +61,8 @@ export async function requestAiTasks(
 }
 
 /**
- * Cancels a task that has not ended. Its job learns of it: before a call it makes none, and a call under way is
- * aborted. Undefined when the task has ended or there is none.
+ * Cancels an open task. Its job sends no further call and aborts a call in progress. Returns `key_used` when the key was
+ * used before; undefined when the task is final or does not exist.
  */
 export async function cancelAiTask(
   sql: Sql,

@@ -1,4 +1,4 @@
-// What the rest of the system needs to know of AI tasks.
+// The definition of the resource `ai_task`.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { Resource } from '../resource.ts'
 import { AI_TASK_EVENTS, aiTaskEventSchema, aiTaskSchema } from './ai-task.ts'
@@ -19,7 +19,7 @@ export const aiTaskResource = {
   under_way: { open: (sql) => isOpenTask(sql, 'p') },
 } as const satisfies Resource
 
-/** The condition for rows `row` that have not ended; their index has the same. */
+/** The condition on open rows `row`, as in their partial index. */
 export function isOpenTask(sql: Sql | Tx, row: string): Fragment {
   return sql`${sql(row)}.status in ('queued', 'running')`
 }

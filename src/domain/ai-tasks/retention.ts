@@ -1,10 +1,10 @@
-// How long the outputs of AI tasks are kept, which may be personal.
+// The retention of AI task outputs, which may be personal.
 import type { Sql } from '#core/db.ts'
 import { erasingExcerpts } from '../deliveries/excerpts.ts'
 
 /**
- * Erases what tasks that ended so many days ago have answered, and what receivers repeated of it. The oldest first, of at most
- * `limit`. Returns of how many.
+ * Erases the outputs of tasks that ended at least `days` days ago, and the excerpts of receivers' answers to events with these
+ * outputs. Oldest first, at most `limit` tasks. Returns the count.
  */
 export async function eraseOldOutputs(sql: Sql, days: number, limit: number): Promise<number> {
   const [row] = await sql<{ erased: number }[]>`

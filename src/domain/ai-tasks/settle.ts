@@ -1,4 +1,4 @@
-// Settles AI tasks: an attempt begins, comes to nothing, or ends the task; one statement with the job.
+// Settles AI tasks when an attempt begins, fails or ends the task, in one statement with the job.
 import { newId } from '#core/ids.ts'
 import type { Json, Sql, Tx } from '#core/db.ts'
 import type { AiFailure } from '#core/outcome.ts'
@@ -7,24 +7,24 @@ import { finishing, fencing, type FailedRow, type Settlement } from '../jobs/set
 import type { AiTask } from './ai-task.ts'
 import { isOpenTask } from './resource.ts'
 
-/** What an attempt tells of its task. */
+/** An attempt's update of its task. */
 export type AiTaskUpdate = { tenant_id: string; ai_task_id: string } & (
   | { status: 'running' }
-  /** `not_sent`: the provider was not asked, so it was no attempt. */
+  /** `not_sent`: no call was sent, so the attempt does not count. */
   | { status: 'queued'; not_sent: boolean }
   | { status: 'succeeded'; output: Json; model: string; usage: AiTask['usage'] }
-  /** `model`: null where none answered. */
+  /** `model`: null if no model answered. */
   | { status: 'failed'; failure: AiFailure; model: string | null; usage: AiTask['usage'] }
 )
 
-/** A report that says nothing of the task but how it stands. */
+/** The optional fields of an update, empty. */
 export const emptyAiTaskUpdate = { model: null, usage: null } as const
 
 export type AiTaskSettlement = Settlement & { update: AiTaskUpdate }
 
 /**
- * Settles jobs of AI tasks. A task that was canceled or has ended stays as it is. No two settlements of one call may be
- * of the same task. Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
+ * Settles jobs of AI tasks. Final tasks do not change. The settlements of one call must be of different tasks. Returns the
+ * ids of the jobs with a valid lease; for other jobs nothing is written.
  */
 export async function settleAiTasks(sql: Sql | Tx, settlements: AiTaskSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ update, ...settlement }) => ({
@@ -57,7 +57,7 @@ export async function settleAiTasks(sql: Sql | Tx, settlements: AiTaskSettlement
   return new Set(rows.map((row) => row.id))
 }
 
-/** Settles a task that an operator has given up. */
+/** Settles a task that an operator resolved as failed. */
 export async function settleAiTaskAsFailed(
   tx: Tx,
   settlement: Settlement,
@@ -72,7 +72,7 @@ export async function settleAiTaskAsFailed(
   ])
 }
 
-/** By how much the attempts of the task change. */
+/** The change of the task's number of attempts. */
 function attemptChangeOf(update: AiTaskUpdate): number {
   if (update.status === 'running') return 1
   return update.status === 'queued' && update.not_sent ? -1 : 0

@@ -1,4 +1,4 @@
-// Creates, changes and deletes customers. Deleting erases personal data and keeps the id, which the books need.
+// Creates, updates and deletes customers. Deletion erases personal data but not the row, because payments refer to it.
 import { isRolledBack, type Json, type Sql } from '#core/db.ts'
 import { insertEvents, type EventType } from '../events.ts'
 import { isKeyUsed, keyColumns, storeKeys, type IdempotentRequest } from '../idempotency.ts'
@@ -18,8 +18,8 @@ export type CreateCustomer = CustomerFields &
   IdempotentRequest & { tenant_id: string; customer_id: string; event_id: string }
 
 /**
- * Creates customers and returns them in the order of `requests`; `key_used` stands for one whose key was used before.
- * Throws a unique violation when a key is used by another request at the same moment; nothing was written then.
+ * Creates customers and returns them in the order of `requests`; `key_used`: the key was used before. Throws a unique
+ * violation, and writes nothing, when another request uses one of the keys at the same time.
  */
 export async function createCustomers(
   sql: Sql,
@@ -49,8 +49,8 @@ export async function createCustomers(
 }
 
 /**
- * Changes the given fields: an absent field stays, null empties it. What is so already is no change and no event.
- * Undefined when there is no such customer, or it is deleted.
+ * Updates the fields in `fields`; null empties a field. Equal values change nothing and create no event. Undefined when the
+ * customer does not exist or is deleted.
  */
 export async function updateCustomer(
   sql: Sql,
@@ -81,8 +81,8 @@ export async function updateCustomer(
 }
 
 /**
- * Deletes a customer: erases personal data, keeps the id and lets go of an open verification. Earlier events are erased later, by `eraseNextEvents`.
- * Deleting twice has the same result. Undefined when there is no such customer.
+ * Deletes a customer: erases personal data, keeps the row and cancels an open verification. `eraseNextEvents` erases
+ * earlier events later. Idempotent. Undefined when there is no such customer.
  */
 export async function deleteCustomer(
   sql: Sql,
@@ -110,15 +110,15 @@ export async function deleteCustomer(
 }
 
 /**
- * Erases personal data of deleted customers from at most `limit` of their events and, after the last, what their
- * verifications say of them; false when nothing is left to erase.
+ * Erases personal data of deleted customers from at most `limit` events and, after the last event, from their
+ * verifications. False when no data is left to erase.
  */
 export async function eraseNextEvents(sql: Sql, limit: number): Promise<boolean> {
   try {
     const [row] = await sql<{ erased: number | null }[]>`select erase_next_events(${limit}) as erased`
     return row!.erased !== null
   } catch (error) {
-    // An event got its sequence at this moment and is in another partition now: it is found there.
+    // An event got its sequence at the same time and moved to another partition. The next call finds it there.
     if (isRolledBack(error)) return true
     throw error
   }

@@ -26,7 +26,7 @@ export const customerSchema = z
     ...trailingFields('customers'),
     deleted_at: timestamp
       .nullable()
-      .meta({ description: 'When it was deleted; null if it has not been.', example: null }),
+      .meta({ description: 'When it was deleted; null otherwise.', example: null }),
   })
   .meta({ id: 'Customer', description: 'A customer: somebody who pays.' })
 
@@ -40,7 +40,7 @@ export const customerEventSchema = customerSchema
     description: 'The customer as it was then; without personal data once the customer is deleted.',
   })
 
-/** The events of customers, by the word after `customer.`, each with its meaning. */
+/** The events of customers: the name after `customer.`, and the description. */
 export const CUSTOMER_EVENTS = {
   created: 'A customer was created.',
   updated: 'A customer was updated.',

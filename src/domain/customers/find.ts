@@ -7,13 +7,13 @@ import { customerSchema, type Customer } from './customer.ts'
 
 type CustomerFilters = ListPage & { email?: string; external_id?: string; deleted: boolean }
 
-/** The customers of a tenant, newest first; deleted ones only on request. */
+/** The customers of a tenant, newest first; with deleted customers if `deleted`. */
 export async function listCustomers(
   sql: Sql,
   tenant_id: string,
   { email, external_id, deleted, ...page }: CustomerFilters,
 ): Promise<Customer[]> {
-  // Only filters with an index of their own change the text of the statement: each text costs every connection a plan.
+  // Only filters with an index change the statement's text, because each connection plans each text once.
   return await sql<Customer[]>`
     select ${customerColumns(sql)} from customers
     where tenant_id = ${tenant_id} and ${createdWithin(sql, page)} and (${deleted} or deleted_at is null)
@@ -22,17 +22,17 @@ export async function listCustomers(
     order by created_at desc limit ${page.limit}`
 }
 
-/** Customers, deleted ones too, in the order asked; undefined where there is none. */
+/** Customers, including deleted ones, in the order of `requested`; undefined when there is none. */
 export async function findCustomers(
   sql: Sql,
   requested: { tenant_id: string; id: string }[],
 ): Promise<(Customer | undefined)[]> {
-  const jobless = requested.map((each) => ({ ...each, job_id: null }))
-  const found = await findWithJobs<Customer>(sql, 'customer', customerColumns(sql), jobless)
+  const without_job = requested.map((each) => ({ ...each, job_id: null }))
+  const found = await findWithJobs<Customer>(sql, 'customer', customerColumns(sql), without_job)
   return found.map((each) => each?.resource)
 }
 
-/** The customers that were created with these keys, in the order asked; undefined where a key protects none. */
+/** The customers that were created with these keys, in the order of `keys`; undefined for an unused key. */
 export async function findCustomersByKeys(
   sql: Sql,
   keys: KeyOnRoute[],
@@ -40,7 +40,7 @@ export async function findCustomersByKeys(
   return await findByKeys(sql, 'customer', customerColumns(sql), keys)
 }
 
-/** The columns of an answer. */
+/** The columns of a customer in answers. */
 export function customerColumns(sql: Sql): Fragment {
   return columnList(sql, Object.keys(customerSchema.shape))
 }

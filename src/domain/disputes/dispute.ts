@@ -11,7 +11,7 @@ const DISPUTE_STATUSES = ['needs_response', 'under_review', 'won', 'lost', 'warn
 export const disputeStatus = z.enum(DISPUTE_STATUSES).meta({
   id: 'DisputeStatus',
   description:
-    "`needs_response`: you can answer it at the processor. `under_review`: the buyer's bank is deciding. `won`: the money is yours again. `lost`: the buyer has the money; an appeal can still change that. `warning`: an inquiry, which takes no money; `closed_at` says whether it is over.",
+    "`needs_response`: you can answer it at the processor. `under_review`: the buyer's bank is deciding. `won`: the money is yours again. `lost`: the buyer has the money; an appeal can still change that. `warning`: an inquiry, which takes no money; `closed_at` shows whether it is closed.",
   example: 'needs_response',
 })
 
@@ -47,7 +47,7 @@ export const disputeSchema = z
     }),
     opened_at: timestamp.meta({ description: 'When it was opened at the processor.' }),
     closed_at: timestamp.nullable().meta({
-      description: 'When Sluice learned that it was over; null while it is open or reopened.',
+      description: 'When Sluice recorded that it was closed; null while it is open or reopened.',
       example: null,
     }),
     ...trailingFields('disputes'),
@@ -56,7 +56,7 @@ export const disputeSchema = z
 
 export type Dispute = z.output<typeof disputeSchema>
 
-/** What a payment shows of its latest dispute. */
+/** A payment's latest dispute, in answers of the payment. */
 export const paymentDisputeSchema = disputeSchema
   .pick({
     id: true,

@@ -23,10 +23,10 @@ export async function findDispute(sql: Sql, tenant_id: string, id: string): Prom
   return dispute
 }
 
-/** What is needed of a dispute to write what a processor says of it. */
+/** The fields of a dispute that a processor's update needs. */
 export type ExistingDispute = Pick<Dispute, 'tenant_id' | 'payment_id' | 'id'> & { revision: number }
 
-/** The dispute, of any tenant, that a processor knows by `reference`. */
+/** The dispute, of any tenant, with this `reference` at the processor. */
 export async function findDisputeByReference(
   sql: Sql,
   processor: string,
@@ -38,7 +38,7 @@ export async function findDisputeByReference(
   return row
 }
 
-/** The columns of an answer. */
+/** The columns of a dispute in answers. */
 function disputeColumns(sql: Sql): Fragment {
   return columnList(sql, Object.keys(disputeSchema.shape))
 }

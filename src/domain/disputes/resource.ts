@@ -1,4 +1,4 @@
-// What the rest of the system needs to know of disputes; how one is compared with the processor's record of it.
+// The definition of the resource `dispute`, and its comparison with the processor's dispute.
 import { z } from 'zod'
 import { checksOfDisputes, checksOfWonDisputes } from '../audit/disputes.ts'
 import { AMOUNT_SIDE } from '../reconciliation/side.ts'
@@ -10,17 +10,17 @@ const movedAmount = (description: string) => z.int().nullish().meta({ descriptio
 const disputeSide = z.object({
   ...AMOUNT_SIDE,
   amount_withdrawn_minor: movedAmount('The amount taken from the balance; for disputes only.'),
-  amount_reinstated_minor: movedAmount('What of it came back; of disputes only.'),
+  amount_reinstated_minor: movedAmount('The amount that came back to the balance; for disputes only.'),
 })
 
-/** Its statuses are the processor's, in our words. */
+/** Each status agrees only with itself: the processor's statuses are translated when they are read. */
 const agreeing_statuses = Object.fromEntries(disputeStatus.options.map((status) => [status, [status]]))
 
 export const disputeResource = {
   table: 'disputes',
   parent: { resource: 'payment', id_column: 'payment_id' },
   view: disputeSchema,
-  // The payment's events tell of it.
+  // Disputes are reported by events of the payment.
   events: {},
   transfer_kinds: ['dispute_withdrawn', 'dispute_reinstated'],
   under_way: {
@@ -32,7 +32,7 @@ export const disputeResource = {
     provider: 'processor',
     reference: 'processor_reference',
     side: disputeSide,
-    agreeing_statuses: agreeing_statuses,
+    agreeing_statuses,
   },
   checks: checksOfDisputes,
   checks_by_tenant: checksOfWonDisputes,

@@ -1,4 +1,4 @@
-// Writes what the processor says of a dispute: one statement imports or changes it, posts what moved, and announces it.
+// Settles disputes: one statement imports or updates a dispute, posts its movements, and inserts its events.
 import { newId, newIdsInOrder } from '#core/ids.ts'
 import { columnList, isoText, violatedConstraint, type Fragment, type Sql } from '#core/db.ts'
 import { insertEvents } from '../events.ts'
@@ -7,15 +7,15 @@ import { PAYMENT_EVENTS, paymentEventSchema } from '../payments/payment.ts'
 import { paymentDisputeSchema, type Dispute } from './dispute.ts'
 import type { ExistingDispute } from './find.ts'
 
-/** What the processor said of a dispute, and of which payment of ours it is. */
+/** A processor's report about a dispute of one of our payments. */
 export type DisputeUpdate = Pick<
   Dispute,
   'tenant_id' | 'payment_id' | 'processor' | 'processor_reference' | 'status' | 'reason' | 'amount_minor'
 > &
   Pick<Dispute, 'currency' | 'evidence_due_by' | 'opened_at'> & {
-    /** Whether it is over, as far as the processor knows. */
+    /** Whether the processor has closed it. */
     closed: boolean
-    /** Every movement of money by it so far, oldest first; the processor's id of each is its `reference`. */
+    /** All its movements of money so far, oldest first. `reference`: the processor's id of the movement. */
     movements: {
       kind: 'dispute_withdrawn' | 'dispute_reinstated'
       reference: string
@@ -23,7 +23,7 @@ export type DisputeUpdate = Pick<
     }[]
   }
 
-/** Its events, by the word after `payment.`. */
+/** The names of its events, after `payment.`. */
 const EVENT_NAMES = [
   'disputed',
   'dispute_won',
@@ -33,27 +33,27 @@ const EVENT_NAMES = [
 type PaymentEventName = keyof typeof PAYMENT_EVENTS
 
 /**
- * Writes what was said of a dispute whose row was `known` before the processor was asked; undefined: it had none. Each
- * movement is posted once, and each event told once. Returns the dispute's id; undefined when another answer was
- * written meanwhile: nothing was written then, and the processor must be asked again, because nobody can say which of
- * the two is the newer. So what is written was always asked for after what it replaces.
+ * Settles a report about a dispute. `existing`: the row as it was before the processor was queried; undefined: there was no
+ * row. Each movement is posted once, and each event is inserted once. Returns the dispute's id. Undefined, with nothing
+ * written, when another report was settled meanwhile: the order of the two reports is unknown, so the caller must query
+ * the processor again.
  */
 export async function settleDispute(
   sql: Sql,
   existing: ExistingDispute | undefined,
-  { movements, ...announced }: DisputeUpdate,
+  { movements, ...update }: DisputeUpdate,
 ): Promise<{ id: string } | undefined> {
-  // Postings of one statement follow each other in the order of their ids, which those of one millisecond are not in.
+  // The transfers of one statement are numbered in the order of their ids. Ordinary ids of one millisecond have no order.
   const ids = newIdsInOrder(movements.length)
   const report = {
-    ...announced,
+    ...update,
     dispute_id: existing?.id ?? newId(),
-    announced: eventNamesOf(announced),
+    announced: eventNamesOf(update),
     event_ids: Object.fromEntries(EVENT_NAMES.map((event_name) => [event_name, newId()])),
     movements: movements.map((each, nth) => ({ ...each, transfer_id: ids[nth]! })),
   }
   const payment_columns = Object.keys(paymentEventSchema.shape).filter((column) => column !== 'dispute')
-  // The dispute that it tells of, also where the payment has a later one.
+  // The event shows this dispute, even if the payment has a later dispute.
   const new_events = sql`
     select ${columnList(
       sql,
@@ -98,13 +98,13 @@ export async function settleDispute(
       select id from written`
     return row
   } catch (error) {
-    // Another notification of the same dispute was faster; nothing was written here.
+    // Another notification of the same dispute was settled at the same time; nothing is written here.
     if (!CONFLICT_CONSTRAINTS.includes(violatedConstraint(error) ?? '')) throw error
     return undefined
   }
 }
 
-// The ledger entries for what the dispute moved.
+/** The ledger transfers of the new movements. */
 function newTransfers(sql: Sql): Fragment {
   return sql`
     select f.tenant_id, f.transfer_id, f.kind, d.id as subject_id,
@@ -116,7 +116,7 @@ function newTransfers(sql: Sql): Fragment {
 
 const CONFLICT_CONSTRAINTS = ['disputes_processor_reference', 'ledger_transfers_once']
 
-/** What is to be announced of a dispute by now. */
+/** The events that a dispute in this status must have. */
 function eventNamesOf({
   status,
   closed,
@@ -151,7 +151,7 @@ function updating(sql: Sql, revision: number): Fragment {
       closed_at = case when not g.closed then null
         when d.status = g.status and d.closed_at is not null then d.closed_at else clock_timestamp() end,
       announced = d.announced || array(select unnest(g.announced) except select unnest(d.announced)),
-      -- Also where it confirms what is there: an answer that was asked for before this one is older.
+      -- Increases even without a change, so that an answer to an earlier query is rejected.
       revision = d.revision + 1,
       updated_at = case when ${isChange(sql`d`)} then clock_timestamp() else d.updated_at end
     from payment cross join report g cross join total
@@ -161,7 +161,7 @@ function updating(sql: Sql, revision: number): Fragment {
       ${isChange(sql`old`)} as is_change`
 }
 
-/** The row `w` as its payment shows it. */
+/** The row `w` as JSON, as its payment shows it. */
 function paymentView(sql: Sql): Fragment {
   const times = ['evidence_due_by', 'opened_at', 'closed_at']
   const fields = Object.keys(paymentDisputeSchema.shape).map((name) => {

@@ -30,12 +30,12 @@ export const merchantSchema = z
     kyc_status: latestVerificationStatus,
     archived_at: timestamp
       .nullable()
-      .meta({ description: 'When it was archived; null if it has not been.', example: null }),
+      .meta({ description: 'When it was archived; null otherwise.', example: null }),
     ...trailingFields('merchants'),
   })
   .meta({ id: 'Merchant', description: 'A merchant: somebody you take payments for.' })
 
-/** The events of merchants, by the word after `merchant.`, each with its meaning. */
+/** The events of merchants: the name after `merchant.`, and the description. */
 export const MERCHANT_EVENTS = {
   created: 'A merchant was created.',
   updated: 'A merchant was updated.',

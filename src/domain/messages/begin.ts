@@ -1,4 +1,4 @@
-// The last look before a message leaves: one that was canceled is not sent, nor to whom it was suppressed meanwhile.
+// The last check before a message is sent: canceled messages and suppressed recipients are skipped.
 import type { Channel } from '#core/addresses.ts'
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql } from '#core/db.ts'
@@ -10,7 +10,7 @@ import { awaitsRetry } from './resource.ts'
 
 export type MessageToBegin = { job_id: string; lease_token: string; tenant_id: string; message_id: string }
 
-/** What a message says by itself of how it stands. */
+/** The state of a message. */
 export type MessageState = {
   status: MessageStatus
   provider_reference: string | null
@@ -18,26 +18,25 @@ export type MessageState = {
   recipients: StoredRecipient[]
 }
 
-/** A message as its job finds it, with all that is needed to send it or to look for it. */
+/** A message with everything that its job needs to send it or look it up. */
 export type MessageToSend = MessageState & {
-  /** It may be sent now, once; else its status says why not. */
+  /** Whether the job may send it now, once. Otherwise the status shows why not. */
   may_send: boolean
   /** Sealed. */
   envelope: string
   /** Sealed; null once it is erased. */
   content: string | null
-  /** When it was to go, in Unix time. */
+  /** The scheduled time of sending, in Unix seconds. */
   scheduled_s: number
-  /** The domains that its tenant may write email from; null: those of the installation. */
+  /** The domains from which its tenant may send email; null: the domains of the installation. */
   email_domains: string[] | null
 }
 
 /**
- * Marks messages whose provider will be asked to send them now, and the recipients that are suppressed by now; a
- * message of which none is left is `suppressed`. From then on it is never sent again unless it is settled as not sent.
- * One that has left is sent once more to the recipients that the server has deferred, which are marked too; that some
- * of these are suppressed by now is announced. Returns the messages of the jobs whose lease is still ours, by the ids
- * of the jobs.
+ * Marks messages as `sending`, before the call to their provider, and marks recipients that are suppressed by now. A message
+ * without remaining recipients is `suppressed`. A marked message is never sent again unless it is settled as not sent. A
+ * message that was sent is sent once more to its deferred recipients, which are marked too; an event reports those that are
+ * suppressed by now. Returns the messages by job id, for the jobs with a valid lease.
  */
 export async function beginMessages(
   sql: Sql,
@@ -66,7 +65,7 @@ export async function beginMessages(
       update messages m set recipients = checked.recipients,
         status = case when not checked.is_first_send then m.status when checked.open > 0 then 'sending'
           when checked.refused is null then 'suppressed' else 'failed' end,
-        -- Of those whom it did not reach before, the others are suppressed by now.
+        -- The server refused at least one recipient before, and the others are suppressed by now.
         failure = case when checked.is_first_send and checked.open = 0 and checked.refused is not null
           then jsonb_build_object('code', 'recipient_refused', 'message', coalesce(checked.refused ->> 'message', ''),
             'provider_code', checked.refused -> 'code') else m.failure end,
@@ -122,7 +121,7 @@ function checkingSuppressions(sql: Sql): Fragment {
     where l.may_send`
 }
 
-/** A message as it stands now; undefined when there is none. */
+/** The current state of a message; undefined when there is none. */
 export async function findMessageState(
   sql: Sql,
   { tenant_id, message_id }: { tenant_id: string; message_id: string },

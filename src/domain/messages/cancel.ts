@@ -1,4 +1,4 @@
-// Cancels messages that have not left yet.
+// Cancels messages before they are sent.
 import type { Sql } from '#core/db.ts'
 import { insertEvents, type EventType } from '../events.ts'
 import { isKeyUsed, keyColumns, storeKeys, type IdempotentRequest } from '../idempotency.ts'
@@ -6,8 +6,8 @@ import { allMessageColumns } from './find.ts'
 import type { MessageRow } from './message.ts'
 
 /**
- * Cancels a message that is scheduled or queued; its job finds it so and sends nothing. `key_used` when the key was used
- * before; undefined when it is too late, or there is none.
+ * Cancels a scheduled or queued message, so its job sends nothing. Returns `key_used` when the key was used before; undefined
+ * when the message is no longer scheduled or queued, or does not exist.
  */
 export async function cancelMessage(
   sql: Sql,
@@ -31,6 +31,6 @@ export async function cancelMessage(
     select g.key_used, m.* from requests g left join (select ${allMessageColumns(sql)} from m) m on true`
   const { key_used, ...message } = row!
   if (key_used) return 'key_used'
-  // Nothing was joined where the guard refused.
+  // The left join is empty when the guard refused.
   return message.id === null ? undefined : message
 }

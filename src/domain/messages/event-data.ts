@@ -1,4 +1,4 @@
-// What events of messages say: whom a message is from and goes to is opened from its row, which alone has it, sealed.
+// The data of message events. Sender and recipients are opened from the message's row, which alone stores them, sealed.
 import { z } from 'zod'
 import { bareAddress } from '#core/addresses.ts'
 import type { Vault } from '#core/secrets.ts'
@@ -14,7 +14,7 @@ import {
 } from './message.ts'
 import { messageContext } from './sealed.ts'
 
-/** What an event stores: of its recipients the hashes, with the outcome of each. */
+/** The stored data of an event: recipients as hashes, each with its outcome. */
 export const storedMessageSchema = messageRowSchema.extend({ recipients: z.array(storedRecipient) })
 
 const completingRow = z.object({
@@ -30,7 +30,7 @@ type EventRecipients = z.output<typeof messageEventSchema>['recipients']
 export const messageCompletion = {
   data: messageEventSchema,
   fields: [...Object.keys(messageEnvelope.shape), 'recipients', 'body'],
-  // Of an email the content is neither shown nor read: it may be long.
+  // The content of an email is not read, because it may be long and events do not show it.
   columns: (sql) => sql`
     p.channel, p.envelope, p.recipients, case when p.status = 'received' then p.content end as content,
     false as omits`,
@@ -53,7 +53,7 @@ function openPart<Part>(
   return schema.parse(JSON.parse(vault.open(sealed, messageContext(tenant_id, id, column))))
 }
 
-/** The recipients that an event has stored, by their addresses. */
+/** The stored recipients of an event, with addresses instead of hashes. */
 function recipientsOf(
   row_recipients: { address: string }[],
   envelope: MessageEnvelope,

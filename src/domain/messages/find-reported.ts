@@ -1,14 +1,14 @@
-// Finds the messages that notifications of providers are about, and those that looks must not take for another.
+// Finds the messages of provider notifications, and the other messages that an SMS lookup must exclude.
 import type { Sql } from '#core/db.ts'
 import type { MessageRow } from './message.ts'
 
-/** What is needed of a message to apply what is told of it. */
+/** The fields of a message that a provider's update needs. */
 export type ReportedMessage = Pick<
   MessageRow,
   'id' | 'tenant_id' | 'channel' | 'envelope' | 'recipients' | 'provider_reference'
 >
 
-/** The message of this id, or, without one, that its provider knows by this reference; undefined when it is not ours. */
+/** The message with this id or, without an id, with this provider reference; undefined when it is not ours. */
 export async function findReportedMessage(
   sql: Sql,
   {
@@ -27,7 +27,7 @@ export async function findReportedMessage(
   return row
 }
 
-/** The last message of a tenant to a number. `is_reply_target`: what the person sent us is for this tenant. */
+/** A tenant's last message to a number. `is_reply_target`: an inbound SMS from the number belongs to this tenant. */
 export type TextingTenant = {
   tenant_id: string
   message_id: string
@@ -36,8 +36,8 @@ export type TextingTenant = {
 }
 
 /**
- * The tenants that wrote to a number from one of these senders, all given as hashes. What was received then answers the last
- * message that had left for it: it is nobody else's to read.
+ * The tenants that sent SMS to a number from one of these senders; number and senders are hashes. The inbound SMS is a reply
+ * to the last message that was sent to the number before `received_at`, and only its tenant may read the reply.
  */
 export async function findTextingTenants(
   sql: Sql,
@@ -46,7 +46,7 @@ export async function findTextingTenants(
   return await sql<TextingTenant[]>`
     with previous as (
       select m.tenant_id, m.id, m.envelope, m.created_at, m.status,
-        -- An answer may come before it is known that the provider took the message.
+        -- A reply may arrive before the provider's response to the call is stored.
         coalesce(least(m.begun_at, m.sent_at), m.send_at, m.created_at) as left_at
       from messages m
       where m.channel = 'sms' and m.recipients -> 0 ->> 'address' = ${number}
@@ -61,10 +61,10 @@ export async function findTextingTenants(
     from previous w order by w.tenant_id, w.created_at desc`
 }
 
-/** How long before a message others may have been sent that a search finds too. Their texts are kept for longer: `TEXT_COMPARISON_PERIOD`. */
+/** A search also finds messages sent up to this time earlier. Their texts are retained longer: `TEXT_COMPARISON_PERIOD`. */
 const SEARCH_MARGIN = '1 day'
 
-/** Another message that the provider may list: its id there, or, while nobody knows that, what is needed to compare it. */
+/** Another message in the provider's list: its id at the provider or, while the id is unknown, its sealed content. */
 export type OtherSms = {
   tenant_id: string
   message_id: string
@@ -73,8 +73,8 @@ export type OtherSms = {
 }
 
 /**
- * Other messages to the same number since a while before this one, whoever sent them: those that the provider knows, and those
- * that it may know.
+ * Other messages to the same number, of any tenant, since `SEARCH_MARGIN` before this message: messages that the provider
+ * accepted or may have accepted.
  */
 export async function findOtherSms(
   sql: Sql,
@@ -86,14 +86,14 @@ export async function findOtherSms(
     from messages m
     where m.channel = 'sms' and m.recipients -> 0 ->> 'address' = ${number} and m.id <> ${message_id}
       and (m.provider_reference is not null
-        -- Erased only once it is too old for what is looked for now.
+        -- The content is erased only when the message is too old for this search.
         or (m.content is not null and (m.status in ('sending', 'unknown')
-          -- Nothing that its provider reported of it, but an error that does not prove that it was not taken.
+          -- A failed call without a report of the provider does not prove that the message was not accepted.
           or (m.status = 'failed' and m.provider_status is null and m.failure ->> 'code' = 'provider_error'))))
       and m.updated_at >= to_timestamp(${since_s}) - ${SEARCH_MARGIN}::interval`
 }
 
-/** Whether the provider's id is that of another message. */
+/** Whether another message has this provider reference. */
 export async function isReferenceOfAnother(
   sql: Sql,
   { message_id, provider, reference }: { message_id: string; provider: string; reference: string },

@@ -1,4 +1,4 @@
-// Reads messages: lists, single ones with their jobs, and those that a key protects.
+// Reads messages: lists, single messages with their jobs, and messages by idempotency key.
 import type { Channel } from '#core/addresses.ts'
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { findByKeys, type KeyedResource, type KeyOnRoute } from '../idempotency.ts'
@@ -10,17 +10,17 @@ import { isOpenMessage } from './resource.ts'
 export type MessageFilters = ListPage & {
   channel?: Channel | undefined
   status?: MessageStatus | undefined
-  /** Tokens that each of them has. */
+  /** Tokens (`messageTerm`) that each message must have. */
   terms: string[]
 }
 
-/** The messages of a tenant, newest first, without what they say. */
+/** The messages of a tenant, newest first, without their content. */
 export async function listMessages(
   sql: Sql,
   tenant_id: string,
   { channel, status, terms, ...page }: MessageFilters,
 ): Promise<MessageRow[]> {
-  // Only filters with an index of their own change the text of the statement.
+  // Only filters with an index change the statement's text.
   const open = status !== undefined && isOpenMessageStatus(status)
   const ended_badly = status !== undefined && !open && !SUCCESS_STATUSES.includes(status)
   return await sql<MessageRow[]>`
@@ -35,7 +35,7 @@ export async function listMessages(
 
 const SUCCESS_STATUSES: MessageStatus[] = ['sent', 'delivered', 'received']
 
-/** Messages with the jobs that were asked for, in the order of `requested`. */
+/** Messages with the requested jobs, in the order of `requested`. */
 export async function findMessages(
   sql: Sql,
   requested: RequestedRow[],
@@ -52,12 +52,12 @@ export async function findMessageByKey(
   return found
 }
 
-/** The columns of a row as it is read whole. */
+/** All columns of a `MessageRow`. */
 export function allMessageColumns(sql: Sql): Fragment {
   return messageColumns(sql, ['envelope', 'content', 'recipients'])
 }
 
-/** The columns in clear, and these. */
+/** The unsealed columns, and the columns in `more`. */
 export function messageColumns(sql: Sql | Tx, more: (keyof MessageRow)[]): Fragment {
   return columnList(sql, [...Object.keys(messageRowSchema.shape), ...more])
 }

@@ -1,22 +1,21 @@
-// How many messages a tenant may ask for in a minute, and in an hour to one destination: counted by the statement that
-// accepts them.
+// Rate limits of messages: per tenant and minute, and per destination and hour. The statement that accepts messages counts
+// them.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
-/** What is counted, over which time, and by which rows. */
+/** The time window of each limit. */
 export const MESSAGE_WINDOWS = {
   tenant: { window: 'minute', window_s: 60 },
   destination: { window: 'hour', window_s: 3600 },
 } as const
 export type MessageLimit = keyof typeof MESSAGE_WINDOWS
 
-/** The most messages in each. */
+/** The maximum number of messages per window. */
 export type MessageLimits = Readonly<Record<MessageLimit, number>>
 
 /**
- * Counts, as parts of a statement. `requested` selects `tenant_id`, `scope` and `nth`, the place of a request, and whatever is
- * needed of it later: the part `<limit>_counted` has those with `within_limit`, whether the request is within the limit, and
- * `retry_after_s`, until the window ends. Rows are written in one order, so that no two statements block each other. What is
- * refused leaves a window full, never more than full.
+ * Parts of a statement that count requests. `requested` selects `tenant_id`, `scope`, `nth` (the order of the requests) and any
+ * other columns. The part `<limit>_counted` has these columns with `within_limit` and `retry_after_s`, the time until the
+ * window ends. Rows are written in a fixed order, so statements cannot deadlock. Refused requests do not increase a count.
  */
 export function countingMessages(
   sql: Sql | Tx,
@@ -35,14 +34,14 @@ export function countingMessages(
       select tenant_id, scope, date_trunc(${window}, now()), least(count(*), ${max_messages}::integer)
       from ${requested_rows!} group by tenant_id, scope order by tenant_id, scope
       on conflict (tenant_id, scope) do update set
-        -- Who waited for the row may be late: a window never goes back.
+        -- A statement that waited for the row lock may have an older window. The stored window never moves back.
         window_start = greatest(m.window_start, excluded.window_start),
         used = least(${max_messages}::integer,
           excluded.used + case when m.window_start >= excluded.window_start then m.used else 0 end)
       returning tenant_id, scope, new.window_start, new.used,
         case when old.window_start = new.window_start then old.used else 0 end as used_before
     ), ${full!} as materialized (
-      -- Few or none: each request is compared with all of these.
+      -- Few or no rows: each request is compared with all of them.
       select * from ${counter!} where used >= ${max_messages}::integer
     ), ${counted!} as (
       select w.*, f.used_before is null

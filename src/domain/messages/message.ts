@@ -11,7 +11,7 @@ export const messageChannel = z
   .enum(CHANNELS)
   .meta({ id: 'Channel', description: 'How the message is sent.', example: 'email' })
 
-/** Statuses in which nothing of a message is settled yet. */
+/** Statuses in which no outcome of a message is settled yet. */
 export const OPEN_MESSAGE_STATUSES = ['scheduled', 'queued', 'sending', 'unknown'] as const
 export const MESSAGE_STATUSES = [
   ...OPEN_MESSAGE_STATUSES,
@@ -28,12 +28,12 @@ export const MESSAGE_STATUSES = [
 export const messageStatus = z.enum(MESSAGE_STATUSES).meta({
   id: 'MessageStatus',
   description:
-    '`scheduled`: it will be sent at `send_at`. `queued`: it waits for its turn. `sending`: it is being handed to the provider. `sent`: the provider has accepted it. `delivered`: it has arrived. `undelivered`: the provider accepted it, and it did not arrive. `failed`: the provider did not accept it. `unknown`: the provider may or may not have accepted it; it is never sent again automatically. `suppressed`: all of its recipients are suppressed, so nothing was sent. `canceled`: you canceled it before it was sent. `received`: an SMS that somebody sent to you.',
+    '`scheduled`: it will be sent at `send_at`. `queued`: it waits to be sent. `sending`: a call to the provider is in progress. `sent`: the provider has accepted it. `delivered`: it has arrived. `undelivered`: the provider accepted it, but it did not arrive. `failed`: the provider did not accept it. `unknown`: the provider may or may not have accepted it; it is never sent again automatically. `suppressed`: all its recipients are suppressed, so nothing was sent. `canceled`: you canceled it before it was sent. `received`: an SMS that somebody sent to you.',
   example: 'sent',
 })
 export type MessageStatus = z.output<typeof messageStatus>
 
-/** Whether nothing of a message of this status is settled yet. */
+/** Whether no outcome of a message in this status is settled yet. */
 export const isOpenMessageStatus = (status: MessageStatus): boolean =>
   (OPEN_MESSAGE_STATUSES as readonly MessageStatus[]).includes(status)
 
@@ -50,27 +50,25 @@ const recipientSchema = z
     address: z.string().meta({ description: 'The address.', example: 'ada@example.com' }),
     status: recipientStatus.nullable().meta({
       description:
-        'The outcome for this recipient; null until it is known. A recipient that the server has deferred has a `code`, and is tried again.',
+        'The outcome for this recipient; null until it is known. A recipient that the server deferred has a `code`, and another attempt follows.',
     }),
     code: z.string().nullable().meta({ description: "The server's code, if it refused.", example: null }),
     message: z.string().nullable().meta({ description: 'A description for people.', example: null }),
   })
   .meta({ id: 'MessageRecipient', description: 'A recipient of an email.' })
 
-/** A message as its row has it in clear: addresses and texts are sealed. */
+/** The unsealed columns of a message's row. Addresses and texts are sealed. */
 export const messageRowSchema = z.object({
   ...idFields('message', '0198f6f6-2b1d-7000-8000-123456789abc'),
   idempotency_key: keyField('order-17-shipped')
     .nullable()
-    .meta({ description: 'The key that it was sent with; null of an SMS that you received.' }),
+    .meta({ description: 'The idempotency key that it was sent with; null for an SMS that you received.' }),
   channel: messageChannel,
   status: messageStatus,
-  tags: z
-    .array(z.string())
-    .meta({ description: 'Tags of your own, to find the email by.', example: ['shipping'] }),
+  tags: z.array(z.string()).meta({ description: 'Your tags, to filter emails by.', example: ['shipping'] }),
   provider: z.string().meta({ description: 'The provider that sends it.', example: EMAIL.provider }),
   provider_reference: z.string().nullable().meta({
-    description: "The provider's id of an SMS, or the Message-ID of an email; null until it was sent.",
+    description: "The provider's id of an SMS, or the Message-ID of an email; null until it is sent.",
     example: EMAIL.examples.email,
   }),
   failure: z
@@ -78,7 +76,7 @@ export const messageRowSchema = z.object({
       code: z.enum(MESSAGE_FAILURES).meta({
         id: 'MessageFailureCode',
         description:
-          '`recipient_refused`, `sender_refused`, `content_refused`: what the server did not accept. `connection_failed`: the server could not be reached, or refused us. `invalid_number`, `opted_out`, `unreachable`: a problem with the number. `provider_error`: anything else. `not_resolved`: it could not be found out whether the message was sent.',
+          '`recipient_refused`, `sender_refused`, `content_refused`: the part that the server did not accept. `connection_failed`: the server was unreachable or refused the connection. `invalid_number`, `opted_out`, `unreachable`: a problem with the number. `provider_error`: anything else. `not_resolved`: whether the message was sent remains unknown.',
         example: 'recipient_refused',
       }),
       message: z.string().meta({ description: 'A description for people.', example: 'No such mailbox.' }),
@@ -112,7 +110,7 @@ export const messageRowSchema = z.object({
   sent_at: timestamp.nullable().meta({ description: 'When the provider accepted it.' }),
   delivered_at: timestamp
     .nullable()
-    .meta({ description: 'When the provider says that it arrived.', example: null }),
+    .meta({ description: 'When the provider reported that it arrived.', example: null }),
   redacted_at: timestamp
     .nullable()
     .meta({ description: 'When its text and attachments were erased.', example: null }),
@@ -122,7 +120,7 @@ export const messageRowSchema = z.object({
 const text = (description: string, example: string | null) =>
   z.string().nullable().meta({ description, example })
 
-/** What is sealed in the column `envelope`. Addresses as they were given. */
+/** The content of the sealed column `envelope`. Addresses are as the caller sent them. */
 export const messageEnvelope = z.object({
   from: z.string().meta({ description: 'The sender.', example: 'Shop <mail@shop.example>' }),
   to: z
@@ -134,12 +132,12 @@ export const messageEnvelope = z.object({
     .nullable()
     .meta({ description: 'The bcc recipients of an email, hidden from the others.', example: null }),
   reply_to: text('The addresses for replies to an email.', null),
-  subject: text('Of an email.', 'Your order has shipped'),
+  subject: text('The subject of an email.', 'Your order has shipped'),
   list_unsubscribe_url: text('The one-click unsubscribe URL (RFC 8058).', null),
 })
 export type MessageEnvelope = z.output<typeof messageEnvelope>
 
-/** What is sealed in the column `content`. */
+/** The content of the sealed column `content`. */
 export const messageContent = z.object({
   text: text('The text of an email.', 'It is on its way.'),
   html: text('The HTML of an email.', null),
@@ -163,7 +161,10 @@ export const messageContent = z.object({
   validity_s: z
     .int()
     .nullable()
-    .meta({ description: 'How many seconds the provider may try to deliver an SMS.', example: null }),
+    .meta({
+      description: 'The time for delivery attempts of an SMS by the provider, in seconds.',
+      example: null,
+    }),
 })
 export type MessageContent = z.output<typeof messageContent>
 
@@ -208,26 +209,26 @@ export const messageSchema = messageRowSchema
   })
 export type Message = z.output<typeof messageSchema>
 
-/** What a row says of a recipient; `address` is a hash. In the order of to, cc and bcc. */
+/** A recipient as its message's row stores it, in the order of to, cc and bcc; `address` is a hash. */
 export const storedRecipient = recipientSchema.extend({
   /**
-   * The server took the email for others, or refused it for them, and deferred this one: it waits for another attempt, is
-   * being tried, or may have been accepted in one whose answer was lost.
+   * The server accepted or refused the email for other recipients, and deferred this one. `waiting`: another attempt follows.
+   * `trying`: an attempt is in progress. `unknown`: an attempt whose answer was lost may have been accepted.
    */
   deferred: z.enum(['waiting', 'trying', 'unknown']).optional(),
-  /** How often it was deferred since the server took the email for others. */
+  /** The number of deferrals since the server accepted the email for other recipients. */
   deferrals: z.int().optional(),
 })
 export type StoredRecipient = z.output<typeof storedRecipient>
 
-/** A message as it is read from its row. */
+/** A message's row, with sealed columns. */
 export type MessageRow = z.output<typeof messageRowSchema> & {
   envelope: string
   content: string | null
   recipients: StoredRecipient[]
 }
 
-/** The addresses of an email, in the order in which its row has their hashes. */
+/** The addresses of an email, in the order of the hashes in its row. */
 export function recipientAddresses({ to, cc, bcc }: MessageEnvelope): string[] {
   return [...to, ...(cc ?? []), ...(bcc ?? [])]
 }
@@ -235,12 +236,12 @@ export function recipientAddresses({ to, cc, bcc }: MessageEnvelope): string[] {
 /** The provider of each channel. */
 export const CHANNEL_PROVIDERS = { email: EMAIL.provider, sms: SMS.provider } as const
 
-/** The events of messages, by the word after `message.`, each with its meaning. */
+/** The events of messages: the name after `message.`, and the description. */
 export const MESSAGE_EVENTS = {
-  created: 'A message was accepted; `status` says whether it is queued, scheduled or suppressed.',
+  created: 'A message was accepted; `status` shows whether it is queued, scheduled or suppressed.',
   sent: 'The provider accepted it.',
-  delivered: 'The provider says that it arrived.',
-  undelivered: 'The provider accepted it, and it did not arrive.',
+  delivered: 'The provider reported that it arrived.',
+  undelivered: 'The provider accepted it, but it did not arrive.',
   failed: 'The provider did not accept it.',
   unknown: 'It is not known whether the provider accepted it.',
   suppressed: 'All of its recipients were suppressed before it could be sent.',
@@ -248,6 +249,6 @@ export const MESSAGE_EVENTS = {
   bounced: 'It bounced for a recipient.',
   complained: 'A recipient complained about it.',
   recipients_settled:
-    'The server accepted or refused recipients that it had deferred, or they were suppressed meanwhile.',
-  received: 'Somebody sent you an SMS, from a number that you have written to.',
+    'The server accepted or refused deferred recipients, or they were suppressed meanwhile.',
+  received: 'You received an SMS from a number to which you sent an SMS.',
 } as const

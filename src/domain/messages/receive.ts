@@ -1,5 +1,5 @@
-// Settles what people send us by SMS: whom it answers gets it as a message, and an opt-out or opt-in word suppresses
-// the number or lifts that.
+// Settles inbound SMS: the tenant that the SMS replies to receives it as a message. An opt-out keyword suppresses the
+// number, and an opt-in keyword lifts that suppression.
 import type { Channel } from '#core/addresses.ts'
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql } from '#core/db.ts'
@@ -9,42 +9,40 @@ import { suppressing, type NewSuppression } from '../suppressions/settle.ts'
 import type { MessageRequest } from './request.ts'
 
 /**
- * What one tenant gets of an inbound message: perhaps a message of its own, sealed, with the last that it sent to the
- * number.
+ * One tenant's part of an inbound SMS: the tenant's last message to the number, and the received message, sealed.
  */
 export type ReceivedMessage = { tenant_id: string; message_id: string } & Pick<
   NewSuppression,
   'suppression_id' | 'sealed'
 > & {
-    /** Null where the text was not kept, or is not for this tenant. */
+    /** Null when the text is not stored, or is not for this tenant. */
     received: Pick<
       MessageRequest,
       'message_id' | 'envelope' | 'content' | 'terms' | 'segments' | 'encoding'
     > | null
   }
 
-/** What a person sent us, for the tenants that wrote to the number from where it was received. */
+/** An inbound SMS, for the tenants that sent SMS to its sender from the receiving number. */
 export type InboundSettlement = Settlement & {
   notification_id: string
   provider: string
   received_at: string
   channel: Channel
   address: string
-  /** The number that received it: a hash. */
+  /** The hash of the receiving number. */
   received_by: string
-  /** The provider's id of it. */
+  /** The provider's id of the SMS. */
   reference: string
   tenants: ReceivedMessage[]
-  /** By an opt-out or opt-in word; null: it is neither. */
+  /** True for an opt-out keyword, false for an opt-in keyword, null for any other text. */
   opts_out: boolean | null
 }
 
 /**
- * Settles jobs of notifications of inbound messages: whom it answers gets the message, with an event. By an opt-out
- * word each tenant gets a suppression, and by an opt-in word it loses the one that such a word has made, with an event
- * each; but of several words the one that was received last counts, in whatever order they are processed. Words that
- * come twice change nothing more. No two settlements of one call may be of the same number. Returns the ids of the jobs
- * whose lease was still ours.
+ * Settles jobs of notifications about inbound SMS. The tenant that the SMS replies to receives the message, with an event. An
+ * opt-out keyword creates a suppression for each tenant, and an opt-in keyword deletes it, with an event each. The keyword
+ * that was received last counts, in any order of processing, and duplicates have no effect. The settlements of one call
+ * must be of different numbers. Returns the ids of the jobs with a valid lease.
  */
 export async function settleInbound(sql: Sql, settlements: InboundSettlement[]): Promise<Set<string>> {
   await recordOptWords(sql, settlements)
@@ -68,7 +66,7 @@ export async function settleInbound(sql: Sql, settlements: InboundSettlement[]):
         tenant_id uuid, message_id uuid, suppression_id uuid, sealed text, event_id uuid, received_event_id uuid,
         received jsonb)
     ), opt_word as (
-      -- Locked: a later opt_word waits until this one is settled, and then sees what it has done.
+      -- The lock makes a later keyword wait until this one is settled, so it sees the result.
       select t.* from (select * from per_tenant order by tenant_id, address) t
       cross join lateral (
         select from latest_opt_outs w where w.tenant_id = t.tenant_id and w.channel = t.channel
@@ -92,7 +90,7 @@ export async function settleInbound(sql: Sql, settlements: InboundSettlement[]):
   return new Set(rows.map((row) => row.id))
 }
 
-/** The settlement as its statement takes it, with the ids of what it may write. */
+/** The settlement as input of its statement, with ids for the rows that it may insert. */
 function changeOf(inbound: InboundSettlement) {
   const {
     notification_id,
@@ -122,7 +120,7 @@ function changeOf(inbound: InboundSettlement) {
   }
 }
 
-/** Lifts what an earlier opt-out word has suppressed. */
+/** Deletes the suppressions of earlier opt-out keywords. */
 function liftingSuppressions(sql: Sql): Fragment {
   return sql`
     update suppressions s set deleted_at = clock_timestamp(), updated_at = clock_timestamp()
@@ -133,7 +131,7 @@ function liftingSuppressions(sql: Sql): Fragment {
     returning s.*, t.event_id`
 }
 
-/** Writes the message for each tenant that gets one. */
+/** Inserts the message of each tenant that receives one. */
 function insertingMessages(sql: Sql): Fragment {
   return sql`
     insert into messages (tenant_id, id, channel, status, envelope, content, sender, recipients, terms, provider,
@@ -152,8 +150,8 @@ function insertingMessages(sql: Sql): Fragment {
 }
 
 /**
- * Notes the words as the last of their numbers, unless a later one is known. By itself, so that what settles them sees
- * all that was done by the words before, for which it has waited.
+ * Records the keywords as the latest of their numbers, unless a later keyword is stored. A statement of its own: the settling
+ * statement then starts after it has waited for earlier keywords, and sees their results.
  */
 async function recordOptWords(sql: Sql, settlements: InboundSettlement[]): Promise<void> {
   const opt_words = settlements.flatMap(

@@ -1,5 +1,5 @@
-// What callers ask of messages: one statement counts them, looks who is suppressed, and writes the message, the key and
-// the job.
+// Requests to send messages. One statement counts them, checks suppressions, and inserts the message, the key and the
+// job.
 import type { Channel } from '#core/addresses.ts'
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
@@ -10,7 +10,7 @@ import { messageColumns } from './find.ts'
 import { countingMessages, type MessageLimit, type MessageLimits } from './limits.ts'
 import { CHANNEL_PROVIDERS, type MessageRow } from './message.ts'
 
-/** So many days ahead a message may be scheduled. */
+/** The maximum number of days that a message may be scheduled ahead. */
 export const MAX_DAYS_AHEAD = 30
 const JOBS = { email: sendEmail, sms: sendSms }
 
@@ -19,34 +19,34 @@ export type MessageRequest = JobRequest & {
   /** Sealed. */
   envelope: string
   content: string
-  /** Each sealed, base64 within. */
+  /** Each sealed; the plaintext is base64. */
   attachments: string[]
-  /** The hashes of the recipients, each once, in the order of the envelope. */
+  /** The distinct hashes of the recipients, in the order of the envelope. */
   addresses: string[]
-  /** The hash of what an SMS is from. */
+  /** The hash of an SMS sender. */
   sender: string | null
   terms: string[]
   tags: string[]
   segments: number | null
   encoding: string | null
   send_at: string | null
-  /** Whether it is tried again when it certainly was not sent. */
+  /** Whether an attempt that certainly sent nothing is retried. */
   retries: boolean
   metadata: Json
 }
 
 export type MessageResult =
   | { result: 'key_used' | 'send_at' }
-  /** `address`: the hash of the destination that had too many. */
+  /** `address`: the hash of the destination that exceeds its limit. */
   | { result: MessageLimit; address: string | null; retry_after_s: number }
-  /** As it was accepted, without the sealed parts. */
+  /** The accepted message, without the sealed columns. */
   | { result: 'accepted'; message: Omit<MessageRow, 'envelope' | 'content'> }
 
 /**
- * Accepts messages of one channel and asks for their jobs; a scheduled one's is due at its time, and one whose
- * recipients are all suppressed gets none. Returns what became of each, in their order: `key_used` by its key, or refused
- * for its `send_at` or by a limit. Throws a unique violation when a key is used by another request at the same moment;
- * nothing was written then.
+ * Accepts messages of one channel and inserts their jobs. The job of a scheduled message is due at `send_at`; a message with
+ * only suppressed recipients has no job. Returns the results in the order of `requests`: `key_used` when the key was used
+ * before, `send_at` for an invalid time, or the exceeded limit. Throws a unique violation, and writes nothing, when another
+ * request uses one of the keys at the same time.
  */
 export async function requestMessages(
   sql: Sql | Tx,
@@ -55,7 +55,7 @@ export async function requestMessages(
   requests: MessageRequest[],
 ): Promise<MessageResult[]> {
   const job = JOBS[channel]
-  // In one order in every statement: two with the same keys cannot block each other.
+  // A fixed order in every statement, so that statements with the same keys cannot deadlock.
   const keys = sql`
     select tenant_id, idempotency_key, route, fingerprint, message_id as resource_id,
       case when status = 'queued' then job_id end as job_id
@@ -125,7 +125,7 @@ function toMessageResult({
   return { result }
 }
 
-/** The requests. `became`: why a request is refused before any limit is checked. */
+/** The requests. `result`: the reason for a refusal before any limit is checked, or null. */
 function readingRequests(sql: Sql | Tx, channel: Channel, requests: MessageRequest[]): Fragment {
   const items = requests.map((request, nth) => ({ ...request, nth }))
   return sql`
@@ -139,7 +139,7 @@ function readingRequests(sql: Sql | Tx, channel: Channel, requests: MessageReque
       send_at timestamptz, retries boolean, metadata jsonb)`
 }
 
-/** The accepted requests, each with its recipients and its first status. */
+/** The accepted requests, each with its recipients and initial status. */
 function checkingRecipients(sql: Sql | Tx, channel: Channel): Fragment {
   return sql`
     select g.*, t.recipients,
@@ -160,7 +160,7 @@ function checkingRecipients(sql: Sql | Tx, channel: Channel): Fragment {
     where not exists (select from refused r where r.nth = g.nth)`
 }
 
-/** The jobs of messages that have a recipient who is not suppressed. */
+/** The jobs of messages with at least one recipient that is not suppressed. */
 function sendJobs(sql: Sql | Tx, job: (typeof JOBS)[Channel]): Fragment {
   const has_files = sql`jsonb_array_length(attachments) > 0`
   return sql`

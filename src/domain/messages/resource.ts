@@ -1,4 +1,4 @@
-// What the rest of the system needs to know of messages.
+// The definition of the resource `message`.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { checksOfMessages } from '../audit/messages.ts'
 import type { Resource } from '../resource.ts'
@@ -14,12 +14,12 @@ export const messageResource = {
   under_way: { open: (sql) => isOpenMessage(sql, 'p') },
 } as const satisfies Resource
 
-/** The condition for rows `row` with recipients for whom another attempt will be made. */
+/** The condition on rows `row` with deferred recipients that wait for another attempt. */
 export function awaitsRetry(sql: Sql | Tx, row: string): Fragment {
   return sql`${sql(row)}.recipients @> '[{"deferred": "waiting"}]'`
 }
 
-/** The condition for rows `row` that are not settled; their index has the same. */
+/** The condition on open rows `row`, as in their partial index. */
 export function isOpenMessage(sql: Sql | Tx, row: string): Fragment {
   return sql`${sql(row)}.open`
 }

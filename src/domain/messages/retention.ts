@@ -1,14 +1,14 @@
-// How long is kept what messages say, and how many there were.
+// The retention of message texts and of message counts.
 import type { Sql } from '#core/db.ts'
 import { erasingExcerpts } from '../deliveries/excerpts.ts'
 import { isOpenMessage } from './resource.ts'
 
-/** Longer than `SEARCH_MARGIN` and the last look for an SMS together: until then its text is compared with others. */
+/** Longer than `SEARCH_MARGIN` plus the time of the last SMS lookup: until then texts are compared. */
 const TEXT_COMPARISON_PERIOD = '2 days'
 
 /**
- * Erases the texts and attachments of messages, and what receivers repeated of them, that are so many days old and settled, or `unknown`, as soon as nothing has
- * happened to them for two days. The oldest first, of at most `limit`. Returns of how many.
+ * Erases texts and attachments of messages that are at least `days` days old, settled or `unknown`, and unchanged for two days,
+ * and the excerpts of receivers' answers that may repeat them. Oldest first, at most `limit` messages. Returns the count.
  */
 export async function eraseOldTexts(sql: Sql, days: number, limit: number): Promise<number> {
   const [row] = await sql<{ erased: number }[]>`
@@ -31,7 +31,7 @@ export async function eraseOldTexts(sql: Sql, days: number, limit: number): Prom
   return row!.erased
 }
 
-/** Forgets counts of messages that limit nothing any more, at most `limit`. Returns how many. */
+/** Deletes expired counts of messages, at most `limit`. Returns the count. */
 export async function deleteOldMessageCounts(sql: Sql, limit: number): Promise<number> {
   const rows = await sql`
     delete from message_limits l using (

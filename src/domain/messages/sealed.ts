@@ -1,7 +1,7 @@
-// The places to which parts of a message are sealed: sealing and opening must name the same place.
+// The sealing contexts of the parts of a message. Sealing and opening need the same context.
 import type { SealingContext } from '#core/secrets.ts'
 
-/** The place of the envelope or the content of a message. */
+/** The context of the envelope or the content of a message. */
 export function messageContext(
   tenant_id: string,
   id: string,
@@ -10,7 +10,7 @@ export function messageContext(
   return { tenant_id, table: 'messages', row: id, column }
 }
 
-/** The place of an attachment, by its place in the list. */
+/** The context of an attachment; `nth`: its index in the list. */
 export function attachmentContext(tenant_id: string, message_id: string, nth: number): SealingContext {
   return { tenant_id, table: 'message_attachments', row: `${message_id} ${nth}`, column: 'content' }
 }

@@ -1,5 +1,5 @@
-// Settles messages by what became known of them: one statement moves the message on, suppresses whom it must no longer
-// reach, announces it and ends the job.
+// Settles updates of messages: one statement updates the message, suppresses addresses, inserts events and ends the
+// job.
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { isDuplicateReference, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { ERRORS } from '#core/errors.ts'
@@ -14,38 +14,37 @@ import { OPEN_MESSAGE_STATUSES } from './message.ts'
 import { awaitsRetry, isOpenMessage } from './resource.ts'
 import { emptyMessageUpdate, type MessageUpdate } from './update.ts'
 
-/**
- * The settlement of a job with what it was told of a message, and with the notification that brought this, if one did.
- */
+/** The settlement of a job with an update of a message, and with the notification that reported the update, if any. */
 export type MessageSettlement = Settlement & {
   update: MessageUpdate
   notification_id: string | null
-  /** When that was received; null: the attempt found it out. */
+  /** When the notification was received; null for an update by an attempt. */
   happened_at: string | null
 }
 
-/** The error for a caller who waits for a message that was not sent. */
+/** The error code of a message that was not sent, for a waiting caller. */
 export const SEND_FAILED = { email: 'email_send_failed', sms: 'sms_send_failed' } as const
 
-/** How far an SMS has come at its provider: what is told of it moves only forward. */
+/** The ranks of SMS statuses: an update may only increase the rank. */
 const SMS_RANKS = { sent: 1, undelivered: 2, failed: 2, delivered: 3 }
-/** What became of a recipient of an email, in an order such that the later word counts whichever comes first. */
+/** Outcomes of an email recipient in ascending rank: the higher rank wins in any order of arrival. */
 const RECIPIENT_RANKS = ['accepted', 'delivered', 'bounced', 'refused', 'suppressed']
 const BOUNCE_FAILURE: MessageFailure = {
   code: 'recipient_refused',
-  message: 'It came back.',
+  message: 'The message bounced.',
   provider_code: null,
 }
-/** How long after it was sent the provider is first asked what has become of an SMS. */
+/** The time from the sending of an SMS to the first lookup of its delivery. */
 const FIRST_LOOKUP_DELAY = '1 minute'
 
 /**
- * Settles jobs that were told something of a message, in one statement. No two settlements of one call may be of the
- * same message. Words may come late, twice and in any order: the result is the same. What its provider has taken was
- * sent, also where we took it for failed; what was canceled or suppressed before it left stays so. An id that is that of
- * another message is not believed, and what else was said is; but one that was found by a search is that other message,
- * so all of it is refused (throws `isDuplicateReference`). The job of a message that a notification has settled is due at once,
- * and ends. Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
+ * Settles jobs with updates of messages, in one statement. The settlements of one call must be of different messages.
+ * Updates may arrive late, twice and in any order: the result is the same. A message that its provider accepted counts as
+ * sent, even after it was settled as failed. A message that was canceled or suppressed before sending stays so. A reported
+ * reference of another message is ignored, and the rest of the update is applied. A reference from a search identifies that
+ * other message: the update is refused, and the duplicate reference error is thrown. If a notification settles a message,
+ * its waiting job becomes due at once, and ends. Returns the ids of the jobs with a valid lease; for other jobs nothing is
+ * written.
  */
 export async function settleMessages(sql: Sql | Tx, settlements: MessageSettlement[]): Promise<Set<string>> {
   try {
@@ -123,19 +122,19 @@ async function settleUpdates(sql: Sql | Tx, settlements: MessageSettlement[]): P
   return new Set(rows.map((row) => row.id))
 }
 
-/** Whether an email of the system's that has a link in it has ended: the link is a secret of who got it, and kept no longer. */
+/** Whether an invitation email is final. Its content is erased then, because its link is a secret of the recipient. */
 function hasEndedInvitation(sql: Sql | Tx): Fragment {
   return sql`(
     m.tenant_id = ${SYSTEM_TENANT_ID} and m.idempotency_key like 'invitation %'
     and s.status_after not in ${sql(OPEN_MESSAGE_STATUSES)})`
 }
 
-/** How far what was said takes an SMS; 0 where this is no word of its provider. */
+/** The rank of a reported SMS status; 0 for other reports. */
 function rankOfSms(reported: MessageUpdate['reported']): number {
   return Object.entries(SMS_RANKS).find(([each]) => each === reported)?.[1] ?? 0
 }
 
-/** The part `seen`: what was told, with the message as it stood until now, locked. */
+/** The part `locked`: the updates, each with its locked message. */
 function lockingMessages(sql: Sql | Tx): Fragment {
   return sql`
     locked as (
@@ -143,7 +142,7 @@ function lockingMessages(sql: Sql | Tx): Fragment {
         ${isOpenMessage(sql, 'm')} as was_open,
         case m.status when 'sent' then ${SMS_RANKS.sent}::integer when 'delivered' then ${SMS_RANKS.delivered}::integer
           when 'undelivered' then ${SMS_RANKS.undelivered}::integer
-          -- What only our call took for failed may have been taken all the same.
+          -- If only our call failed, the provider may have accepted the message.
           when 'failed' then case when m.provider_status is null then 0 else ${SMS_RANKS.failed}::integer end
           else 0 end as rank_before,
         m.channel = 'email' and case
@@ -158,7 +157,7 @@ function lockingMessages(sql: Sql | Tx): Fragment {
     )`
 }
 
-/** The parts from `recipient` to `counted`: what becomes of each recipient, and of how many what has become. */
+/** The parts from `recipient` to `recipient_summary`: the new state of each recipient, and the counts per message. */
 function updatingRecipients(sql: Sql | Tx): Fragment {
   return sql`
     recipient as (
@@ -194,7 +193,7 @@ function updatingRecipients(sql: Sql | Tx): Fragment {
     )`
 }
 
-/** The parts `judged` and `step`: what becomes of each message, and what follows from that. */
+/** The parts `message_outcome` and `transition`: the new status of each message, and its consequences. */
 function computingTransitions(sql: Sql | Tx): Fragment {
   return sql`
     message_outcome as (
@@ -218,14 +217,14 @@ function computingTransitions(sql: Sql | Tx): Fragment {
     )`
 }
 
-/** The rank of what became of a recipient. A complaint says more than that it came back. */
+/** The rank of a recipient's outcome. A complaint ranks above a bounce. */
 function rankOfRecipient(sql: Sql | Tx, recipient: Fragment): Fragment {
   return sql`(
     coalesce(array_position(${RECIPIENT_RANKS}::text[], ${recipient} ->> 'status'), 0) * 2
     + (${recipient} ->> 'code' is not distinct from 'complaint')::integer)`
 }
 
-/** Whom it must no longer reach. */
+/** The suppressions that the updates cause. */
 function newSuppressions(sql: Sql | Tx): Fragment {
   return sql`
     select transition.tenant_id, x.suppression_id, x.suppression_event_id, transition.channel, x.address, x.sealed, x.reason,
@@ -235,7 +234,7 @@ function newSuppressions(sql: Sql | Tx): Fragment {
       suppression_id uuid, suppression_event_id uuid, address text, sealed text, reason text)`
 }
 
-/** The event of the state that a message has reached, and that of the word about recipients, which has these alone. */
+/** The events of a new status, and of changed recipients; the latter show only the changed recipients. */
 function newEvents(sql: Sql | Tx): Fragment {
   return sql`
     select ${messageColumns(sql, [])}, e.event_id, e.event, e.recipients from m
@@ -248,8 +247,8 @@ function newEvents(sql: Sql | Tx): Fragment {
 }
 
 /**
- * Makes the waiting jobs of messages due that a notification has settled. A job that is locked is being performed, and
- * is settled behind this one.
+ * Makes the waiting jobs of messages due that a notification settled. A locked job is running, and settles after this
+ * statement.
  */
 function resumingJobs(sql: Sql | Tx): Fragment {
   return sql`
@@ -262,25 +261,25 @@ function resumingJobs(sql: Sql | Tx): Fragment {
       ) j
       where m.notification_id is not null and m.changes_status and ${isFinished(sql)}
     ), resumed_job as (
-      -- One whose attempts were used up has another, which ends it.
+      -- A job without attempts left gets one more, which ends it.
       update jobs j set run_at = now(), wakeup_sent_at = null, max_attempts = greatest(j.max_attempts, j.attempt + 1)
       from waiting_job where j.tenant_id = waiting_job.tenant_id and j.id = waiting_job.id
     )`
 }
 
-/** Whether nothing of the message `m` is left to be sent. */
+/** Whether the message `m` needs no further attempt. */
 function isFinished(sql: Sql | Tx): Fragment {
   return sql`(not ${isOpenMessage(sql, 'm')} and not ${awaitsRetry(sql, 'm')})`
 }
 
-/** A job that would wait, although its message is settled meanwhile, ends at its next attempt: that is now. */
+/** The delay of a job. A job whose message is finished is due at once, because its next attempt ends it. */
 function retryDelay(sql: Sql | Tx): Fragment {
   return sql`
     case when fenced.job_id in (select job_id from m where ${isFinished(sql)})
       then 0 else fenced.delay_ms end`
 }
 
-/** Settles a message that an operator has found not to have been sent. */
+/** Settles a message that an operator resolved as not sent. */
 export async function settleMessageAsFailed(
   tx: Tx,
   settlement: Settlement,

@@ -1,4 +1,4 @@
-// Emails of the system's own tenant: to contacts, and to people who are invited.
+// Emails of the system's own tenant: to tenants' contacts, and invitations.
 import type { AddressHash } from '#core/addresses.ts'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import type { Vault } from '#core/secrets.ts'
@@ -8,10 +8,10 @@ import { sealTextEmail, type TextEmail } from './text-email.ts'
 
 export type SystemEmailSettings = { vault: Vault; hashOf: AddressHash; from: string }
 
-/** Of all tenants together, and to an address that several share, as many as there are. */
+/** No effective limits: the system's tenant sends for all tenants, and several tenants may share an address. */
 export const NO_LIMITS: MessageLimits = { tenant: 1_000_000, destination: 1_000_000 }
 
-/** What `requestMessages` takes. `purpose`: why it is written; with it the key is unique. */
+/** The request for a system email. `purpose` is stored as the key's route, so keys are unique per purpose. */
 export function systemEmailRequest(
   settings: SystemEmailSettings,
   mail: {

@@ -1,4 +1,4 @@
-// An email that we write ourselves: a text to one address, sealed like the messages of callers.
+// Emails that the system writes: a text to one address, sealed like the messages of callers.
 import type { AddressHash } from '#core/addresses.ts'
 import type { Vault } from '#core/secrets.ts'
 import type { MessageContent, MessageEnvelope } from './message.ts'
@@ -6,10 +6,10 @@ import type { MessageRequest } from './request.ts'
 import { messageContext } from './sealed.ts'
 import { messageTerm } from './terms.ts'
 
-/** `subject`: one line of at most 998 characters, as `isOneLine` says. */
+/** `subject`: one line of at most 998 characters (`isOneLine`). */
 export type TextEmail = { from: string; to: string; subject: string; text: string }
 
-/** What a `MessageRequest` says of it. Its headers say that no person wrote it, so that none is answered by a machine. */
+/** The fields of a `MessageRequest` for this email. `Auto-Submitted` prevents automatic replies. */
 export function sealTextEmail(
   { vault, hashOf }: { vault: Vault; hashOf: AddressHash },
   { tenant_id, message_id }: Pick<MessageRequest, 'tenant_id' | 'message_id'>,

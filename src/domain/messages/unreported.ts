@@ -1,8 +1,8 @@
-// SMS of whose delivery or price nothing was heard: their provider is asked, ever more rarely.
+// SMS without a reported delivery or price: they are looked up at their provider, with increasing delays.
 import type { Sql } from '#core/db.ts'
 import type { Message, MessageStatus } from './message.ts'
 
-/** A provider that has said nothing more for so long is not asked again. */
+/** The age at which lookups of an SMS end. */
 const MAX_LOOKUP_AGE = '3 days'
 
 export type UnreportedSms = {
@@ -14,8 +14,8 @@ export type UnreportedSms = {
 }
 
 /**
- * Takes SMS of which the provider is to be asked now, at most `limit`. Each is asked of again when it is about twice as
- * old; one of which all is known, or that is too old, not any more.
+ * Claims SMS that are due for a lookup, at most `limit`. The next lookup of an SMS follows at about twice its age. SMS that
+ * are completely reported or too old get no further lookup. `claimed`: the number of claimed SMS.
  */
 export async function claimUnreportedSms(
   sql: Sql,
@@ -31,11 +31,11 @@ export async function claimUnreportedSms(
     ) due
     where m.tenant_id = due.tenant_id and m.id = due.id
     returning m.tenant_id, m.id, m.provider, m.provider_reference, m.status, due.to_look_up`
-  const to_look_up = rows.filter((row) => row.to_look_up).map(({ to_look_up: _wanted, ...sms }) => sms)
+  const to_look_up = rows.filter((row) => row.to_look_up).map(({ to_look_up: _to_look_up, ...sms }) => sms)
   return { claimed: rows.length, to_look_up }
 }
 
-/** Asks again in so long about SMS of which the provider could not be asked. */
+/** Postpones the next lookup of SMS by `in_ms`, because their provider could not be queried. */
 export async function postponeSmsLookups(
   sql: Sql,
   postponed: { sms: UnreportedSms }[],
@@ -48,7 +48,7 @@ export async function postponeSmsLookups(
     where m.tenant_id = u.tenant_id and m.id = u.id and m.lookup_at is not null`
 }
 
-/** Writes what SMS have cost, once. */
+/** Stores the prices of SMS that have no price yet. */
 export async function fillPrices(
   sql: Sql,
   prices: { tenant_id: string; id: string; price: NonNullable<Message['price']> }[],

@@ -1,18 +1,19 @@
-// What is told of messages: by the calls that send them, and by the notifications of their providers, which are stored
-// without a number, an address or a text.
+// Updates of messages, from the calls that send them and from notifications of their providers. Notifications are stored
+// without numbers, addresses or texts in clear.
 import { z } from 'zod'
 import { MESSAGE_FAILURES, type MessageFailure } from '#core/outcome.ts'
 import type { NewSuppression } from '../suppressions/settle.ts'
 import type { Message, StoredRecipient } from './message.ts'
 
 /**
- * What became known of a message.
- * - `queued`: this attempt certainly did not send it, and another follows;
- * - `refused`: the provider did not take it, or nobody could be asked;
- * - `unknown`: it may have been sent; `unresolved`: and this cannot be found out;
- * - `sent`: the provider has taken it;
- * - `delivered`, `undelivered`, `failed`: what became of an SMS that it had taken;
- * - `recipient_update`: an email has reached somebody, or has come back.
+ * A reported update of a message.
+ * - `queued`: this attempt certainly did not send it, and another attempt follows;
+ * - `refused`: the provider did not accept it, or could not be reached;
+ * - `unknown`: it may have been sent;
+ * - `unresolved`: it may have been sent, and lookups have ended;
+ * - `sent`: the provider accepted it;
+ * - `delivered`, `undelivered`, `failed`: the outcome of an accepted SMS;
+ * - `recipient_update`: an email was delivered to a recipient, bounced, or caused a complaint.
  */
 export type MessageUpdate = {
   tenant_id: string
@@ -28,20 +29,20 @@ export type MessageUpdate = {
     | 'failed'
     | 'recipient_update'
   provider_reference: string | null
-  /** The reference comes from a search by text: it may be that of another message of the same text. */
+  /** The reference comes from a search by text, and may belong to another message with the same text. */
   found: boolean
-  /** The provider's own word for the state of an SMS. */
+  /** The provider's own status of an SMS. */
   provider_status: string | null
   failure: MessageFailure | null
   price: Message['price']
-  /** What became of single recipients of an email. */
+  /** Outcomes of single recipients of an email. */
   recipients: StoredRecipient[]
-  /** The event that says what became of one of them, when that is new. */
+  /** The event about changed recipients, if they changed. */
   event: 'message.bounced' | 'message.complained' | 'message.recipients_settled' | null
   suppresses: NewSuppression[]
 }
 
-/** A report that says nothing of the message but how it stands. */
+/** The optional fields of an update, empty. */
 export const emptyMessageUpdate: Omit<MessageUpdate, 'tenant_id' | 'message_id' | 'reported'> = {
   provider_reference: null,
   found: false,
@@ -53,12 +54,12 @@ export const emptyMessageUpdate: Omit<MessageUpdate, 'tenant_id' | 'message_id' 
   suppresses: [],
 }
 
-/** What an SMS that a person sent us means, by a word that has a meaning. */
+/** The meanings of inbound SMS, by keyword. */
 const SMS_WORDS = ['opt_out', 'opt_in', 'help', 'other'] as const
 
 const hash = z.string().max(64)
 
-/** What is stored of a notification about messages: addresses and numbers as hashes. */
+/** The stored payload of a notification about messages: addresses and numbers are hashes. */
 export const messageEvent = z.discriminatedUnion('about', [
   z.object({
     about: z.literal('sms'),
@@ -78,9 +79,9 @@ export const messageEvent = z.discriminatedUnion('about', [
     about: z.literal('word'),
     word: z.enum(SMS_WORDS),
     from: hash,
-    /** The number that received it, and the messaging service that this belongs to, if any. */
+    /** The receiving number, and its messaging service, if any. */
     received_by: z.array(hash),
-    /** What was sent, an `InboundText`, sealed; gone once it is applied. Before that was kept there was none. */
+    /** The sealed `InboundText`; removed when the notification is applied. */
     text: z.string().optional(),
   }),
   z.object({
@@ -88,7 +89,7 @@ export const messageEvent = z.discriminatedUnion('about', [
     message_id: z.uuid(),
     address: hash,
     reported: z.enum(['delivered', 'hard_bounce', 'soft_bounce', 'complaint']),
-    /** Of a bounce, e.g. `550 5.1.1`. */
+    /** The code of a bounce, e.g. `550 5.1.1`. */
     code: z.string().max(64).nullable(),
   }),
 ])

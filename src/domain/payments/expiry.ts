@@ -1,9 +1,9 @@
-// Finds payments whose hold will lapse, has lapsed, or whose buyer never acted.
+// Finds payments with an expiring or expired hold, and payments whose buyer never acted.
 import { newId } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
 import { insertEvents, type EventType } from '../events.ts'
 
-/** Writes an event for each hold that lapses within a day, once. At most `limit` at a time; returns how many. */
+/** Inserts one event for each hold that expires within a day. At most `limit` payments; returns the count. */
 export async function warnOfExpiry(sql: Sql, limit: number): Promise<number> {
   const due = await sql<{ tenant_id: string; id: string }[]>`
     select tenant_id, id from payments
@@ -27,7 +27,7 @@ export async function warnOfExpiry(sql: Sql, limit: number): Promise<number> {
   return rows.length
 }
 
-/** Payments whose hold has lapsed and that nobody captured or canceled. */
+/** Authorized payments whose hold has expired. */
 export async function findExpiredHolds(
   sql: Sql,
   limit: number,
@@ -38,7 +38,7 @@ export async function findExpiredHolds(
     order by capture_before limit ${limit}`
 }
 
-/** Payments that have waited for their buyer for `ttl_s` seconds without any change. */
+/** Payments that have been waiting for their buyer for `ttl_s` seconds without a change. */
 export async function findAbandonedPayments(
   sql: Sql,
   ttl_s: number,

@@ -1,4 +1,4 @@
-// Reads payments: lists, single payments with their jobs, and payments by the processor's reference.
+// Reads payments: lists, single payments with their jobs, and payments by processor reference.
 import { PAYMENTS } from '#core/config/providers.ts'
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
@@ -13,7 +13,7 @@ type PaymentFilters = ListPage & {
   processor_reference?: string
   amount_min?: number
   amount_max?: number
-  /** Only payments that are held, until before this time. */
+  /** Only payments whose hold expires before this time. */
   capture_before_to?: string
   metadata: Record<string, string>
 }
@@ -22,8 +22,8 @@ type PaymentFilters = ListPage & {
 export async function listPayments(sql: Sql, tenant_id: string, filters: PaymentFilters): Promise<Payment[]> {
   const { status, customer_id, merchant_id, currency, amount_min = 0 } = filters
   const { processor_reference, amount_max = Number.MAX_SAFE_INTEGER, capture_before_to } = filters
-  // Open payments are few and have an index of their own, as a customer's and a merchant's payments have, and each
-  // reference. Only these filters change the text of the statement: each text costs every connection a plan.
+  // Only filters with an index change the statement's text, because each connection plans each text once: open payments,
+  // customer, merchant and reference.
   const expiring = capture_before_to !== undefined
   const open = expiring || (status !== undefined && !FINAL_PAYMENT_STATUSES.includes(status))
   return await sql<Payment[]>`
@@ -47,7 +47,7 @@ export async function listPayments(sql: Sql, tenant_id: string, filters: Payment
     order by created_at desc limit ${filters.limit}`
 }
 
-/** Payments with the jobs that were asked for, in the order of `requested`. */
+/** Payments with the requested jobs, in the order of `requested`. */
 export async function findPayments(
   sql: Sql,
   requested: RequestedRow[],
@@ -62,7 +62,7 @@ export async function findPayment(sql: Sql, tenant_id: string, id: string): Prom
   return payment
 }
 
-/** What is needed of a payment to apply what a processor says of it. */
+/** The fields of a payment that a processor's update needs. */
 export type ExistingPayment = Pick<
   Payment,
   | 'tenant_id'
@@ -76,7 +76,7 @@ export type ExistingPayment = Pick<
   | 'processor_reference'
 > & { amount_refund_reserved_minor: number; cancel_requested_at: string | null }
 
-/** The payment, of any tenant, that a processor knows by `reference`. */
+/** The payment, of any tenant, with this `reference` at the processor. */
 export async function findPaymentByReference(
   sql: Sql,
   processor: string,
@@ -87,7 +87,7 @@ export async function findPaymentByReference(
   return payment
 }
 
-/** The payment of these ids; with a `reference` only unless it is known to the processor by another one. */
+/** The payment with these ids. With a `reference`, undefined if the payment has another processor reference. */
 export async function findPaymentByIds(
   sql: Sql,
   { tenant_id, id }: { tenant_id: string; id: string },
@@ -106,7 +106,7 @@ function existingColumns(sql: Sql): Fragment {
     amount_refund_reserved_minor, currency, processor_reference, cancel_requested_at`
 }
 
-/** The columns of an answer. */
+/** The columns of a payment in answers. */
 function paymentColumns(sql: Sql): Fragment {
   const { amount_refund_pending_minor: _computed, ...stored } = paymentSchema.shape
   return sql`

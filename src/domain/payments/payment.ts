@@ -18,7 +18,7 @@ const PAYMENT_STATUSES = [
 ] as const
 export type PaymentStatus = (typeof PAYMENT_STATUSES)[number]
 
-/** The statuses that a payment never leaves. In all others the column `open` of its row is true. */
+/** The final statuses of a payment. In all other statuses the column `open` is true. */
 export const FINAL_PAYMENT_STATUSES: readonly PaymentStatus[] = ['captured', 'canceled', 'failed']
 
 /** The status of a payment, as a field and as a filter. */
@@ -87,11 +87,11 @@ export const paymentSchema = z
           .nullish()
           .meta({ description: "The bank's reason, if it gave one.", example: 'insufficient_funds' }),
       })
-      .meta({ id: 'PaymentFailure', description: 'Why a payment, or the last try at it, failed.' })
+      .meta({ id: 'PaymentFailure', description: 'Why a payment, or its last attempt, failed.' })
       .nullable()
       .meta({
         description:
-          "Why the payment failed. While it is `requires_action`, why the buyer's last try failed; while it is `authorized`, why the last capture or cancellation failed. Otherwise null.",
+          "Why the payment failed. While it is `requires_action`, why the buyer's last attempt failed; while it is `authorized`, why the last capture or cancellation failed. Otherwise null.",
         example: null,
       }),
     cancellation_reason: z
@@ -113,12 +113,12 @@ export const paymentSchema = z
   })
   .meta({ id: 'Payment', description: 'A payment: money that is held, captured and possibly refunded.' })
 
-/** A payment as it is read from its row, with `client_secret` still sealed. */
+/** A payment's row, with `client_secret` sealed. */
 export type Payment = z.output<typeof paymentSchema>
 
 /**
- * A payment in events: without the secret, which is only for the buyer's browser, and without the amounts of pending
- * refunds, which have their own events.
+ * A payment in events: without the secret, which is only for the buyer's browser, and without the pending refund amount,
+ * because refunds have their own events.
  */
 export const paymentEventSchema = paymentSchema
   .omit({ client_secret: true, amount_refund_pending_minor: true })
@@ -127,20 +127,20 @@ export const paymentEventSchema = paymentSchema
     description: 'The payment as it was then. In an event about a dispute, `dispute` is that dispute.',
   })
 
-/** The events of payments, by the word after `payment.`, each with its meaning. */
+/** The events of payments: the name after `payment.`, and the description. */
 export const PAYMENT_EVENTS = {
   created: 'A payment was created; its authorization is in progress.',
   requires_action: 'The buyer has to act.',
   authorized: 'The money is held.',
-  authorization_failed: "The buyer's try failed; another may follow.",
+  authorization_failed: "The buyer's attempt failed; another may follow.",
   capture_expiring: 'The hold expires within a day.',
   captured: 'The money was captured.',
   capture_failed: 'A capture failed; the payment is unchanged.',
-  canceled: 'The hold was released, or the payment was given up.',
+  canceled: 'The hold was released, or the payment was canceled before it was authorized.',
   cancel_failed: 'A cancellation failed; the payment is unchanged.',
-  failed: 'The authorization failed for good.',
+  failed: 'The authorization failed; this is final.',
   disputed: "The buyer's bank disputes the payment, or inquires about it.",
   dispute_won: 'A dispute was won; the money that was taken for it is yours again.',
   dispute_lost: 'A dispute was lost; an appeal may still win it.',
-  dispute_closed: 'An inquiry is over, or a dispute was prevented.',
+  dispute_closed: 'An inquiry was closed, or a dispute was prevented.',
 } as const

@@ -1,5 +1,5 @@
-// What callers ask of payments. Each request is one statement that checks the payment's state, stores the key and
-// inserts the job.
+// Requests to create, capture and cancel payments. Each request is one statement that checks the payment's status, stores
+// the key and inserts the job.
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { withInexactCurrencies } from '#core/money.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
@@ -33,9 +33,9 @@ export type CreateRequest = PaymentJobRequest & {
 }
 
 /**
- * Creates payments and asks for their authorization. Returns by id which were `accepted` and which had a `key_used` key;
- * a payment that is missing there named a customer or merchant that does not exist, or one that is archived. Throws a unique violation when a key is used
- * by another request at the same moment; nothing was written then.
+ * Creates payments and inserts the jobs that authorize them. Returns the result by payment id; `key_used`: the key was used
+ * before; no result: the customer or merchant does not exist, or is deleted or archived. Throws a unique violation, and
+ * writes nothing, when another request uses one of the keys at the same time.
  */
 export async function createPayments(
   sql: Sql,
@@ -61,8 +61,7 @@ export async function createPayments(
         merchant_id uuid, description text, payment_method text, return_url text, metadata jsonb, processor text)
     ), accepted as (
       select * from requests a
-      -- Each offset keeps its part a look-up, of those only that name one: planned while the table was small, it would
-      -- scan it for ever.
+      -- Each offset forces a lookup for the payments with such an id: a plan for a small table would scan it forever.
       where not key_used
         and (a.customer_id is null or exists (
           select from customers c
@@ -87,11 +86,11 @@ export async function createPayments(
 }
 
 export type CaptureRequest = PaymentJobRequest & {
-  /** Null: all that is held. */
+  /** Null: the whole capturable amount. */
   amount_minor: number | null
 }
 
-/** Asks for the capture of authorized payments. Returns the ids for which it was accepted. */
+/** Inserts jobs that capture authorized payments. Returns the ids of the accepted payments. */
 export async function requestCaptures(sql: Sql, requests: CaptureRequest[]): Promise<Set<string>> {
   const guard = sql`
     p.status = 'authorized' and coalesce(a.amount_minor, 0) <= p.amount_capturable_minor
@@ -116,16 +115,15 @@ export async function requestCaptures(sql: Sql, requests: CaptureRequest[]): Pro
 }
 
 export type CancelRequest = PaymentJobRequest & {
-  /** The reason for the processor, in its words, or null. */
+  /** The reason code for the processor, or null. */
   reason: string | null
-  /** The reason that the payment shows; `expired` when the hold lapsed, `abandoned` when the buyer never acted. */
+  /** The reason that the payment shows: `expired` for an expired hold, `abandoned` when the buyer never acted. */
   cancellation_reason: string | null
 }
 
 /**
- * Asks for the cancellation of payments. A job releases the hold (`canceling`). While the authorization is still
- * under way the request is only `recorded`, and settling the authorization asks for that job. Returns by id what was
- * accepted, and how.
+ * Requests cancellations of payments. `canceling`: a job releases the hold. `recorded`: the authorization is in progress, and
+ * its settlement inserts that job. Returns the accepted payments by id.
  */
 export async function requestCancels(
   sql: Sql,
@@ -158,9 +156,9 @@ export async function requestCancels(
 }
 
 /**
- * Joins a cancellation for the same reason, or for any if the request names none, that is under way or recorded: stores the key with the job of that cancellation and returns
- * the job's id (null while it is only recorded). Undefined when there is no such cancellation. To be called after
- * `requestCancels` has refused.
+ * Joins a cancellation that is in progress or recorded, with the same reason if the request has a reason: stores the key with
+ * the job of that cancellation and returns the job's id (null while it is recorded). Undefined when there is no such
+ * cancellation. Call it after `requestCancels` has refused.
  */
 export async function joinCancel(
   sql: Sql,
@@ -184,8 +182,8 @@ export async function joinCancel(
   return joined
 }
 
-// The requested payments for which the guard holds, locked in the same order everywhere, so that batches cannot
-// deadlock.
+// The part `locked`: the requests whose payments fulfill the guard. Payments are locked in a fixed order, so that batches
+// cannot deadlock.
 function lockingRequested(sql: Sql, requests: PaymentJobRequest[], guard: Fragment): Fragment {
   return sql`
     locked as (

@@ -1,4 +1,4 @@
-// What the rest of the system needs to know of payments; how one is compared with the processor's record of it.
+// The definition of the resource `payment`, and its comparison with the processor's payment.
 import { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { moneyText } from '#core/money.ts'
@@ -20,7 +20,7 @@ const paymentSide = z.object({
     .meta({ description: 'The amount that was captured; for payments only.', example: 1000 }),
   amount_refunded_minor: z.int().nullable().meta({
     description:
-      'The amount that was refunded; for payments only. Ours: by refunds that have succeeded. Theirs: by all refunds that have not failed.',
+      'The amount that was refunded; for payments only. Ours: succeeded refunds. Theirs: all refunds that have not failed.',
     example: 0,
   }),
   amount_refund_reserved_minor: z.int().optional().meta({
@@ -49,12 +49,12 @@ export const paymentResource = {
     inWords: describeRefunds,
     closesDrift: closesDriftOfPayment,
     agreeing_statuses: {
-      // After a declined card the payment waits for another card there.
+      // After a declined card the processor waits for another card.
       requires_action: ['requires_action', 'failed'],
       processing: ['requires_action'],
       authorized: ['authorized'],
       captured: ['captured'],
-      // A payment that failed here holds no money there either.
+      // A failed and a canceled payment both hold no money.
       canceled: ['canceled', 'failed'],
       failed: ['failed', 'canceled'],
     },
@@ -62,17 +62,17 @@ export const paymentResource = {
   checks: checksOfPayments,
 } as const satisfies Resource
 
-/** How the amounts differ that are held, captured and refunded. */
+/** Differences of the capturable, captured and refunded amounts. */
 function differenceOfPayments(ours: PaymentSide, theirs: PaymentSide): Difference | null {
   if (ours.status === 'captured' && theirs.amount_captured_minor !== ours.amount_captured_minor)
     return { detail: 'the captured amounts differ', transient: false }
   if (ours.status === 'authorized' && theirs.amount_capturable_minor !== ours.amount_capturable_minor)
     return { detail: 'the amounts that can be captured differ', transient: false }
-  // Only the total of refunds: each refund has its own notification.
+  // Compares only the total of refunds, because each refund has its own notification.
   return refundsAgree(ours, theirs) ? null : { detail: describeRefunds(ours, theirs), transient: true }
 }
 
-// Their total includes pending refunds; some of the refunds that are reserved here may not have reached them yet.
+// The processor's total includes pending refunds. Some refunds that are reserved here may not have reached it yet.
 function refundsAgree(ours: PaymentSide, theirs: PaymentSide): boolean {
   const { amount_refunded_minor: refunded, amount_refund_reserved_minor: reserved } = ours
   const { amount_refunded_minor: there } = theirs
@@ -80,7 +80,7 @@ function refundsAgree(ours: PaymentSide, theirs: PaymentSide): boolean {
   return refunded <= there && there <= reserved
 }
 
-/** The totals of refunds on both sides; null where the processor did not say. */
+/** A text with the totals of refunds on both sides; null if the processor did not report its total. */
 function describeRefunds(ours: PaymentSide, theirs: PaymentSide): string | null {
   if (theirs.amount_refunded_minor === null) return null
   const refunded = moneyText(theirs.amount_refunded_minor, theirs.currency)
@@ -90,8 +90,8 @@ function describeRefunds(ours: PaymentSide, theirs: PaymentSide): string | null 
 }
 
 /**
- * The condition under which two sides that agree close their drift. While refunds of ours are under way, any total of
- * theirs in between counts as agreeing, which could hide a difference: so a drift of the total stays open until those
+ * The condition under which two sides that agree close their drift. While refunds are in progress here, a range of totals at
+ * the processor counts as agreement, which could hide a difference. A drift of the total therefore stays open until these
  * refunds are settled.
  */
 function closesDriftOfPayment(sql: Sql | Tx, ours: PaymentSide): Fragment {
@@ -102,8 +102,8 @@ function closesDriftOfPayment(sql: Sql | Tx, ours: PaymentSide): Fragment {
 }
 
 /**
- * What is authorized there is no news while the same is held here, nor after it was captured; what is captured or
- * canceled there is none when it is so here.
+ * The condition under which a report adds nothing: a report of an authorization when the same amount is capturable or the
+ * payment was captured, and a report of a capture or cancellation that is settled already.
  */
 function paymentIsRedundant(sql: Sql | Tx): Fragment {
   return sql`

@@ -1,4 +1,4 @@
-// Settles payments by what their processor says: one statement moves the payment on, posts to the ledger and ends the
+// Settles updates of payments: one statement updates the payment, posts ledger transfers, inserts events and ends the
 // job.
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
@@ -13,8 +13,8 @@ import { exceptDuplicates } from '../reconciliation/except-duplicates.ts'
 import type { PaymentStatus } from './payment.ts'
 
 /**
- * The statuses from which a payment may move to each status. From any other it stays as it is: a payment never goes
- * backwards.
+ * The statuses from which a payment may change to each status. In other statuses an update has no effect: a payment never
+ * moves backwards.
  */
 const ALLOWED_FROM: Record<PaymentUpdate['status'], PaymentStatus[]> = {
   requires_action: ['pending'],
@@ -23,15 +23,15 @@ const ALLOWED_FROM: Record<PaymentUpdate['status'], PaymentStatus[]> = {
   canceled: ['pending', 'requires_action', 'authorized', 'capturing', 'canceling'],
   failed: ['pending', 'requires_action'],
 }
-/** The status of a payment while an operation is under way. */
+/** The status of a payment while an operation is in progress. */
 const STATUS_OF_OPERATION = { capture: 'capturing', cancel: 'canceling' } as const
 
-/** What the processor said of a payment. Where an amount is null, ours stays as it is. */
+/** An update of a payment by its processor. An amount of null leaves the stored amount unchanged. */
 export type PaymentUpdate = {
   tenant_id: string
   payment_id: string
   status: 'requires_action' | 'authorized' | 'captured' | 'canceled' | 'failed'
-  /** The operation that failed for good and left the payment in `status`. */
+  /** The operation that finally failed and left the payment in `status`. */
   failed_operation: 'capture' | 'cancel' | null
   processor_reference: string | null
   amount_capturable_minor: number | null
@@ -43,7 +43,7 @@ export type PaymentUpdate = {
   failure: { code: string; message: string; decline_code?: string | null } | null
 }
 
-/** A report that says nothing of the payment but how it stands. */
+/** The optional fields of an update, empty. */
 export const emptyPaymentUpdate: Omit<PaymentUpdate, 'tenant_id' | 'payment_id' | 'status'> = {
   failed_operation: null,
   processor_reference: null,
@@ -55,19 +55,19 @@ export const emptyPaymentUpdate: Omit<PaymentUpdate, 'tenant_id' | 'payment_id' 
   failure: null,
 }
 
-/** The settlement of a job with an update of a payment, and with the notification that brought it, if one did. */
+/** The settlement of a job with an update of a payment, and with the notification that reported the update, if any. */
 export type PaymentSettlement = Settlement & {
   update: PaymentUpdate
   notification_id: string | null
 }
 
 /**
- * Settles jobs that were told something of a payment, in one statement. No two settlements of one call may be of the
- * same payment. Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
+ * Settles jobs with updates of payments, in one statement. The settlements of one call must be of different payments.
+ * Returns the ids of the jobs with a valid lease; for other jobs nothing is written.
  */
 export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettlement[]): Promise<Set<string>> {
   const new_events = sql`select * from p where event is not null`
-  // The job has ended the payment without it between the reading of the row and its lock.
+  // A job ended the payment without this update, between the read of the row and its lock.
   const too_late = sql`"to" in ('requires_action', 'authorized', 'captured') and status_before in ('failed', 'canceled')`
   const references = sql`select processor as provider, processor_reference as reference from p`
   const rows = await sql<{ id: string }[]>`
@@ -79,7 +79,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
         cancellation_reason text, failure jsonb, event text, event_id uuid, transfer_id uuid, follow_up_job_id uuid,
         notification_id uuid)
     ), seen as (
-      -- Each column by its name: a whole row that is passed on costs a twentieth of a capture.
+      -- Single columns: passing the whole row would cost 5% of a capture.
       select updates.*, p.* from (select * from updates order by tenant_id, payment_id) updates
       cross join lateral (
         select p.processor, p.processor_reference as stored_reference, p.status as status_before, p.failure as failure_before,
@@ -102,7 +102,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
   return new Set(rows.map((row) => row.id))
 }
 
-/** The settlement as its statement takes it, with the ids of what it may write. */
+/** The settlement as input of its statement, with ids for the rows that it may insert. */
 function changeOf({ update, notification_id, ...settlement }: PaymentSettlement) {
   const { from, event } = transitionOf(update, notification_id !== null)
   const ids = { event_id: newId(), transfer_id: newId(), follow_up_job_id: newId() }
@@ -135,13 +135,13 @@ function updatingPayments(sql: Sql | Tx): Fragment {
       updated_at = clock_timestamp()
     from locked l
     where p.tenant_id = l.tenant_id and p.id = l.payment_id and l.status_before = any(l."from")
-      -- A buyer may be declined again and again: the answer of the attempt that began later holds.
+      -- A buyer may be declined several times: the answer of the attempt that began last wins.
       and (l.status_before <> l."to" or (l.failure_before is distinct from l.failure
         and l.as_of > coalesce(l.previously_reported_as_of, '-infinity')))
     returning p.*, l."to", l.event, l.event_id, l.transfer_id, l.follow_up_job_id`
 }
 
-// The ledger entries for what was captured.
+/** The ledger transfers of captures. */
 function captureTransfers(sql: Sql | Tx): Fragment {
   return sql`
     select tenant_id, transfer_id, 'capture' as kind, id as subject_id, 'processor_clearing' as debit_account,
@@ -149,7 +149,7 @@ function captureTransfers(sql: Sql | Tx): Fragment {
     from p where p."to" = 'captured'`
 }
 
-/** The cancellations that were requested while the authorization was under way: now there is a hold to release. */
+/** The jobs of cancellations that were requested during the authorization: the new hold must be released. */
 function cancellationJobs(sql: Sql | Tx): Fragment {
   const cancel_request = requestJson(sql, cancelPayment, {
     reference: sql`p.processor_reference`,
@@ -165,20 +165,20 @@ function cancellationJobs(sql: Sql | Tx): Fragment {
     where p.status = 'canceling'`
 }
 
-/** Settles a payment of which an operation never took effect; a hold stays as it was. */
+/** Settles a payment whose operation had no effect. An existing hold remains. */
 export async function settlePaymentAsFailed(
   tx: Tx,
   settlement: Settlement,
   { tenant_id, id: payment_id, operation, failure }: FailedRow,
 ): Promise<void> {
   if (operation === cancelDuplicatePayment.call.operation) return void (await settleJobs(tx, [settlement]))
-  const [payment] = await tx<{ fenced: boolean }[]>`
+  const [payment] = await tx<{ is_authorized: boolean }[]>`
     select authorized_at is not null as fenced from payments where tenant_id = ${tenant_id} and id = ${payment_id}`
   const update: PaymentUpdate = {
     ...emptyPaymentUpdate,
     tenant_id,
     payment_id,
-    // A capture or cancellation that failed leaves the payment as it was before.
+    // A failed capture or cancellation returns the payment to its previous status.
     status:
       operation === 'authorize' ? 'failed' : payment?.fenced === true ? 'authorized' : 'requires_action',
     failed_operation: operation === 'capture' || operation === 'cancel' ? operation : null,
@@ -187,16 +187,15 @@ export async function settlePaymentAsFailed(
   await settlePayments(tx, [{ ...settlement, update, notification_id: null }])
 }
 
-// The statuses from which what is told moves the payment, and the type of the event.
+/** The statuses from which an update changes the payment, and the type of the event. */
 function transitionOf(
   { status, failed_operation, failure }: PaymentUpdate,
   from_notification: boolean,
 ): { from: PaymentStatus[]; event: EventType | null } {
   if (failed_operation !== null)
     return { from: [STATUS_OF_OPERATION[failed_operation]], event: `payment.${failed_operation}_failed` }
-  // While the payment is pending and its own job is open, only that job knows whether the buyer may still act,
-  // because a declined card leaves the same status at the processor. Later it is the buyer who tries, fails and tries
-  // again.
+  // While the payment is pending, only its own job knows whether the buyer may still act, because a declined card has the
+  // same status at the processor. Later reports are about attempts of the buyer.
   if (from_notification && status === 'requires_action')
     return {
       from: ['requires_action'],
@@ -205,7 +204,7 @@ function transitionOf(
   return { from: ALLOWED_FROM[status], event: `payment.${status}` }
 }
 
-// Whether a cancellation was asked for while the authorization was under way: then the new hold is released.
+/** Whether a cancellation was requested during the authorization, so the new hold must be released. */
 function cancelsHold(sql: Sql | Tx): Fragment {
   return sql`(
     l."to" in ('authorized', 'requires_action') and l.status_before in ('pending', 'requires_action')

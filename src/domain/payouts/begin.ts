@@ -1,12 +1,12 @@
-// The last look before a payout's call leaves: a payout that is to be failed or canceled is not paid out.
+// The last check before a payout's call is sent: a payout with a requested cancellation or failure is not sent.
 import type { Sql } from '#core/db.ts'
 
 export type CallToBegin = { job_id: string; lease_token: string; tenant_id: string; payout_id: string }
 
 /**
- * Marks payouts of which the processor will be asked to create them now. From then on a cancellation or a failure by
- * hand can only be recorded. Returns the ids of the jobs that may call: their lease is still ours, and their payouts are
- * pending and nobody has asked to cancel or fail them.
+ * Marks payouts whose creation is about to be sent to the processor. From then on a cancellation or manual failure is only
+ * recorded. Returns the ids of the jobs that may send their call: their lease is valid, and their payouts are pending without
+ * a requested cancellation or failure.
  */
 export async function beginPayoutCalls(sql: Sql, calls: CallToBegin[]): Promise<Set<string>> {
   const rows = await sql<{ job_id: string }[]>`

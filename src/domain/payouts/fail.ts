@@ -1,4 +1,5 @@
-// A payout is failed by hand: at once when nothing can leave any more, else as soon as that is certain. Operators force it.
+// Manual failures of payouts. A payout fails at once if it cannot be paid any more, otherwise as soon as that is certain.
+// Operators can force a failure.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { cancelPayout } from '#jobs/payouts.ts'
@@ -17,21 +18,20 @@ import { payoutColumns } from './find.ts'
 import type { Payout } from './payout.ts'
 import { joinPayoutEnd } from './request.ts'
 
-/** The code of a failure by hand. */
 const MANUAL_FAILURE_CODE = 'failed_manually'
 
 export type FailRequest = JobRequest & { payout_id: string; reason: string }
 
 /**
- * How a failure was accepted. `failed`: nothing had left, and the payout has failed. `canceling`: the request's job asks
- * the processor to let go of it. `recorded`: what the call of the job `job_id` comes to decides.
+ * How a manual failure was accepted. `failed`: nothing was sent, and the payout has failed. `canceling`: the request's job
+ * cancels the payout at the processor. `recorded`: the outcome of the job `job_id` decides.
  */
 type AcceptedFail = { accepted: 'failed' | 'canceling' | 'recorded'; job_id: string | null }
 
 /**
- * Fails a payout by hand. If no call can have reached the processor it has failed, its amount is free, and its job never
- * calls. Otherwise it stays as it is, with the request on its row, until nothing can leave any more. `key_used` when the key
- * was used before; undefined when its status does not allow it, or a failure was requested before.
+ * Fails a payout manually. If no call can have reached the processor, the payout fails at once, its amount is freed, and its
+ * job sends nothing. Otherwise the request is recorded on the row until the payout cannot be paid any more. Returns `key_used`
+ * when the key was used before; undefined when the payout is not open, or a failure was requested before.
  */
 export async function requestPayoutFail(
   sql: Sql,
@@ -75,13 +75,13 @@ export async function requestPayoutFail(
     job as (${requestJobs(sql, cancelPayout, 'payout', canceling, cancel)}),
     ${freeing(sql, failed)}
     select g.key_used, p.accepted, p.awaited_job_id as job_id from requests g left join p on true`
-  const { key_used, ...accepted_fail } = row!
+  const { key_used, ...fail } = row!
   if (key_used) return 'key_used'
-  // Nothing was joined where the guard refused.
-  return accepted_fail.accepted === null ? undefined : accepted_fail
+  // The left join is empty when the guard refused.
+  return fail.accepted === null ? undefined : fail
 }
 
-/** Joins a failure or a cancellation that was accepted before: see `joinPayoutEnd`. */
+/** Joins a manual failure or cancellation that was accepted before: see `joinPayoutEnd`. */
 export async function joinPayoutFail(
   sql: Sql,
   request: IdempotentRequest & { tenant_id: string; payout_id: string },
@@ -90,8 +90,8 @@ export async function joinPayoutFail(
 }
 
 /**
- * Fails an open payout whatever the processor does, and frees its amount: what two operators agreed on. The processor may
- * pay it all the same. Returns the payout; undefined when it is not open.
+ * Fails an open payout regardless of the processor, and frees its amount. Two operators must approve this, because the
+ * processor may still pay it. Returns the payout; undefined when it is not open.
  */
 export async function forcePayoutFail(
   tx: Tx,
@@ -116,7 +116,7 @@ function manualFailure(sql: Sql | Tx, reason: Fragment): Fragment {
   return sql`jsonb_build_object('code', ${MANUAL_FAILURE_CODE}::text, 'message', ${reason}, 'manual', true)`
 }
 
-/** The job of the payout of the request `a` that is open, or else the last one: who waits for the payout is woken by it. */
+/** The open job of the payout of the request `a`, or else its latest job. A caller who waits for the payout waits for it. */
 function latestJobOf(sql: Sql): Fragment {
   return sql`(
     select j.id from all_jobs j where j.tenant_id = a.tenant_id and j.subject_id = a.payout_id

@@ -1,4 +1,4 @@
-// Reads payouts: lists, single payouts with their jobs, and payouts by the processor's reference.
+// Reads payouts: lists, single payouts with their jobs, and payouts by processor reference.
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
@@ -13,7 +13,7 @@ export type PayoutFilters = ListPage & {
 /** The payouts of a tenant, newest first. */
 export async function listPayouts(sql: Sql, tenant_id: string, filters: PayoutFilters): Promise<Payout[]> {
   const { status, recipient_id, currency } = filters
-  // Open payouts and those of a recipient have indexes of their own; other filters do not change the statement's text.
+  // Open payouts and the payouts of a recipient have indexes. Other filters do not change the statement's text.
   const open = status !== undefined && OPEN_PAYOUT_STATUSES.includes(status)
   return await sql<Payout[]>`
     select ${payoutColumns(sql)} from payouts
@@ -26,7 +26,7 @@ export async function listPayouts(sql: Sql, tenant_id: string, filters: PayoutFi
     order by created_at desc limit ${filters.limit}`
 }
 
-/** Payouts with the jobs that were asked for, in the order of `requested`. */
+/** Payouts with the requested jobs, in the order of `requested`. */
 export async function findPayouts(
   sql: Sql,
   requested: RequestedRow[],
@@ -41,19 +41,19 @@ export async function findPayout(sql: Sql, tenant_id: string, id: string): Promi
   return payout
 }
 
-/** The tenant of a payout, for operators; undefined where there is no such payout. */
+/** The tenant of a payout, for operators; undefined when there is no such payout. */
 export async function findPayoutTenant(sql: Sql, id: string): Promise<string | undefined> {
   const [payout] = await sql<{ tenant_id: string }[]>`select tenant_id from payouts where id = ${id}`
   return payout?.tenant_id
 }
 
-/** What is needed of a payout to apply what a processor says of it. */
+/** The fields of a payout that a processor's update needs. */
 export type ExistingPayout = Pick<
   Payout,
   'tenant_id' | 'id' | 'status' | 'amount_minor' | 'currency' | 'processor_reference'
 > & { cancel_requested_at: string | null; fail_requested_at: string | null; call_started_at: string | null }
 
-/** The payout, of any tenant, that a processor knows by `reference`. */
+/** The payout, of any tenant, with this `reference` at the processor. */
 export async function findPayoutByReference(
   sql: Sql,
   processor: string,
@@ -64,7 +64,7 @@ export async function findPayoutByReference(
   return payout
 }
 
-/** The payout of these ids; with a `reference` only unless it is known to the processor by another one. */
+/** The payout with these ids. With a `reference`, undefined if the payout has another processor reference. */
 export async function findPayoutByIds(
   sql: Sql,
   { tenant_id, id }: { tenant_id: string; id: string },
@@ -83,7 +83,7 @@ function existingColumns(sql: Sql): Fragment {
     call_started_at`
 }
 
-/** The columns of an answer. */
+/** The columns of a payout in answers. */
 export function payoutColumns(sql: Sql | Tx): Fragment {
   return columnList(sql, Object.keys(payoutSchema.shape))
 }

@@ -8,14 +8,14 @@ import { idFields, keyField, trailingFields } from '../fields.ts'
 const PAYOUT_STATUSES = ['pending', 'processing', 'paid', 'failed', 'canceled'] as const
 export type PayoutStatus = (typeof PAYOUT_STATUSES)[number]
 
-/** The statuses of a payout that is on its way. In them the column `open` of its row is true. */
+/** The open statuses of a payout: the column `open` is true. */
 export const OPEN_PAYOUT_STATUSES: readonly PayoutStatus[] = ['pending', 'processing']
 
 /** The status of a payout, as a field and as a filter. */
 export const payoutStatus = z.enum(PAYOUT_STATUSES).meta({
   id: 'PayoutStatus',
   description:
-    '`pending`: the processor has not accepted it yet. `processing`: the money is on its way. `paid`: the processor has paid it; it can still come back, and is then `failed`. `failed`: it was refused, came back, or was failed manually, and nothing can leave any more. `canceled`: it was stopped in time. While it is `pending` or `processing`, its amount is reserved.',
+    '`pending`: the processor has not accepted it yet. `processing`: the money is on its way. `paid`: the processor has paid it; it can still come back, and is then `failed`. `failed`: it was refused, came back, or was failed manually, and can no longer be paid. `canceled`: it was stopped in time. While it is `pending` or `processing`, its amount is reserved.',
   example: 'processing',
 })
 
@@ -75,7 +75,7 @@ export const payoutSchema = z
     canceled_at: timestamp.nullable().meta({ description: 'When it was canceled.' }),
     fail_requested_at: timestamp.nullable().meta({
       description:
-        'When a manual failure was requested that could not take effect at once. The payout then becomes `failed` as soon as nothing can leave any more, or `paid` if the processor pays it.',
+        'When a manual failure was requested that could not take effect at once. The payout then becomes `failed` as soon as it can no longer be paid, or `paid` if the processor pays it.',
       example: null,
     }),
     ...trailingFields('payouts'),
@@ -84,9 +84,9 @@ export const payoutSchema = z
 
 export type Payout = z.output<typeof payoutSchema>
 
-/** The events of payouts, by the word after `payout.`, each with its meaning. */
+/** The events of payouts: the name after `payout.`, and the description. */
 export const PAYOUT_EVENTS = {
-  created: 'A payout was created, and its amount is reserved.',
+  created: 'A payout was created, and its amount was reserved.',
   processing: 'The processor has accepted it.',
   paid: 'It was paid. A transfer is paid as soon as it is accepted.',
   failed: 'It was refused, came back, or was failed manually.',

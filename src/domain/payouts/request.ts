@@ -1,5 +1,4 @@
-// What callers ask of payouts: created against what is available, canceled (`fail.ts`: failed by hand). Each is one
-// statement.
+// Requests to create and cancel payouts, each in one statement. `fail.ts` has manual failures.
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { cancelPayout, createPayout } from '#jobs/payouts.ts'
 import { requestJson } from '#jobs/job.ts'
@@ -20,7 +19,7 @@ import type { Payout } from './payout.ts'
 export type PayoutRequest = JobRequest & {
   payout_id: string
   amount_minor: number
-  /** Whether the amount can be settled in its currency; judged here because what the recipient forbids is said first. */
+  /** Whether the currency has enough decimals for the amount. Checked here, because errors of the recipient come first. */
   exact: boolean
   /** In lower case. */
   currency: string
@@ -30,7 +29,7 @@ export type PayoutRequest = JobRequest & {
   processor: string
 }
 
-/** What became of a request, and what decided it. */
+/** The result of a request. */
 export type PayoutResult = {
   result:
     | 'accepted'
@@ -41,23 +40,23 @@ export type PayoutResult = {
     | 'recipient_rejected'
     | 'too_precise'
     | 'insufficient_balance'
-  /** What was available when it was judged; null where it did not come to that. */
+  /** The available balance at the decision; null if the request was refused earlier. */
   available_minor: number | null
-  /** As it was accepted; undefined where it was not. */
+  /** The accepted payout; undefined if it was refused. */
   payout: Payout | undefined
 }
 
 /**
- * Reserves what payouts need and asks for their jobs. The guard reads only the row of the account that it locks.
- * Returns what became of each, by id; those of one account are judged in the order of the requests. Throws a unique
- * violation when a key is used by another request at the same moment; nothing was written then.
+ * Creates payouts, reserves their amounts and inserts their jobs. The guard reads only the account row that it locks.
+ * Requests for one account are decided in the order of `requests`. Returns the result by payout id. Throws a unique
+ * violation, and writes nothing, when another request uses one of the keys at the same time.
  */
 export async function requestPayouts(
   sql: Sql,
   requests: PayoutRequest[],
 ): Promise<Map<string, PayoutResult>> {
   const items = requests.map((request, nth) => ({ ...request, nth }))
-  // In one order in every statement: two with the same keys cannot block each other.
+  // A fixed order in every statement, so that statements with the same keys cannot deadlock.
   const keys = sql`
     select tenant_id, idempotency_key, route, fingerprint, payout_id as resource_id, job_id from accepted
     order by tenant_id, idempotency_key, route`
@@ -117,9 +116,9 @@ export async function requestPayouts(
 export type PayoutCancelRequest = JobRequest & { payout_id: string }
 
 /**
- * Asks for the cancellation of payouts. One that has certainly not reached the processor is `canceled` at once. A job
- * asks the processor to let go of one that it has (`canceling`). While nobody knows whether the processor has it, the
- * request is only `recorded`: what the call comes to decides. Returns by id what was accepted, and how.
+ * Requests cancellations of payouts. `canceled`: the payout certainly has not reached the processor. `canceling`: a job
+ * cancels it at the processor. `recorded`: its call is in progress or unknown, and the outcome decides. Returns the accepted
+ * payouts by id.
  */
 export async function requestPayoutCancels(
   sql: Sql,
@@ -167,9 +166,8 @@ export async function requestPayoutCancels(
 }
 
 /**
- * Joins a cancellation or a failure by hand that was accepted before and has not come to its end: stores the key with
- * `job`, the id of a job or null. Undefined when nothing was accepted before. To be called after the request itself was
- * refused.
+ * Joins an open cancellation or manual failure that was accepted before: stores the key with `job`, the id of a job or null.
+ * Undefined when there is none. Call it after the request itself was refused.
  */
 export async function joinPayoutEnd(
   sql: Sql,
@@ -190,8 +188,8 @@ export async function joinPayoutEnd(
 }
 
 /**
- * Joins a cancellation or a failure by hand that is under way or recorded: the job is that of a cancellation, null while
- * that is only recorded.
+ * Joins a cancellation or manual failure that is in progress or recorded. `job_id`: the job of the cancellation, null while it
+ * is recorded.
  */
 export async function joinPayoutCancel(
   sql: Sql,
@@ -200,7 +198,7 @@ export async function joinPayoutCancel(
   return await joinPayoutEnd(sql, request, cancelJobOf(sql))
 }
 
-/** The open job that asks the processor to let go of the payout of the request `a`. */
+/** The open job that cancels the payout of the request `a` at the processor. */
 function cancelJobOf(sql: Sql): Fragment {
   return sql`(
     select j.id from jobs j

@@ -1,4 +1,4 @@
-// What the rest of the system needs to know of payouts; how one is compared with the processor's record of it.
+// The definition of the resource `payout`, and its comparison with the processor's payout.
 import { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { checksOfPayouts } from '../audit/payouts.ts'
@@ -22,9 +22,9 @@ export const payoutResource = {
   reserves: (sql) => sql`p.open`,
   under_way: {
     open: (sql) => sql`p.open`,
-    // One that operators failed may be paid all the same, and the notification of that may be lost.
+    // The processor may still pay a payout that operators failed, and the notification may be lost.
     eligible_for_lookup: (sql) => sql`(p.open or p.processor_status = 'processing')`,
-    // The processor works on it until it tells how it went.
+    // The processor works on it until it reports the outcome.
     awaits_provider: (sql) => sql`(p.status = 'processing' and p.cancel_requested_at is null)`,
   },
   at_provider: {
@@ -45,17 +45,17 @@ export const payoutResource = {
   checks: checksOfPayouts,
 } as const satisfies Resource
 
-/** What ours and theirs are, where they contradict each other. */
+/** The text about two sides with contradictory statuses. */
 function payoutContradiction(ours: Side, theirs: Side): string | null {
   const here = { failed: 'has failed', canceled: 'is canceled' }[ours.status]
   const there = { processing: 'is paying it', paid: 'has paid it' }[theirs.status]
   if (here === undefined || there === undefined) return null
-  return `the payout ${here} here, and the processor ${there} all the same`
+  return `the payout ${here} here, but the processor ${there}`
 }
 
 /**
- * What is on its way there is no news once the processor is known to have it; what was paid there is none when as much
- * has come back here. A failure always is: it says why.
+ * The condition under which a report adds nothing: `processing` when any status of the processor is stored, `paid` when the
+ * payout is paid and the returned amount is posted, `canceled` when that is settled. A failure always adds its reason.
  */
 function payoutIsRedundant(sql: Sql | Tx): Fragment {
   return sql`

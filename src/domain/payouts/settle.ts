@@ -1,5 +1,5 @@
-// Settles payouts by what their processor says: one statement moves the payout on, posts to the ledger, frees what was
-// reserved and ends the job.
+// Settles updates of payouts: one statement updates the payout, posts ledger transfers, frees reservations, inserts events
+// and ends the job.
 import { newId, newIdsInOrder } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { cancelPayout } from '#jobs/payouts.ts'
@@ -13,12 +13,12 @@ import { requestLookups } from '../reconciliation/lookups.ts'
 import { exceptDuplicates } from '../reconciliation/except-duplicates.ts'
 
 /**
- * What became known of a payout.
- * - `processing`, `paid`, `failed`, `canceled`: how it stands at the processor;
- * - `refused`: the processor did not take it, and has no record of it;
- * - `unsent`: certainly nothing has reached the processor so far;
- * - `absent`: the processor has no record of it, and none can come any more;
- * - `cancel_refused`: the processor does not let go of it, so the wish to cancel it is over.
+ * A reported update of a payout.
+ * - `processing`, `paid`, `failed`, `canceled`: its status at the processor;
+ * - `refused`: the processor did not accept it, and has no record of it;
+ * - `unsent`: certainly no call has reached the processor so far;
+ * - `absent`: the processor has no record of it, and no call can create one any more;
+ * - `cancel_refused`: the processor did not cancel it, so the request to cancel it has ended.
  */
 export type PayoutUpdate = {
   tenant_id: string
@@ -26,13 +26,13 @@ export type PayoutUpdate = {
   reported: 'processing' | 'paid' | 'failed' | 'canceled' | 'refused' | 'unsent' | 'absent' | 'cancel_refused'
   processor_reference: string | null
   arrival_date: string | null
-  /** How much has come back of what was paid; when it `failed`, all of it has. */
+  /** The amount that was paid and came back; when it `failed`, the whole amount. */
   returned_minor: number
-  /** Where it failed or was refused. */
+  /** Present if it failed or was refused. */
   failure: { code: string; message: string } | null
 }
 
-/** A report that says nothing of the payout but how it stands. */
+/** The optional fields of an update, empty. */
 export const emptyPayoutUpdate = {
   processor_reference: null,
   arrival_date: null,
@@ -40,25 +40,22 @@ export const emptyPayoutUpdate = {
   failure: null,
 } as const
 
-/**
- * The settlement of a job with what it was told of a payout, and with the notification that brought this, if one did.
- */
+/** The settlement of a job with an update of a payout, and with the notification that reported the update, if any. */
 export type PayoutSettlement = Settlement & { update: PayoutUpdate; notification_id: string | null }
 
-/** How far the processor has come: what it said moves only forward. Only these are said of an object that it has. */
+/** The processor's statuses in ascending order: a stored status only moves forward. Only an existing object has a status. */
 const PROCESSOR_STATUS_ORDER = ['processing', 'paid', 'failed', 'canceled']
-/** What is said where perhaps nothing has left. */
+/** The reports after which possibly no call has reached the processor. */
 const UNSENT_REPORTS: PayoutUpdate['reported'][] = ['refused', 'unsent', 'absent']
 
 /**
- * Settles jobs that were told something of a payout, in one statement. No two settlements of one call may be of the
- * same payout. What the processor did and what the payout is here are two facts: money is posted as the processor moved
- * it, but a payout that operators failed, or that was canceled before it was sent, stays so. Where the two contradict
- * each other, a look is asked for, which opens a drift. Returns the ids of the jobs whose lease was still ours; for the
- * others nothing was written.
+ * Settles jobs with updates of payouts, in one statement. The settlements of one call must be of different payouts. Transfers
+ * follow the processor's movements of money, but a payout that operators failed, or that was canceled before it was sent,
+ * keeps its status. If both contradict each other, a lookup is requested, which opens a drift. Returns the ids of the jobs
+ * with a valid lease; for other jobs nothing is written.
  */
 export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement[]): Promise<Set<string>> {
-  // A drift is closed by a statement of its own: this one may wait for the row, and miss what is opened meanwhile.
+  // A separate statement closes the drift: this statement may wait for the row, and miss a drift that is opened meanwhile.
   if ('begin' in sql && settlements.some(({ update }) => UNSENT_REPORTS.includes(update.reported)))
     return await sql.begin(async (tx) => await settlePayouts(tx, settlements))
   const references = sql`select processor as provider, processor_reference as reference from p`
@@ -82,16 +79,16 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
     select job.id, p.tenant_id, p.id as subject_id,
       p.status_before = 'failed' and p.not_sent and p.processor_reference is null as never_created
     from job left join p on p.job_id = job.id`
-  for (const { never_created, ...of } of rows) {
-    // One that operators failed while its call could still take effect.
-    if (never_created === true) await closeDrift(sql, { ...of, subject: 'payout' })
+  for (const { never_created, ...row } of rows) {
+    // Operators failed this payout while its call could still take effect.
+    if (never_created === true) await closeDrift(sql, { ...row, subject: 'payout' })
   }
   return new Set(rows.map(({ id }) => id))
 }
 
-/** The settlement as its statement takes it, with the ids of what it may write. */
+/** The settlement as input of its statement, with ids for the rows that it may insert. */
 function changeOf({ update, notification_id, ...settlement }: PayoutSettlement) {
-  // Postings of one statement follow each other in the order of their ids, which within a millisecond is any order.
+  // The transfers of one statement are numbered in the order of their ids. Ordinary ids of one millisecond have no order.
   const [paid_transfer_id, returned_transfer_id] = newIdsInOrder(2)
   const [status_event_id, overtaken_event_id] = newIdsInOrder(2)
   const ids = {
@@ -110,11 +107,9 @@ function changeOf({ update, notification_id, ...settlement }: PayoutSettlement) 
 type SettledRow = { id: string; tenant_id: string; subject_id: string; never_created: boolean | null }
 
 /**
- * The parts from `seen` to `transition`: the rows that were told of, and what becomes of each. `row_before` is the locked row, the
- * only one to read: the statement's snapshot may be older. `processor_status_after` is how far the processor has come, `arrival_date_after` the
- * day, `status_after` our status, `end_status` what it ends as once nothing can leave: the request that was accepted first
- * names the end, and a cancellation after a failure by hand is not recorded. `paid` and `returned` are what is posted
- * from then on.
+ * The parts from `seen` to `transition`: the updated rows and their new values. `row_before` is the locked row; the statement's
+ * snapshot may be older. `end_status`: the status when the payout cannot be paid any more. The first accepted request decides
+ * it: a cancellation after a manual failure is not recorded. `paid` and `returned`: the amounts after this update.
  */
 function computingTransitions(sql: Sql | Tx): Fragment {
   const rankOf = sql`coalesce(array_position(${PROCESSOR_STATUS_ORDER}::text[], (p.row_before).processor_status), 0)`
@@ -134,7 +129,7 @@ function computingTransitions(sql: Sql | Tx): Fragment {
       from locked l
     ), outcome as (
       select w.*, case when advances then reported else (row_before).processor_status end as processor_status_after,
-        -- It may change: the answer of the attempt that began later holds.
+        -- The date may change: the answer of the attempt that began last wins.
         case when as_of > coalesce((row_before).reported_as_of, '-infinity') then coalesce(arrival_date, (row_before).arrival_date)
           else coalesce((row_before).arrival_date, arrival_date) end as arrival_date_after,
         case when advances and reported = 'paid' then (row_before).amount_minor else (row_before).paid_minor end as paid,
@@ -186,7 +181,7 @@ function updatingPayouts(sql: Sql | Tx): Fragment {
       s.overtaken_event_id, s.paid_transfer_id, s.returned_transfer_id, s.follow_up_job_id, s.request_id, s.job_id`
 }
 
-// The events of a new status, and of a payout that was paid although its failure was requested.
+/** The events of a new status, and of a payout that was paid although its failure was requested. */
 function newEvents(sql: Sql | Tx): Fragment {
   return sql`
     select p.*, event.id as event_id, event.type as event
@@ -197,7 +192,7 @@ function newEvents(sql: Sql | Tx): Fragment {
     where event.happened`
 }
 
-// The ledger entries for what was paid, and for what came back of it.
+/** The ledger transfers of paid and returned amounts. */
 function newTransfers(sql: Sql | Tx): Fragment {
   return sql`
     select tenant_id, paid_transfer_id as transfer_id, 'payout_paid' as kind, id as subject_id, 'available' as debit_account,
@@ -209,7 +204,7 @@ function newTransfers(sql: Sql | Tx): Fragment {
     from p where returned_minor > returned_before`
 }
 
-// The reservations of payouts that have ended.
+/** The reservations of payouts that are no longer open. */
 function releasedReservations(sql: Sql | Tx): Fragment {
   return sql`
     select tenant_id, upper(currency) as currency, 'available' as account, -amount_minor as reserved_delta
@@ -228,8 +223,8 @@ function contradictions(sql: Sql | Tx): Fragment {
 }
 
 /**
- * A cancellation or a failure by hand that was recorded while the call was under way follows it, if there is still
- * something to let go of. A transfer is paid by then.
+ * The jobs of cancellations and manual failures that were recorded during the call, if the payout can still be canceled. A
+ * transfer cannot: it is already paid.
  */
 function followUp(sql: Sql | Tx): Fragment {
   const request = requestJson(sql, cancelPayout, { reference: sql`p.processor_reference` })
@@ -245,7 +240,7 @@ function followUp(sql: Sql | Tx): Fragment {
   )
 }
 
-/** A job that would wait, although its payout has ended meanwhile, ends at its next attempt: that is now. */
+/** The delay of a job. A job whose payout has ended is due at once, because its next attempt ends it. */
 function retryDelay(sql: Sql | Tx): Fragment {
   return sql`
     case when fenced.job_id in (select job_id from p where not open)
@@ -253,8 +248,8 @@ function retryDelay(sql: Sql | Tx): Fragment {
 }
 
 /**
- * Settles a payout whose call never took effect: one that was not created has failed, one that was not canceled goes
- * on.
+ * Settles a payout whose call had no effect: a payout that was not created fails, and a payout that was not canceled
+ * continues.
  */
 export async function settlePayoutAsFailed(
   tx: Tx,
