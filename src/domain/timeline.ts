@@ -54,7 +54,7 @@ export const timelineEntrySchema = z
 export type TimelineEntry = z.output<typeof timelineEntrySchema>
 
 /** Shown instead of an attempt's internal error, which only operators see. */
-const HIDDEN_ERROR = { code: 'processor_error', message: 'The attempt did not come to an end that is known.' }
+const HIDDEN_ERROR = { code: 'processor_error', message: 'The attempt ended without a result.' }
 
 /**
  * The timeline of a row and its children, oldest first: the last `limit` entries before `before`. Entries of the same time

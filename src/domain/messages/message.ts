@@ -50,7 +50,7 @@ const recipientSchema = z
     address: z.string().meta({ description: 'The address.', example: 'ada@example.com' }),
     status: recipientStatus.nullable().meta({
       description:
-        'The outcome for this recipient; null until it is known. A recipient that the server deferred has a `code`, and another attempt follows.',
+        'The outcome for this recipient; null while it is unknown. A recipient that the server deferred has a `code`, and another attempt follows.',
     }),
     code: z.string().nullable().meta({ description: "The server's code, if it refused.", example: null }),
     message: z.string().nullable().meta({ description: 'A description for people.', example: null }),
@@ -158,13 +158,10 @@ export const messageContent = z.object({
     )
     .nullable()
     .meta({ description: 'The files attached to an email.', example: null }),
-  validity_s: z
-    .int()
-    .nullable()
-    .meta({
-      description: 'The time for delivery attempts of an SMS by the provider, in seconds.',
-      example: null,
-    }),
+  validity_s: z.int().nullable().meta({
+    description: 'The time for delivery attempts of an SMS by the provider, in seconds.',
+    example: null,
+  }),
 })
 export type MessageContent = z.output<typeof messageContent>
 

@@ -173,14 +173,18 @@ export async function settlePaymentAsFailed(
 ): Promise<void> {
   if (operation === cancelDuplicatePayment.call.operation) return void (await settleJobs(tx, [settlement]))
   const [payment] = await tx<{ is_authorized: boolean }[]>`
-    select authorized_at is not null as fenced from payments where tenant_id = ${tenant_id} and id = ${payment_id}`
+    select authorized_at is not null as is_authorized from payments where tenant_id = ${tenant_id} and id = ${payment_id}`
   const update: PaymentUpdate = {
     ...emptyPaymentUpdate,
     tenant_id,
     payment_id,
     // A failed capture or cancellation returns the payment to its previous status.
     status:
-      operation === 'authorize' ? 'failed' : payment?.fenced === true ? 'authorized' : 'requires_action',
+      operation === 'authorize'
+        ? 'failed'
+        : payment?.is_authorized === true
+          ? 'authorized'
+          : 'requires_action',
     failed_operation: operation === 'capture' || operation === 'cancel' ? operation : null,
     failure,
   }

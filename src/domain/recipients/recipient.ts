@@ -15,12 +15,12 @@ export const recipientType = z.enum(['bank_account', 'card', 'account']).meta({
   example: 'account',
 })
 
-/** A token of the processor of which the type is not known yet. Digits alone would be a number with a prefix. */
+/** A processor token of any recipient type. It needs a letter: digits alone could be an account number with a prefix. */
 export const DESTINATION_PATTERN = new RegExp(
   `^(${Object.values(DESTINATIONS).join('|')})[0-9_]*[A-Za-z][A-Za-z0-9_]*$`,
 )
 
-/** Whether a token is one for this type. */
+/** Whether a token fits this recipient type. */
 export function fitsRecipientType(destination: string, type: Recipient['type']): boolean {
   return destination.startsWith(DESTINATIONS[type])
 }
@@ -47,14 +47,14 @@ export const recipientSchema = z
     kyc_status: latestVerificationStatus,
     archived_at: timestamp
       .nullable()
-      .meta({ description: 'When it was archived; null if it has not been.', example: null }),
+      .meta({ description: 'When it was archived; null otherwise.', example: null }),
     ...trailingFields('recipients'),
   })
   .meta({ id: 'Recipient', description: 'A recipient: somebody you pay.' })
 
 export type Recipient = z.output<typeof recipientSchema>
 
-/** The events of recipients, by the word after `recipient.`, each with its meaning. */
+/** The events of recipients: the name after `recipient.`, and the description. */
 export const RECIPIENT_EVENTS = {
   created: 'A recipient was created.',
   updated: 'A recipient was updated.',

@@ -1,17 +1,17 @@
-// Reads refunds: lists, single refunds with their jobs, and refunds by the processor's reference.
+// Reads refunds: lists, single refunds with their jobs, and refunds by processor reference.
 import { PAYMENTS } from '#core/config/providers.ts'
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import { refundSchema, type Refund } from './refund.ts'
 
-/** What is needed of a refund to apply what a processor says of it. */
+/** The fields of a refund that a processor's update needs. */
 export type ExistingRefund = Pick<
   Refund,
   'tenant_id' | 'payment_id' | 'id' | 'status' | 'amount_minor' | 'currency' | 'processor_reference'
 >
 
-/** The refund, of any tenant, that a processor knows by `reference`. */
+/** The refund, of any tenant, with this `reference` at the processor. */
 export async function findRefundByReference(
   sql: Sql,
   processor: string,
@@ -23,7 +23,7 @@ export async function findRefundByReference(
   return row
 }
 
-/** The refund of these ids; with a `reference` only unless it is known to the processor by another one. */
+/** The refund with these ids. With a `reference`, undefined if the refund has another processor reference. */
 export async function findRefundByIds(
   sql: Sql,
   { tenant_id, payment_id, id }: { tenant_id: string; payment_id: string; id: string },
@@ -40,7 +40,7 @@ function existingColumns(sql: Sql): Fragment {
   return sql`tenant_id, payment_id, id, status, amount_minor, currency, processor_reference`
 }
 
-/** Refunds with the jobs that were asked for, in the order of `requested`. */
+/** Refunds with the requested jobs, in the order of `requested`. */
 export async function findRefunds(
   sql: Sql,
   requested: RequestedRow[],
@@ -66,7 +66,7 @@ type RefundFilters = ListPage & { status?: Refund['status']; currency?: string; 
 /** The refunds of a tenant, newest first. */
 export async function listAllRefunds(sql: Sql, tenant_id: string, filters: RefundFilters): Promise<Refund[]> {
   const { status, currency, processor_reference } = filters
-  // Those that are pending and each reference have an index of their own.
+  // Only filters with an index change the statement's text: pending refunds and the reference.
   return await sql<Refund[]>`
     select ${refundColumns(sql)} from refunds
     where tenant_id = ${tenant_id} and ${createdWithin(sql, filters)}
@@ -80,7 +80,7 @@ export async function listAllRefunds(sql: Sql, tenant_id: string, filters: Refun
     order by created_at desc limit ${filters.limit}`
 }
 
-/** The columns of an answer. */
+/** The columns of a refund in answers. */
 function refundColumns(sql: Sql): Fragment {
   return columnList(sql, Object.keys(refundSchema.shape))
 }

@@ -58,7 +58,7 @@ export const refundSchema = z
 
 export type Refund = z.output<typeof refundSchema>
 
-/** The events of refunds, by the word after `refund.`, each with its meaning. */
+/** The events of refunds: the name after `refund.`, and the description. */
 export const REFUND_EVENTS = {
   created: 'A refund was created, here or at the processor.',
   succeeded: 'The money is on its way to the buyer.',

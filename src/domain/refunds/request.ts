@@ -1,4 +1,4 @@
-// Asks for refunds: one statement reserves the amount on the payment's own row, stores the key and inserts the job.
+// Requests refunds: one statement reserves the amount on the payment's row, stores the key and inserts the job.
 import type { Json, Sql } from '#core/db.ts'
 import { withInexactCurrencies } from '#core/money.ts'
 import { createRefund } from '#jobs/refunds.ts'
@@ -9,16 +9,16 @@ import { isKeyUsed, jobRequestColumns, storeKeys, type JobRequest } from '../ide
 export type RefundRequest = JobRequest & {
   payment_id: string
   refund_id: string
-  /** Null: all that is left. */
+  /** Null: the whole remaining amount. */
   amount_minor: number | null
   reason: string | null
   metadata: Json
 }
 
 /**
- * Reserves refunds on captured payments and asks for their jobs. The guard reads only the row that it locks. Returns
- * by id which refunds were `accepted` and which had a `key_used` key. No two requests of one call may be of the same
- * payment or have the same key.
+ * Creates refunds of captured payments, reserves their amounts and inserts their jobs. The guard reads only the payment row
+ * that it locks. Returns the result by refund id; `key_used`: the key was used before; no result: the guard refused. The
+ * requests of one call must be of different payments and have different keys.
  */
 export async function requestRefunds(
   sql: Sql,

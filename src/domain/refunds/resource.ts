@@ -1,4 +1,4 @@
-// What the rest of the system needs to know of refunds.
+// The definition of the resource `refund`, and its comparison with the processor's refund.
 import { z } from 'zod'
 import { checksOfRefunds } from '../audit/refunds.ts'
 import { AMOUNT_SIDE, sameAmount, type Side } from '../reconciliation/side.ts'
@@ -29,10 +29,10 @@ export const refundResource = {
   checks: checksOfRefunds,
 } as const satisfies Resource
 
-/** What ours and theirs are, where they contradict each other. */
+/** The text about two sides with contradictory statuses. */
 function refundContradiction(ours: Side, theirs: Side): string | null {
   const there = { pending: 'is making it', succeeded: 'has made it' }[theirs.status]
   return ours.status === 'failed' && there !== undefined
-    ? `the refund has failed here, and the processor ${there} all the same`
+    ? `the refund has failed here, but the processor ${there}`
     : null
 }

@@ -1,4 +1,4 @@
-// Settles refunds by what their processor says, and imports refunds that were made there.
+// Settles updates of refunds, and imports refunds that were made at the processor.
 import { newId } from '#core/ids.ts'
 import { violatedConstraint, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { finishing, fencing, type FailedRow, type Settlement } from '../jobs/settle.ts'
@@ -7,7 +7,7 @@ import { postings } from '../ledger.ts'
 import { assigning, resuming } from '../notifications/settle.ts'
 import { findRefundByReference } from './find.ts'
 
-/** What the processor said of a refund of ours. */
+/** An update of a refund by its processor. */
 export type RefundUpdate = {
   tenant_id: string
   payment_id: string
@@ -17,20 +17,20 @@ export type RefundUpdate = {
   failure: { code: string; message: string } | null
 }
 
-/** A report that says nothing of the refund but how it stands. */
+/** The optional fields of an update, empty. */
 export const emptyRefundUpdate = { processor_reference: null, failure: null } as const
 
 export type RefundSettlement = Settlement & { update: RefundUpdate; notification_id: string | null }
 
-/** How far the processor has come: what it says of a refund moves only forward. */
+/** The processor's statuses in ascending order: a stored status only moves forward. */
 const PROCESSOR_STATUS_ORDER = ['pending', 'succeeded', 'failed']
 
 /**
- * Settles jobs that were told something of a refund: it moves from pending to succeeded or failed, or from succeeded to
- * failed, which gives the money back to the tenant. What the processor did and what the refund is here are two facts:
- * one that an operator resolved as failed stays so, but if the processor made it, it is posted, and its payment counts
- * it; a drift names both. No two settlements of one call may be of the same payment. Returns the ids of the jobs whose
- * lease was still ours; for the others nothing was written.
+ * Settles jobs with updates of refunds, in one statement. A refund moves from pending to succeeded or failed, or from
+ * succeeded to failed, which returns the money to the tenant. Transfers follow the processor: a refund that an operator
+ * resolved as failed keeps its status, but if the processor made it, it is posted and counted on its payment, and a drift
+ * shows the contradiction. The settlements of one call must be of different payments. Returns the ids of the jobs with a
+ * valid lease; for other jobs nothing is written.
  */
 export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement[]): Promise<Set<string>> {
   const new_events = sql`select * from changed`
@@ -57,7 +57,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
           as status_after,
         case when status = 'failed' and (advances or status_before <> 'failed') then 0
           when status = 'succeeded' and (status_before = 'pending' or (status_before = 'failed' and advances
-            -- Else a refund that reserves the amount must first be refused.
+            -- Otherwise another refund reserves the amount, and must be refused first.
             and amount_refund_reserved_minor + (row_before).amount_minor <= amount_captured_minor)) then (row_before).amount_minor
           else (row_before).out_minor end as out_minor_after
       from locked l
@@ -91,17 +91,17 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
   return new Set(rows.map((row) => row.id))
 }
 
-/** The settlement as its statement takes it, with the ids of what it may write. */
+/** The settlement as input of its statement, with ids for the rows that it may insert. */
 function changeOf({ update, notification_id, ...settlement }: RefundSettlement) {
-  // What has no record there was never made.
+  // Without a reference, the processor has no record of the refund.
   const rank = update.processor_reference === null ? 0 : PROCESSOR_STATUS_ORDER.indexOf(update.status) + 1
-  // A pending refund was announced when it was created.
+  // A pending refund has its event from its creation.
   const event = update.status === 'pending' ? null : (`refund.${update.status}` satisfies EventType)
   const ids = { event_id: newId(), transfer_id: newId() }
   return { ...settlement, change: { ...update, rank, event, notification_id, ...ids } }
 }
 
-// The ledger entries for money that went to the buyer, and for money that came back.
+/** The ledger transfers of money to buyers, and of money that came back. */
 function newTransfers(sql: Sql | Tx): Fragment {
   return sql`
     select tenant_id, transfer_id, 'refund' as kind, id as subject_id, 'available' as debit_account,
@@ -112,7 +112,7 @@ function newTransfers(sql: Sql | Tx): Fragment {
     from r where out_minor < out_minor_before`
 }
 
-/** Settles a refund that was never made, which frees what it reserved. */
+/** Settles a refund whose call had no effect, which frees its reserved amount. */
 export async function settleRefundAsFailed(
   tx: Tx,
   settlement: Settlement,
@@ -123,10 +123,9 @@ export async function settleRefundAsFailed(
 }
 
 /**
- * Imports a refund that was made at the processor, as pending; settling it is the next step. A refund that has
- * already failed is imported as failed and reserves nothing; one that is known here already stays as it is. Returns
- * its id. Undefined when the payment is not captured here yet, or the amount is reserved by refunds that the
- * processor will have to refuse: then try again later.
+ * Imports a refund that was made at the processor, as pending; the caller settles it next. A failed refund is imported as
+ * failed and reserves nothing. An existing refund does not change. Returns its id. Undefined when the payment is not captured
+ * here yet, or other refunds reserve the amount that the processor will have to refuse: retry later.
  */
 export async function importRefund(
   sql: Sql,
@@ -172,7 +171,7 @@ export async function importRefund(
       select id from r`
     return row
   } catch (error) {
-    // Another notification of the same refund was faster; nothing was written here.
+    // Another notification of the same refund was settled at the same time; nothing is written here.
     if (violatedConstraint(error) !== 'refunds_processor_reference') throw error
     return await findRefundByReference(sql, refund.processor, refund.processor_reference)
   }

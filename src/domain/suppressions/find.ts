@@ -1,17 +1,17 @@
-// Reads suppressions: those that were not deleted. Their addresses are sealed.
+// Reads suppressions that are not deleted. Addresses are sealed.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findByKeys, type KeyedResource, type KeyOnRoute } from '../idempotency.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import { suppressionRowSchema, type Suppression } from './suppression.ts'
 
-/** `addresses`: the hashes of one, by each channel that it may be of. */
+/** `addresses`: the hashes of one address, one per possible channel. */
 export type SuppressionFilters = ListPage & {
   channel?: Suppression['channel']
   reason?: Suppression['reason']
   addresses?: string[]
 }
 
-/** A suppression as it is read from its row: `sealed` is the address. */
+/** A suppression's row: `sealed` is the sealed address. */
 export type SuppressionRow = Omit<Suppression, 'address'> & { sealed: string }
 
 /** The suppressions of a tenant, newest first. */
@@ -20,7 +20,7 @@ export async function listSuppressions(
   tenant_id: string,
   { channel, reason, addresses, ...page }: SuppressionFilters,
 ): Promise<SuppressionRow[]> {
-  // Only the filter with an index of its own changes the text of the statement: each text costs every connection a plan.
+  // Only filters with an index change the statement's text, because each connection plans each text once.
   return await sql<SuppressionRow[]>`
     select ${suppressionColumns(sql)} from suppressions
     where tenant_id = ${tenant_id} and ${createdWithin(sql, page)} and deleted_at is null
@@ -41,7 +41,7 @@ export async function findSuppression(
   return row
 }
 
-/** The suppression that was asked for with this key, without its address where it was deleted since; or undefined. */
+/** The suppression that the key protects, or undefined. If it was deleted since, `sealed` is null. */
 export async function findSuppressionByKey(
   sql: Sql,
   key: KeyOnRoute,
@@ -56,7 +56,7 @@ export async function findSuppressionByKey(
   return found
 }
 
-/** The columns of a row as it is read. */
+/** The columns of a `SuppressionRow`. */
 export function suppressionColumns(sql: Sql): Fragment {
   return sql`${clearColumns(sql)}, sealed`
 }

@@ -1,11 +1,11 @@
-// Suppresses an address by hand, and lifts suppressions.
+// Suppresses an address manually, and deletes suppressions.
 import { violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
 import { insertEvents, type EventType } from '../events.ts'
 import { isKeyUsed, keyColumns, storeKeys, type IdempotentRequest } from '../idempotency.ts'
 import { suppressionColumns, type SuppressionRow } from './find.ts'
 import type { Suppression } from './suppression.ts'
 
-/** `address` is a hash; `sealed` the address, for the place of the new suppression. */
+/** `address` is a hash; `sealed` is the address, sealed for the new suppression. */
 export type SuppressRequest = IdempotentRequest &
   Pick<Suppression, 'tenant_id' | 'channel'> & {
     suppression_id: string
@@ -16,9 +16,9 @@ export type SuppressRequest = IdempotentRequest &
   }
 
 /**
- * Suppresses an address by hand, and returns that or the suppression by hand that there is, which stays as it was; `key_used`
- * when the key was used before. Throws a unique violation when the key is used by another request at the same moment; nothing was
- * written then.
+ * Suppresses an address manually. Returns the new suppression or the existing manual one, which does not change; `key_used` when
+ * the key was used before. Throws a unique violation, and writes nothing, when another request uses the key at the same
+ * time.
  */
 export async function suppress(sql: Sql, request: SuppressRequest): Promise<SuppressionRow | 'key_used'> {
   const columns = suppressionColumns(sql)
@@ -48,15 +48,15 @@ export async function suppress(sql: Sql, request: SuppressRequest): Promise<Supp
         select ${columns} from created union all select ${columns} from existing`
       return row ?? 'key_used'
     } catch (error) {
-      // It was suppressed at the same moment: then there is one.
+      // Another request suppressed the address at the same time. The next iteration finds that suppression.
       if (violatedConstraint(error) !== 'suppressions_address') throw error
     }
   }
 }
 
 /**
- * Lifts a suppression. Others of the address stand. An opt-out word that was received before counts no more. Its address
- * is erased later, by `eraseLiftedAddresses`: the event of the lifting names it. Undefined when there is none.
+ * Deletes a suppression. Other suppressions of the address remain. Opt-out keywords received before have no further effect.
+ * `eraseLiftedAddresses` erases the address later, because the event of the deletion shows it. Undefined when there is none.
  */
 export async function liftSuppression(
   sql: Sql,
@@ -66,7 +66,7 @@ export async function liftSuppression(
 ): Promise<SuppressionRow | undefined> {
   const [row] = await sql<SuppressionRow[]>`
     with opt_word as (
-      -- Before the suppression is locked: so do opt-out words.
+      -- Locked before the suppression, in the same order as by opt-out keywords.
       insert into latest_opt_outs as w (tenant_id, channel, address, opts_out, received_at, fact_id)
       select tenant_id, channel, address, false, clock_timestamp(), id from suppressions
       where tenant_id = ${tenant_id} and id = ${id} and reason = 'opt_out' and deleted_at is null
@@ -88,10 +88,10 @@ export async function liftSuppression(
   return row
 }
 
-/** The event of the rows `of`. */
+/** The events of `rows`. */
 function suppressionEvent(
   sql: Sql,
-  of: Fragment,
+  rows: Fragment,
   event_name: 'created' | 'deleted',
   event_id: string,
 ): Fragment {
@@ -99,6 +99,6 @@ function suppressionEvent(
   return insertEvents(
     sql,
     'suppression',
-    sql`select changed.*, ${event_id}::uuid as event_id, ${event} as event from ${of} changed`,
+    sql`select changed.*, ${event_id}::uuid as event_id, ${event} as event from ${rows} changed`,
   )
 }

@@ -1,9 +1,9 @@
-// Suppresses addresses and numbers by what became of messages and by what people send us.
+// Suppresses addresses and numbers after bounces, complaints and opt-outs.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { insertEvents } from '../events.ts'
 import type { Suppression } from './suppression.ts'
 
-/** A suppression that a message brings about. `sealed`: the address, sealed to the row of this id. */
+/** A suppression that a message causes. `sealed`: the address, sealed for the row with this id. */
 export type NewSuppression = {
   suppression_id: string
   address: string
@@ -12,9 +12,9 @@ export type NewSuppression = {
 }
 
 /**
- * Parts of a statement: suppresses `told` (`tenant_id, suppression_id, suppression_event_id, channel, address, sealed,
- * reason, message_id, happened_at`), with an event each. What is suppressed for this reason already stays as it is, and
- * what happened before it was last lifted changes nothing.
+ * Parts of a statement that insert suppressions and their events. `new_suppressions` selects `tenant_id, suppression_id,
+ * suppression_event_id, channel, address, sealed, reason, message_id, happened_at`. An existing suppression with the same
+ * reason does not change. An incident before the last deletion of such a suppression has no effect.
  */
 export function suppressing(sql: Sql | Tx, new_suppressions: Fragment): Fragment {
   const new_events = sql`

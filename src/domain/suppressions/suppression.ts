@@ -1,4 +1,4 @@
-// The suppression: an address or number that gets nothing any more.
+// The suppression: an address or number that no longer gets messages.
 import { z } from 'zod'
 import type { SealingContext } from '#core/secrets.ts'
 import { idFields, keyField, trailingFields } from '../fields.ts'
@@ -6,15 +6,15 @@ import { checksOfSuppressions } from '../audit/messages.ts'
 import { messageChannel } from '../messages/message.ts'
 import type { Resource } from '../resource.ts'
 
-/** Why, as a field and as a filter. */
+/** The reason of a suppression, as a field and as a filter. */
 export const suppressionReason = z.enum(['hard_bounce', 'complaint', 'opt_out', 'manual']).meta({
   id: 'SuppressionReason',
   description:
-    '`hard_bounce`: the address does not exist. `complaint`: somebody marked a message as spam. `opt_out`: somebody answered STOP, or similar, to an SMS. `manual`: you created it.',
+    '`hard_bounce`: the address does not exist. `complaint`: somebody marked a message as spam. `opt_out`: somebody replied STOP, or a similar keyword, to an SMS. `manual`: you created it.',
   example: 'hard_bounce',
 })
 
-/** A suppression as its row has it in clear. */
+/** The unsealed columns of a suppression's row. */
 export const suppressionRowSchema = z.object({
   ...idFields('suppression', '0198f6f7-0a4e-7000-8000-123456789abc'),
   idempotency_key: keyField('suppress-17').nullable(),
@@ -22,7 +22,7 @@ export const suppressionRowSchema = z.object({
   reason: suppressionReason,
   message_id: z.uuid().nullable().meta({
     description:
-      'Of a bounce or a complaint, the message that caused it; of an opt-out, the newest SMS to that number. Null if there is none.',
+      'For a bounce or a complaint: the message that caused it. For an opt-out: the latest SMS to the number. Null if there is none.',
     example: null,
   }),
   ...trailingFields('suppressions'),
@@ -36,7 +36,7 @@ const address = z
 const suppressionEventSchema = suppressionRowSchema
   .extend({
     address: address.nullable().meta({
-      description: 'The email address, or the number; null once it was erased.',
+      description: 'The email address, or the number; null once it is erased.',
       example: 'grace@example.com',
     }),
   })
@@ -67,7 +67,7 @@ export const suppressionResource = {
   checks_by_tenant: checksOfSuppressions,
 } as const satisfies Resource
 
-/** The place of the sealed address. */
+/** The sealing context of the address. */
 export function suppressionContext(tenant_id: string, id: string): SealingContext {
   return { tenant_id, table: 'suppressions', row: id, column: 'sealed' }
 }

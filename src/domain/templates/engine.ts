@@ -1,5 +1,5 @@
-// LiquidJS, bounded: whatever a template does, what it makes stays within its limits. It runs in a thread only, because
-// some of what a template may ask for cannot be interrupted.
+// LiquidJS with limits on steps and sizes. It runs only in a worker thread, because some template operations cannot be
+// interrupted.
 import {
   Expression,
   Liquid,
@@ -16,15 +16,15 @@ import {
 import { MAX_RENDERED_SIZE, MAX_SOURCE_LENGTH, MAX_RENDER_STEPS } from './limits.ts'
 import { dateIn, money } from './filters.ts'
 
-/** The characters of all sources that are kept compiled. */
+/** The maximum number of characters of all cached sources. */
 const MAX_CACHED_CHARACTERS = 300_000
-/** Tags that lead to files, or that only those know. */
+/** Tags that read files, or that work only inside such files. */
 const FILE_TAGS = ['include', 'render', 'layout', 'block']
-/** They escape what they are given: it is not escaped once more. */
+/** Filters that escape their input, so their output is not escaped again. */
 const ESCAPING_FILTERS = ['escape', 'xml_escape', 'escape_once']
-/** They take any value. */
+/** Filters that accept any value. */
 const VALUE_FILTERS = ['json', 'jsonify', 'inspect', 'default', 'size', 'first', 'last', 'map', 'raw']
-/** They take values beside a list. */
+/** Filters whose arguments after the list may be any value. */
 const LIST_ARGUMENT_FILTERS = [
   'concat',
   'push',
@@ -38,34 +38,34 @@ const LIST_ARGUMENT_FILTERS = [
 ]
 
 const TOO_MANY_STEPS = 'step limit exceeded'
-/** What LiquidJS and `countSteps` say of limits, and what we do. */
+/** Errors of LiquidJS and `countSteps` about limits, with the messages for callers. */
 const LIMIT_MESSAGES = new Map([
   [TOO_MANY_STEPS, 'it takes too long'],
-  ['memory alloc limit exceeded', 'it makes too much'],
+  ['memory alloc limit exceeded', 'its output is too large'],
   ['parse length limit exceeded', 'it is too long'],
 ])
-/** It says at the end of a message where that is. */
+/** The position at the end of a LiquidJS message. */
 const POSITION = /(?:, file:[^,]*)?, line:\d+, col:\d+$/
-/** What an output begins with. */
+/** The variable at the start of an output. */
 const VARIABLE = /^\{\{-?\s*([\w.[\]'"-]+)/
-/** A message may quote the template. */
+/** Messages may quote the template. */
 const MAX_MESSAGE_LENGTH = 200
 
-/** One part of a template. `html`: what is filled in is escaped. */
+/** One part of a template. `html`: inserted values are escaped. */
 export type TemplateSource = { text: string; html: boolean }
 
-/** Why a source does not compile or render. `line`: null where that is nowhere, as with a limit. */
+/** The reason why a source does not compile or render. `line`: null for errors without a position, such as limits. */
 export type TemplateFault = { message: string; line: number | null; variable: string | null }
 
 const plain = createEngine(false)
 const escaping = createEngine(true)
-/** Compiled sources, the one that was used last at the end. */
+/** Compiled sources, in the order of their last use. */
 const compiled = new Map<string, Template[]>()
 let cached_characters = 0
 
 /**
- * The text that a source becomes; with `variables` null it is only compiled, and the text is empty. Throws what
- * `faultOf` knows.
+ * The rendered text of a source; with `variables` null the source is only compiled, and the text is empty. `templateFaultOf`
+ * translates its errors.
  */
 export function render({ text, html }: TemplateSource, variables: object | null): string {
   const templates = compile(text, html)
@@ -73,12 +73,12 @@ export function render({ text, html }: TemplateSource, variables: object | null)
   return String((html ? escaping : plain).renderSync(templates, variables))
 }
 
-/** What is wrong, of what `render` threw. */
+/** The fault of an error that `render` threw. */
 export function templateFaultOf(error: unknown): TemplateFault {
   const reported = error instanceof Error ? error.message.replace(POSITION, '') : ''
   const limit = LIMIT_MESSAGES.get(reported)
   if (limit !== undefined || !LiquidError.is(error) || error.originalError instanceof RangeError)
-    return { message: limit ?? 'it is too large, or nested too deep', line: null, variable: null }
+    return { message: limit ?? 'it is too large or nested too deeply', line: null, variable: null }
   const [line] = error.token.getPosition() as [number, number]
   const message = reported.slice(0, MAX_MESSAGE_LENGTH)
   if (error.originalError instanceof NotTextError)
@@ -109,7 +109,7 @@ function createEngine(html: boolean): Liquid {
     lenientIf: true,
     ownPropertyOnly: true,
     templates: {},
-    // The same wherever it runs.
+    // The same results on every host.
     timezoneOffset: 0,
     locale: 'en-US',
     parseLimit: MAX_SOURCE_LENGTH,
@@ -137,10 +137,10 @@ function createEngine(html: boolean): Liquid {
   return engine
 }
 
-/** The steps of each rendering so far, by a limiter that all its contexts share. */
+/** The steps of each rendering so far, by the limiter that all its contexts share. */
 const steps = new WeakMap<object, number>()
 
-/** Steps are counted, not time: the same template ends alike on any machine. */
+/** Counts steps instead of time, so that a template has the same result on any machine. */
 function countSteps({ renderLimit }: Context, added: number): void {
   const count = (steps.get(renderLimit) ?? 0) + added
   if (count > MAX_RENDER_STEPS) throw new Error(TOO_MANY_STEPS)
@@ -148,7 +148,8 @@ function countSteps({ renderLimit }: Context, added: number): void {
 }
 
 /**
- * A filter whose result counts. LiquidJS counts what some of them are given, and copies of an array as one value each.
+ * A filter that also charges its result to the memory limit. LiquidJS charges only the input of some filters, and a copied
+ * array as one value.
  */
 function meteredFilter(name: string, filter: FilterImplOptions, escapes: boolean): FilterImplOptions {
   const { handler, raw } = typeof filter === 'function' ? { handler: filter, raw: false } : filter
@@ -163,7 +164,7 @@ function meteredFilter(name: string, filter: FilterImplOptions, escapes: boolean
   }
 }
 
-/** Where LiquidJS writes what it renders, also into a variable: without it a text could double with each line. */
+/** An output buffer that is charged to the memory limit, so that a captured text cannot double with each line. */
 function meteredEmitter(context: Context): Emitter {
   const emitter: Emitter = {
     buffer: '',
@@ -183,20 +184,20 @@ function textOf(value: unknown): string {
 
 class NotTextError extends Error {}
 
-/** A filter makes texts of what it is given, but for lists, of which many filters make others. */
+/** Most filters convert their input to text. Lists are allowed, because many filters return lists. */
 function checkTexts(name: string, [value, ...rest]: unknown[]): void {
   if (!Array.isArray(value) || ESCAPING_FILTERS.includes(name)) checkText(value)
   else if (name === 'join') value.forEach((each) => checkText(toValue(each)))
   if (!LIST_ARGUMENT_FILTERS.includes(name)) rest.forEach(checkText)
 }
 
-/** Nobody means `[object Object]`, or the parts of a list without anything between them. */
+/** Refuses objects and lists as text: `[object Object]` and concatenated items are never intended. */
 function checkText(value: unknown): void {
   if (typeof value !== 'object' || value === null) return
   throw new NotTextError(
     Array.isArray(value)
-      ? 'a list is no text: use join, or a loop'
-      : 'an object is no text: name one of its fields',
+      ? 'a list is not text: use join or a loop'
+      : 'an object is not text: name one of its fields',
   )
 }
 
@@ -204,7 +205,7 @@ function useMemory({ memoryLimit }: Context, value: unknown): void {
   memoryLimit.use(sizeOf(value, MAX_RENDERED_SIZE + 1))
 }
 
-/** How large a value is with all that is in it, an inner one as often as it is there; or at least `most`. */
+/** The size of a value with all nested values, counting shared values each time; at least `max_size` if it is larger. */
 function sizeOf(value: unknown, max_size: number): number {
   if (typeof value === 'string') return value.length
   if (typeof value !== 'object' || value === null) return 1
@@ -216,15 +217,16 @@ function sizeOf(value: unknown, max_size: number): number {
   return size
 }
 
-/** Of numbers beyond 2^53 the next is the same, so that a range of them would have no end. */
+/** Refuses numbers beyond 2^53, where adding 1 has no effect and a range would never end. */
 function rangeEnd(end: unknown): number {
   const number = Number(end)
-  if (!(Math.abs(number) < Number.MAX_SAFE_INTEGER)) throw new Error('a range ends in no whole number')
+  if (!(Math.abs(number) < Number.MAX_SAFE_INTEGER))
+    throw new Error('the end of a range must be a whole number')
   return number
 }
 
-// LiquidJS reads ranges in one place, and offers no other way to look at their ends.
-// oxlint-disable-next-line typescript/unbound-method -- it is called with what it belongs to
+// LiquidJS has no other hook to check the ends of ranges.
+// oxlint-disable-next-line typescript/unbound-method -- it is called with its own `this`
 const { readGroupOrRange } = Tokenizer.prototype
 Tokenizer.prototype.readGroupOrRange = function () {
   const range = readGroupOrRange.call(this)

@@ -1,10 +1,9 @@
-// Filters of our own: money and dates as people read them, within bounds whatever they are given.
+// Filters that format money and dates for people. All inputs are validated.
 import { decimalText, DECIMALS, moneyText } from '#core/money.ts'
 
-/** As LiquidJS would show it. */
+/** The default locale of LiquidJS. */
 const STANDARD_LOCALE = 'en-US'
 const MAX_FORMATS = 100
-/** What may be null stands in a condition. */
 const CONDITION_HINT = 'Write it only if it is there: {% if it %}...{% endif %}'
 const formats = new Map<string, Intl.NumberFormat | Intl.DateTimeFormat>()
 
@@ -33,12 +32,12 @@ export function money(amount_minor: unknown, currency: unknown, locale?: unknown
 const STYLES = ['full', 'long', 'medium', 'short'] as const
 
 const DAY = /^\d{4}-\d\d-\d\d$/
-/** A day, or a time with its offset: any other text would be read in the zone of our server. */
+/** A day, or a time with an offset. Other texts would be read in the time zone of the server. */
 const TIME = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d))?$/
 
 /**
- * `{{ sent_at | date_in: "Europe/Berlin", "de", "long" }}`: a day in a time zone, as a language writes it; with a fourth
- * argument `short`, also the time. A day without a time, such as a due date, is the same day in every zone.
+ * `{{ sent_at | date_in: "Europe/Berlin", "de", "long" }}`: the date in a time zone and language; with a fourth argument such as
+ * `short`, also the time. A day without a time, such as a due date, is the same day in every zone.
  */
 export function dateIn(
   at: unknown,
@@ -58,9 +57,7 @@ export function dateIn(
   const is_day = typeof at === 'string' && DAY.test(at)
   const with_time = time !== undefined && time !== null
   if (is_day && with_time)
-    throw new Error(
-      'date_in shows the time of a time: a day such as 2026-11-26 has none, so leave the fourth argument out',
-    )
+    throw new Error('date_in shows a time only for a time: 2026-11-26 is a day, so omit the fourth argument')
   const options = {
     timeZone: is_day ? 'UTC' : zone,
     dateStyle: styleOf(date),
@@ -71,7 +68,7 @@ export function dateIn(
   return cachedFormat(key, () => new Intl.DateTimeFormat(language, options)).format(instant)
 }
 
-/** February has no 30th: `Date` takes it for a day of March. */
+/** Whether the day exists: `Date` reads February 30 as a day of March. */
 function isRealDay(day: string): boolean {
   return new Date(day).toISOString().startsWith(day)
 }
@@ -80,10 +77,10 @@ function localeOf(locale: unknown): string {
   const is_name = typeof locale === 'string' && /^[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,3}$/.test(locale)
   try {
     const name = is_name ? new Intl.Locale(locale).baseName : undefined
-    // For a language that it does not know, Intl takes that of the server.
+    // For an unsupported language, Intl falls back to the language of the server.
     if (name !== undefined && Intl.DateTimeFormat.supportedLocalesOf(name).length > 0) return name
   } catch {
-    // It has the form of one.
+    // A name of valid form may still be invalid.
   }
   throw new Error('a locale is a language such as "de" or "en-GB"')
 }
@@ -94,7 +91,7 @@ function zoneOf(zone: unknown): string {
     if (is_name)
       return new Intl.DateTimeFormat(STANDARD_LOCALE, { timeZone: zone }).resolvedOptions().timeZone
   } catch {
-    // It is none.
+    // The zone does not exist.
   }
   throw new Error('date_in needs a time zone: date_in: "Europe/Berlin"')
 }

@@ -1,4 +1,4 @@
-// Reads templates: those that were not deleted.
+// Reads templates that are not deleted.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findByKeys, type KeyedResource, type KeyOnRoute } from '../idempotency.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
@@ -6,18 +6,18 @@ import { templateEventSchema, templateSchema, type Template } from './template.t
 
 export type TemplateFilters = ListPage & { channel?: Template['channel']; name?: string }
 
-/** Names are none, so that what names a template is either. */
+/** The format of ids. Names cannot have this format, so a path parameter is either a name or an id. */
 export const TEMPLATE_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 const LISTED = [...Object.keys(templateEventSchema.shape), 'subject']
 
-/** The templates of a tenant, newest first, without the parts that can be long. */
+/** The templates of a tenant, newest first, without the long parts. */
 export async function listTemplates(
   sql: Sql,
   tenant_id: string,
   { channel, name, ...page }: TemplateFilters,
 ): Promise<Template[]> {
-  // Only the filter with an index of its own changes the text of the statement: each text costs every connection a plan.
+  // Only filters with an index change the statement's text, because each connection plans each text once.
   return await sql<Template[]>`
     select ${columnList(sql, LISTED)}, null as text, null as html, null as body from templates
     where tenant_id = ${tenant_id} and ${createdWithin(sql, page)} and deleted_at is null
@@ -39,7 +39,7 @@ export async function findTemplate(
   return row
 }
 
-/** The template that was created with this key, also one that was deleted since; or undefined. */
+/** The template that was created with this key, even if it was deleted since; or undefined. */
 export async function findTemplateByKey(
   sql: Sql,
   key: KeyOnRoute,
@@ -49,7 +49,7 @@ export async function findTemplateByKey(
   return found
 }
 
-/** The columns of an answer. */
+/** The columns of a template in answers. */
 export function templateColumns(sql: Sql): Fragment {
   return columnList(sql, Object.keys(templateSchema.shape))
 }

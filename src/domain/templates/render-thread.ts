@@ -1,4 +1,4 @@
-// The thread of `render.ts`: renders one template after the other.
+// The worker thread of `render.ts`. It renders one template at a time.
 import { parentPort } from 'node:worker_threads'
 import { threadStart } from '#core/thread-work.ts'
 import { templateFaultOf, render } from './engine.ts'

@@ -1,5 +1,5 @@
-// Renders templates, in threads that are ended when their time is used up: a template is its tenant's, and nothing that
-// it does may hold up this process.
+// Renders templates in worker threads, which are terminated at their time limit: tenants write the templates, and a template
+// must not block this process.
 import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import type { Json } from '#core/db.ts'
@@ -15,32 +15,32 @@ const tooManyOfTenant = () =>
     retry_after_s: 1,
     message: 'Too many of your templates wait to be rendered: send fewer at once.',
   })
-/** One of each tenant at once. What waits is counted with its template and its variables. */
+/** One rendering per tenant at a time. `bytes` counts the templates and variables of waiting renderings. */
 const TENANT_GATE = {
   running: 1,
   queue: { waiting: 1_000, bytes: 8 * 1024 * 1024, wait_ms: 5_000, refuse: tooManyOfTenant },
 }
 const tooManyOfAll = () =>
   new AppError('overloaded', { message: 'Too many templates wait to be rendered; nothing was accepted.' })
-/** Two at once, so that hostile templates cannot take every processor. One of each tenant waits here. */
+/** Two renderings at a time, so that hostile templates cannot occupy every processor. At most one per tenant waits here. */
 const GLOBAL_GATE = {
   running: 2,
   queue: { waiting: 256, bytes: 32 * 1024 * 1024, wait_ms: 5_000, refuse: tooManyOfAll },
 }
-/** Of a processor, for all parts of a template. */
+/** The CPU time for all parts of a template. */
 const MAX_CPU_MS = 1_000
-/** For a thread to begin; on a busy machine that can take long, and is no fault of the template. */
+/** The time for a thread to start. It can be long on a busy machine, and is not the template's fault. */
 const START_TIMEOUT_MS = 15_000
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 }
 const THREAD = new URL('./render-thread.ts', import.meta.url)
 
-/** What the thread is given, and what it tells. `variables` null: the sources are only compiled. */
+/** The messages to and from the thread. `variables` null: the sources are only compiled. */
 export type RenderRequest = { sources: Record<string, TemplateSource>; variables: TemplateVariables | null }
 export type RenderMessage =
   | ThreadStart
   | { rendered: Record<string, string> }
   | { part: string; fault: TemplateFault }
-/** `used_up`: its time or memory. `starved`: the machine gave the thread no time. */
+/** `used_up`: the time or memory limit was exceeded. `starved`: the machine had no CPU time for the thread. */
 type Rendering = Exclude<RenderMessage, ThreadStart> | 'used_up' | 'starved'
 
 export type TemplateVariables = Record<string, Json>
@@ -48,12 +48,12 @@ export type TemplateVariables = Record<string, Json>
 const tenant_gates = createGates(TENANT_GATE)
 const global_gate = createGate(GLOBAL_GATE)
 const idle_threads = new Set<Worker>()
-/** The hashes of what was to be rendered. */
+/** The hashes of requests that exceeded a limit. */
 const used_up = createExhaustedList()
 
 /**
- * Throws `template_invalid` for a template of a tenant that does not compile; `rate_limited` or `overloaded` when too many
- * wait.
+ * Compiles a template. Throws `template_invalid` if it does not compile, and `rate_limited` or `overloaded` when too many
+ * templates wait.
  */
 export async function checkTemplate(
   tenant_id: string,
@@ -64,9 +64,9 @@ export async function checkTemplate(
 }
 
 /**
- * What a template of a tenant says with these variables; null where it has no such part. Throws `template_invalid`,
- * with the line and the variable at fault; `rate_limited` or `overloaded` when too many wait; and the reason of `signal`
- * when that aborts while it waits.
+ * Renders a template with these variables; parts that the template does not have are null. Throws `template_invalid` with the
+ * line and the variable, `rate_limited` or `overloaded` when too many templates wait, and the reason of `signal` when it
+ * aborts while waiting.
  */
 export async function renderTemplate(
   template: TemplateParts & { tenant_id: string },
@@ -76,11 +76,10 @@ export async function renderTemplate(
   const rendered = await renderQueued(template.tenant_id, template, variables, signal)
   for (const [part, text] of Object.entries(rendered)) {
     if (!text.isWellFormed() || text.includes('\u0000'))
-      throw invalid(part, faultWithoutLine('it renders to what is no text'))
+      throw invalid(part, faultWithoutLine('its output is not valid text'))
     if (part === 'subject' && /\p{Cc}/u.test(text))
-      throw invalid(part, faultWithoutLine('it renders to more than one line'))
-    if (part === 'subject' && text.trim() === '')
-      throw invalid(part, faultWithoutLine('it renders to nothing'))
+      throw invalid(part, faultWithoutLine('its output has more than one line'))
+    if (part === 'subject' && text.trim() === '') throw invalid(part, faultWithoutLine('its output is empty'))
   }
   const { subject = null, text = null, html = null, body = null } = rendered
   return { subject, text, html, body }
@@ -105,7 +104,7 @@ async function renderQueued(
   if (outcome === 'starved')
     throw new AppError('overloaded', { message: 'Templates cannot be rendered now; nothing was accepted.' })
   if (outcome === 'used_up') throw invalid(null, faultWithoutLine('it takes too long'))
-  // While it is only compiled, the part is a field of the request.
+  // During a mere check, the part is a field of the request.
   if ('fault' in outcome)
     throw invalid(outcome.part, outcome.fault, variables === null ? outcome.part : undefined)
   return outcome.rendered
@@ -147,7 +146,7 @@ async function inThread(request: RenderRequest): Promise<Rendering> {
 function newThread(): Worker {
   const thread = new Worker(THREAD, { env: {}, execArgv: [], resourceLimits: RESOURCE_LIMITS })
   thread.unref()
-  // It used up its memory, or its stack; it ends.
+  // The thread exceeded its memory or stack limit, and ends.
   thread.on('error', () => {})
   thread.once('exit', () => idle_threads.delete(thread))
   return thread

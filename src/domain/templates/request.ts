@@ -1,4 +1,4 @@
-// Creates, changes and deletes templates.
+// Creates, updates and deletes templates.
 import { isDeepStrictEqual } from 'node:util'
 import { violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
@@ -8,15 +8,15 @@ import { findTemplate, templateColumns } from './find.ts'
 import { checkTemplate } from './render.ts'
 import { findPartFaults, type Template, type TemplateParts } from './template.ts'
 
-/** What the caller decides of a template. */
+/** The fields of a template that the caller sets. */
 export type TemplateFields = TemplateParts & { name: string; metadata: Json }
 
 export type CreateTemplate = TemplateFields &
   IdempotentRequest & { tenant_id: string; template_id: string; event_id: string }
 
 /**
- * Creates a template; `key_used` when its key was used before. Throws `template_invalid`, `template_exists`, and a unique
- * violation when the key is used by another request at the same moment; nothing was written then.
+ * Creates a template. Returns `key_used` when the key was used before. Throws `template_invalid`, `template_exists`, and a
+ * unique violation when another request uses the key at the same time. After an error nothing is written.
  */
 export async function createTemplate(
   sql: Sql,
@@ -47,8 +47,8 @@ export async function createTemplate(
 }
 
 /**
- * Changes the given fields; the others stay. What is so already is no change and no event. Undefined when there is no
- * such template. Throws `invalid_request` and `template_invalid` for what it would become, and `template_exists`.
+ * Updates the fields in `changes`. Equal values change nothing and create no event. Undefined when there is no such
+ * template. Throws `template_exists`, and `invalid_request` or `template_invalid` for an invalid result.
  */
 export async function updateTemplate(
   sql: Sql,
@@ -57,10 +57,10 @@ export async function updateTemplate(
   signal?: AbortSignal,
 ): Promise<Template | undefined> {
   for (;;) {
-    const read = await findTemplate(sql, tenant_id, id)
-    if (read === undefined) return undefined
-    const changed = { ...read, ...changes }
-    if (isDeepStrictEqual(changed, read)) return read
+    const existing = await findTemplate(sql, tenant_id, id)
+    if (existing === undefined) return undefined
+    const changed = { ...existing, ...changes }
+    if (isDeepStrictEqual(changed, existing)) return existing
     const details = findPartFaults(changed)
     const [first] = details
     if (first !== undefined)
@@ -71,12 +71,12 @@ export async function updateTemplate(
       })
     await checkTemplate(tenant_id, changed, signal)
     const written = await writeTemplate(sql, changed, event_id)
-    // Somebody else changed it meanwhile.
+    // Undefined: another request changed the template meanwhile.
     if (written !== undefined) return written
   }
 }
 
-/** Writes a template that still is as it was when it was read; undefined when it is not. */
+/** Updates a template if it has not changed since it was read; undefined if it has. */
 async function writeTemplate(sql: Sql, changed: Template, event_id: string): Promise<Template | undefined> {
   const [row] = await withUniqueName(
     sql<Template[]>`
@@ -94,7 +94,7 @@ async function writeTemplate(sql: Sql, changed: Template, event_id: string): Pro
   return row
 }
 
-/** Deletes a template, and returns it as it was; its name is free. Undefined when there is none. */
+/** Deletes a template, frees its name and returns it. Undefined when there is none. */
 export async function deleteTemplate(
   sql: Sql,
   tenant_id: string,

@@ -1,4 +1,4 @@
-// The template: a text with places for what differs from message to message.
+// The template: the texts of a message with variables.
 import { z } from 'zod'
 import type { Channel } from '#core/addresses.ts'
 import { idFields, keyField, trailingFields } from '../fields.ts'
@@ -7,7 +7,7 @@ import type { Resource } from '../resource.ts'
 
 const PART_NAMES = ['subject', 'text', 'html', 'body'] as const
 type PartName = (typeof PART_NAMES)[number]
-/** What each channel's templates have: `required`, and at least one of `either`. */
+/** The parts of each channel's templates: all of `required`, and at least one of `either`. */
 const PARTS: Record<Channel, { required: PartName[]; either: PartName[] }> = {
   email: { required: ['subject'], either: ['text', 'html'] },
   sms: { required: ['body'], either: [] },
@@ -16,7 +16,7 @@ const PARTS: Record<Channel, { required: PartName[]; either: PartName[] }> = {
 const source = (description: string, example: string | null) =>
   z.string().nullable().meta({ description, example })
 
-/** A template in events: without its sources, which can be long. */
+/** A template in events, without its sources, because they can be long. */
 export const templateEventSchema = z
   .object({
     ...idFields('template', '0198f6f7-91d2-7000-8000-123456789abc'),
@@ -30,7 +30,7 @@ export const templateEventSchema = z
 /** A template in answers. */
 export const templateSchema = templateEventSchema
   .extend({
-    subject: source('Of an email.', 'Order {{ order.number }} has shipped'),
+    subject: source('The subject of an email.', 'Order {{ order.number }} has shipped'),
     text: source('The text of an email.', 'Hello {{ name }}, it is on its way.'),
     html: source('The HTML of an email; values are escaped.', '<p>Hello {{ name }}</p>'),
     body: source('The text of an SMS.', null),
@@ -42,13 +42,13 @@ export const templateSchema = templateEventSchema
   })
 export type Template = z.output<typeof templateSchema>
 
-/** What decides what a template says. */
+/** The fields of a template that determine its output. */
 export type TemplateParts = Pick<Template, 'channel' | PartName>
 
-/** What a template became. */
+/** A rendered template. */
 export const renderedTemplateSchema = z
   .object({
-    subject: source('Of an email.', 'Order A-17 has shipped'),
+    subject: source('The subject of an email.', 'Order A-17 has shipped'),
     text: source('The text of an email.', 'Hello Ada, it is on its way.'),
     html: source('The HTML of an email.', '<p>Hello Ada</p>'),
     body: source('The text of an SMS.', null),
@@ -66,7 +66,7 @@ export const templateResource = {
   },
 } as const satisfies Resource
 
-/** The parts that a template has, by name. */
+/** The names and texts of a template's parts. */
 export function partsOfTemplate(template: TemplateParts): [name: PartName, text: string][] {
   return PART_NAMES.flatMap((name) => {
     const text = template[name]
@@ -74,12 +74,12 @@ export function partsOfTemplate(template: TemplateParts): [name: PartName, text:
   })
 }
 
-/** Whether what is filled into this part is escaped. */
+/** Whether values in this part are escaped. */
 export function isHtml(part: string): boolean {
   return part === 'html'
 }
 
-/** The parts that are missing from a template, or too many for its channel, each with what is wrong. */
+/** The missing and unsupported parts of a template, each with an error message. */
 export function findPartFaults(template: TemplateParts): { param: string; message: string }[] {
   const { channel } = template
   const { required, either } = PARTS[channel]
@@ -89,8 +89,8 @@ export function findPartFaults(template: TemplateParts): { param: string; messag
   const unsupported = has.filter((name) => ![...required, ...either].includes(name))
   const none = either.some((name) => has.includes(name)) ? [] : either.slice(0, 1)
   return [
-    ...missing.map(fault(`is required of a template of ${channel}`)),
-    ...none.map(fault(`is required of a template of ${channel}, or ${either.slice(1).join()}`)),
-    ...unsupported.map(fault(`is no part of a template of ${channel}`)),
+    ...missing.map(fault(`is required in a template for ${channel}`)),
+    ...none.map(fault(`is required in a template for ${channel}, or ${either.slice(1).join()}`)),
+    ...unsupported.map(fault(`is not allowed in a template for ${channel}`)),
   ]
 }

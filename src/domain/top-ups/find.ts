@@ -1,4 +1,4 @@
-// Reads top-ups: lists, single top-ups with their jobs, and top-ups by the processor's reference.
+// Reads top-ups: lists, single top-ups with their jobs, and top-ups by processor reference.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
@@ -12,7 +12,7 @@ export type TopUpFilters = ListPage & {
 /** The top-ups of a tenant, newest first. */
 export async function listTopUps(sql: Sql, tenant_id: string, filters: TopUpFilters): Promise<TopUp[]> {
   const { status, currency } = filters
-  // Pending ones are few and have an index of their own. Only this filter changes the text of the statement.
+  // Pending top-ups are few and have a partial index. Other filters do not change the statement's text.
   return await sql<TopUp[]>`
     select ${topUpColumns(sql)} from top_ups
     where tenant_id = ${tenant_id}
@@ -23,7 +23,7 @@ export async function listTopUps(sql: Sql, tenant_id: string, filters: TopUpFilt
     order by created_at desc limit ${filters.limit}`
 }
 
-/** Top-ups with the jobs that were asked for, in the order of `requested`. */
+/** Top-ups with the requested jobs, in the order of `requested`. */
 export async function findTopUps(
   sql: Sql,
   requested: RequestedRow[],
@@ -31,13 +31,13 @@ export async function findTopUps(
   return await findWithJobs<TopUp>(sql, 'top_up', topUpColumns(sql), requested)
 }
 
-/** What is needed of a top-up to apply what a processor says of it. */
+/** The fields of a top-up that a processor's update needs. */
 export type ExistingTopUp = Pick<
   TopUp,
   'tenant_id' | 'id' | 'status' | 'amount_minor' | 'currency' | 'processor_reference'
 >
 
-/** The top-up, of any tenant, that a processor knows by `reference`. */
+/** The top-up, of any tenant, with this `reference` at the processor. */
 export async function findTopUpByReference(
   sql: Sql,
   processor: string,
@@ -48,7 +48,7 @@ export async function findTopUpByReference(
   return row
 }
 
-/** The top-up of these ids; with a `reference` only unless it is known to the processor by another one. */
+/** The top-up with these ids. With a `reference`, undefined if the top-up has another processor reference. */
 export async function findTopUpByIds(
   sql: Sql,
   { tenant_id, id }: { tenant_id: string; id: string },
@@ -65,7 +65,7 @@ function existingColumns(sql: Sql): Fragment {
   return sql`tenant_id, id, status, amount_minor, currency, processor_reference`
 }
 
-/** The columns of an answer. */
+/** The columns of a top-up in answers. */
 function topUpColumns(sql: Sql): Fragment {
   return columnList(sql, Object.keys(topUpSchema.shape))
 }

@@ -1,4 +1,4 @@
-// What callers ask of top-ups: one statement inserts the row, opens the accounts, stores the key and inserts the job.
+// Requests to create top-ups. One statement inserts the top-up, opens the accounts, stores the key and inserts the job.
 import type { Json, Sql } from '#core/db.ts'
 import { requestJson } from '#jobs/job.ts'
 import { createTopUp } from '#jobs/top-ups.ts'
@@ -21,8 +21,8 @@ export type TopUpRequest = JobRequest & {
 }
 
 /**
- * Creates top-ups and asks for their jobs. Returns by id which were `accepted` and which had a `key_used` key. Throws a
- * unique violation when a key is used by another request at the same moment; nothing was written then.
+ * Creates top-ups and inserts their jobs. Returns the result by top-up id; `key_used`: the key was used before. Throws a
+ * unique violation, and writes nothing, when another request uses one of the keys at the same time.
  */
 export async function requestTopUps(
   sql: Sql,

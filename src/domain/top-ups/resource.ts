@@ -1,4 +1,4 @@
-// What the rest of the system needs to know of top-ups; how one is compared with the processor's record of it.
+// The definition of the resource `top_up`, and its comparison with the processor's top-up.
 import { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { checksOfTopUps } from '../audit/top-ups.ts'
@@ -25,7 +25,7 @@ export const topUpResource = {
     agreeing_statuses: {
       pending: ['pending'],
       succeeded: ['succeeded'],
-      // No money stayed, whatever each calls it.
+      // In all of these statuses no money stayed.
       failed: ['failed', 'canceled'],
       canceled: ['canceled', 'failed'],
       reversed: ['failed', 'canceled'],
@@ -35,15 +35,15 @@ export const topUpResource = {
   checks: checksOfTopUps,
 } as const satisfies Resource
 
-/** What ours and theirs are, where they contradict each other. */
+/** The text about two sides with contradictory statuses. */
 function topUpContradiction(ours: Side, theirs: Side): string | null {
   const here = { failed: 'has failed', canceled: 'is canceled' }[ours.status]
   const there = { pending: 'is bringing the money in', succeeded: 'has brought the money in' }[theirs.status]
   if (here === undefined || there === undefined) return null
-  return `the top-up ${here} here, and the processor ${there} all the same`
+  return `the top-up ${here} here, but the processor ${there}`
 }
 
-/** That it is pending is never news; that it came is none when it has come here, whatever happened then. */
+/** The condition under which a report adds nothing: `pending` always, others when they are settled already. */
 function topUpIsRedundant(sql: Sql | Tx): Fragment {
   return sql`
     ${sameAmount(sql)} and case reported.status

@@ -1,5 +1,4 @@
-// Settles top-ups by what their processor says: one statement moves the top-up on, posts to the ledger and ends the
-// job.
+// Settles updates of top-ups: one statement updates the top-up, posts ledger transfers, inserts events and ends the job.
 import { newIdsInOrder } from '#core/ids.ts'
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { insertEvents, type EventType } from '../events.ts'
@@ -10,27 +9,25 @@ import { requestLookups } from '../reconciliation/lookups.ts'
 import { exceptDuplicates } from '../reconciliation/except-duplicates.ts'
 import { topUpSchema, type TopUpStatus } from './top-up.ts'
 
-/** What the processor said of a top-up. `reversed`: the money came and was taken back. */
+/** An update of a top-up by its processor. `reversed`: the money came and was taken back. */
 export type TopUpUpdate = {
   tenant_id: string
   top_up_id: string
   reported: TopUpStatus | 'reversed'
   processor_reference: string | null
-  /** Where it failed or was reversed. */
+  /** Present if it failed or was reversed. */
   failure: { code: string; message: string } | null
 }
 
-/** A report that says nothing of the top-up but how it stands. */
+/** The optional fields of an update, empty. */
 export const emptyTopUpUpdate = { processor_reference: null, failure: null } as const
 
-/**
- * The settlement of a job with what it was told of a top-up, and with the notification that brought this, if one did.
- */
+/** The settlement of a job with an update of a top-up, and with the notification that reported the update, if any. */
 export type TopUpSettlement = Settlement & { update: TopUpUpdate; notification_id: string | null }
 
 /**
- * How far the processor has come: what it says of a top-up moves only forward. Of the ends that are no reversal the
- * first stays: the processor knows no way from one to another.
+ * The ranks of the processor's statuses: a stored status only moves forward. Statuses of rank 2 never replace each other,
+ * because the processor has no transition between them.
  */
 const PROCESSOR_STATUS_RANKS: Readonly<Record<TopUpUpdate['reported'], number>> = {
   pending: 1,
@@ -41,12 +38,11 @@ const PROCESSOR_STATUS_RANKS: Readonly<Record<TopUpUpdate['reported'], number>> 
 }
 
 /**
- * Settles jobs that were told something of a top-up, in one statement: it moves from pending to its end, or from
- * succeeded to failed when the money was taken back. One that is reversed before we heard of its success has both
- * behind it, and both are posted and announced. What the processor did and what the top-up is here are two facts: money
- * is posted as the processor moved it, but one that has failed here, or was canceled, stays so; a drift names both. No
- * two settlements of one call may be of the same top-up. Returns the ids of the jobs whose lease was still ours; for
- * the others nothing was written.
+ * Settles jobs with updates of top-ups, in one statement. A top-up moves from pending to a final status, or from succeeded to
+ * failed when the money was taken back. A reversal that is reported before the success implies the success: both are posted,
+ * and both get an event. Transfers follow the processor's movements of money, but a top-up that failed or was canceled here
+ * keeps its status, and a drift shows the contradiction. The settlements of one call must be of different top-ups. Returns
+ * the ids of the jobs with a valid lease; for other jobs nothing is written.
  */
 export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]): Promise<Set<string>> {
   const references = sql`select processor as provider, processor_reference as reference from t`
@@ -96,19 +92,19 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
   return new Set(rows.map((row) => row.id))
 }
 
-/** The settlement as its statement takes it, with the ids of what it may write. */
+/** The settlement as input of its statement, with ids for the rows that it may insert. */
 function changeOf({ update, notification_id, ...settlement }: TopUpSettlement) {
-  // Events and transfers of one statement follow each other in the order of their ids.
+  // Events and transfers of one statement are numbered in the order of their ids.
   const [succeeded_event_id, event_id] = newIdsInOrder(2)
   const [received_transfer_id, reversed_transfer_id] = newIdsInOrder(2)
   const reported_status = update.reported === 'reversed' ? 'failed' : update.reported
-  // What has no record there was never made.
+  // Without a reference, the processor has no record of the top-up.
   const rank = update.processor_reference === null ? 0 : PROCESSOR_STATUS_RANKS[update.reported]
   const ids = { succeeded_event_id, event_id, received_transfer_id, reversed_transfer_id }
   return { ...settlement, change: { ...update, reported_status, rank, notification_id, ...ids } }
 }
 
-// The ledger entries for money that came, and for money that went back.
+/** The ledger transfers of received and reversed money. */
 function newTransfers(sql: Sql | Tx): Fragment {
   return sql`
     select tenant_id, received_transfer_id as transfer_id, 'top_up' as kind, id as subject_id,
@@ -119,7 +115,7 @@ function newTransfers(sql: Sql | Tx): Fragment {
     from t where reverses`
 }
 
-// The events of what changed: a top-up that came and went back at once has both.
+/** The events of changed top-ups. A top-up that was received and reversed in one update has both events. */
 function newEvents(sql: Sql | Tx): Fragment {
   return sql`
     ${columnsAsOf(sql, 'succeeded')}, succeeded_event_id as event_id,
@@ -129,22 +125,22 @@ function newEvents(sql: Sql | Tx): Fragment {
     ${columnsAsOf(sql, null)}, event_id, 'top_up.' || reported from changed where reported <> 'succeeded'`
 }
 
-// The columns of an event, of the top-up as it is or as it was when it `succeeded`.
+/** The columns of an event: of the current top-up, or of the top-up as it was when it `succeeded`. */
 function columnsAsOf(sql: Sql | Tx, status: 'succeeded' | null): Fragment {
   const columns = Object.keys(topUpSchema.shape)
   if (status === null) return sql`select ${columnList(sql, columns)}`
-  const then: Record<string, Fragment> = {
+  const values_then: Record<string, Fragment> = {
     status: sql`${status}::text as status`,
     failure: sql`null::jsonb as failure`,
     failed_at: sql`null::timestamptz as failed_at`,
   }
   const selected = columns.map(
-    (column, index) => sql`${index === 0 ? sql`` : sql`,`} ${then[column] ?? sql`${sql(column)}`}`,
+    (column, index) => sql`${index === 0 ? sql`` : sql`,`} ${values_then[column] ?? sql`${sql(column)}`}`,
   )
   return sql`select ${selected}`
 }
 
-/** Settles a top-up whose call never took effect. */
+/** Settles a top-up whose call had no effect. */
 export async function settleTopUpAsFailed(
   tx: Tx,
   settlement: Settlement,

@@ -65,7 +65,7 @@ export const topUpSchema = z
 
 export type TopUp = z.output<typeof topUpSchema>
 
-/** The events of top-ups, by the word after `top_up.`, each with its meaning. */
+/** The events of top-ups: the name after `top_up.`, and the description. */
 export const TOP_UP_EVENTS = {
   created: 'A top-up was created.',
   succeeded: 'The money is in the balance.',
@@ -74,7 +74,7 @@ export const TOP_UP_EVENTS = {
   reversed: 'The money came and was taken back; the balance may be negative.',
 } as const
 
-/** What may be shown of a token: of which kind it is, and the end of a long one. */
+/** A token, masked: its prefix, and the last four characters of a long token. */
 export function maskedSource(token: string): string {
   const [, kind = '', rest = ''] = /^([A-Za-z]{1,8}_)?(.*)$/s.exec(token) ?? []
   return `${kind}****${rest.length >= 16 ? rest.slice(-4) : ''}`

@@ -1,4 +1,4 @@
-// Lets go of sessions: of verifications that were decided by hand, that nobody goes on with, or whose subject is gone.
+// Cancels provider sessions of verifications that were decided manually, abandoned, or whose subject was removed.
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
@@ -6,12 +6,12 @@ import { cancelVerification } from '#jobs/verifications.ts'
 import type { Verification } from './verification.ts'
 
 /**
- * What an open verification shows as its failure once its session is canceled, by its `cancellation_reason`; `canceled`:
- * it has none, because we did not ask for that.
+ * The failure of an open verification whose session is canceled, by its `cancellation_reason`. `canceled`: no reason, because
+ * the cancellation was not requested here.
  */
 export const CANCELLATION_FAILURES = {
   canceled: { code: 'canceled', message: 'The session was canceled at the provider.' },
-  abandoned: { code: 'abandoned', message: 'Nobody went on with it for too long.' },
+  abandoned: { code: 'abandoned', message: 'Nobody continued it for too long.' },
   subject_gone: {
     code: 'subject_gone',
     message: 'The customer was deleted, or the merchant or recipient was archived.',
@@ -19,8 +19,8 @@ export const CANCELLATION_FAILURES = {
 }
 
 /**
- * A part of a statement: asks for the cancellation of sessions. `rows` selects `tenant_id, kyc_id, provider_reference,
- * job_id, request_id`.
+ * A part of a statement that inserts jobs to cancel sessions. `rows` selects `tenant_id, kyc_id, provider_reference, job_id,
+ * request_id`.
  */
 export function cancelSessions(sql: Sql | Tx, rows: Fragment): Fragment {
   const request = requestJson(sql, cancelVerification, { reference: sql`provider_reference` })
@@ -32,8 +32,8 @@ export function cancelSessions(sql: Sql | Tx, rows: Fragment): Fragment {
 }
 
 /**
- * Asks for the cancellation of open verifications that have waited for the person for `ttl_days` days without any change.
- * Their sessions' ends reject them. At most `limit` at a time; returns how many.
+ * Inserts jobs that cancel the sessions of verifications that waited for the person for `ttl_days` days without a change. The
+ * canceled session rejects the verification. At most `limit`; returns the count.
  */
 export async function cancelAbandonedVerifications(
   sql: Sql,
@@ -47,7 +47,7 @@ export async function cancelAbandonedVerifications(
   if (due.length === 0) return 0
   const rows = await sql`
     with due as (
-      select * from jsonb_to_recordset(${sql.json(due.map((one) => ({ ...one, job_id: newId() })))}) as a(
+      select * from jsonb_to_recordset(${sql.json(due.map((row) => ({ ...row, job_id: newId() })))}) as a(
         tenant_id uuid, kyc_id uuid, job_id uuid)
     ), locked as (
       select a.* from (select * from due order by tenant_id, kyc_id) a
@@ -65,9 +65,9 @@ export async function cancelAbandonedVerifications(
 }
 
 /**
- * The first parts of the statement that deletes or archives a row: `open_verification`, the open verification of it, whose
- * session is canceled, now or as soon as it waits for the person. The row itself is written after it has read
- * `open_verification`: whoever settles a verification locks that first too.
+ * The first parts of the statement that deletes or archives a subject. `open_verification`: the subject's open verification,
+ * whose session is canceled now, or as soon as it waits for the person. The statement must read `open_verification` before it
+ * updates the subject, because settlements lock the verification first too.
  */
 export function cancelOpenVerification(
   sql: Sql,
@@ -87,8 +87,8 @@ export function cancelOpenVerification(
 }
 
 /**
- * Lets go of a verification that had begun, but was not committed yet, when the statement read `open_verification` that made its
- * subject go. To be called once that has committed: from then on none begins.
+ * Cancels a verification that was committed after the deleting or archiving statement read `open_verification`. Call it after
+ * the commit of that statement: from then on no verification of the subject begins.
  */
 export async function cancelLateVerification(
   sql: Sql,

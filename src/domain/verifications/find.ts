@@ -1,4 +1,4 @@
-// Reads verifications: lists, single ones with their jobs, and those that a provider knows by a reference.
+// Reads verifications: lists, single verifications with their jobs, and verifications by provider reference.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findByKeys, type KeyedResource, type KeyOnRoute } from '../idempotency.ts'
 import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
@@ -14,8 +14,8 @@ export async function listVerifications(
   tenant_id: string,
   { status, subject_type, subject_id, open = false, ...page }: VerificationFilters,
 ): Promise<Verification[]> {
-  // Open and rejected ones and those of a subject have indexes of their own; other filters do not change the statement's
-  // text.
+  // Open and rejected verifications and the verifications of a subject have indexes. Other filters do not change the
+  // statement's text.
   const only_open = open || (status !== undefined && isOpenVerification(status))
   return await sql<Verification[]>`
     select ${verificationColumns(sql)} from verifications
@@ -28,7 +28,7 @@ export async function listVerifications(
     order by created_at desc limit ${page.limit}`
 }
 
-/** Verifications with the jobs that were asked for, in the order of `requested`. */
+/** Verifications with the requested jobs, in the order of `requested`. */
 export async function findVerifications(
   sql: Sql,
   requested: RequestedRow[],
@@ -47,7 +47,7 @@ export async function findVerification(
   return verification
 }
 
-/** The verification that a key protects on its route, or undefined. */
+/** The verification that the key protects, or undefined. */
 export async function findVerificationByKey(
   sql: Sql,
   key: KeyOnRoute,
@@ -56,13 +56,13 @@ export async function findVerificationByKey(
   return found
 }
 
-/** What is needed of a verification to apply what a provider says of it. */
+/** The fields of a verification that a provider's update needs. */
 export type ExistingVerification = Pick<
   Verification,
   'tenant_id' | 'id' | 'status' | 'decided_by' | 'provider_reference'
 >
 
-/** The verification, of any tenant, that a provider knows by `reference`. */
+/** The verification, of any tenant, with this `reference` at the provider. */
 export async function findVerificationByReference(
   sql: Sql,
   provider: string,
@@ -74,7 +74,7 @@ export async function findVerificationByReference(
   return verification
 }
 
-/** The verification of these ids; with a `reference` only unless it is known to the provider by another one. */
+/** The verification with these ids. With a `reference`, undefined if the verification has another provider reference. */
 export async function findVerificationByIds(
   sql: Sql,
   { tenant_id, id }: { tenant_id: string; id: string },
@@ -87,7 +87,7 @@ export async function findVerificationByIds(
   return verification
 }
 
-/** The database's time, to be read before a provider is asked: of two answers the one that was asked for later holds. */
+/** The database's time. Read it before a query to a provider: of two answers, the one to the later query wins. */
 export async function findDatabaseTime(sql: Sql): Promise<string> {
   const [row] = await sql<{ now: string }[]>`select clock_timestamp() as now`
   return row!.now
@@ -97,7 +97,7 @@ function existingColumns(sql: Sql): Fragment {
   return sql`tenant_id, id, status, decided_by, provider_reference`
 }
 
-/** The columns of an answer, but for the link. */
+/** The columns of a verification in answers, except for the link. */
 export function verificationColumns(sql: Sql): Fragment {
   return columnList(sql, Object.keys(verificationEventSchema.shape))
 }

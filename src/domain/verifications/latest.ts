@@ -1,4 +1,4 @@
-// What the latest verification of a customer, merchant or recipient has come to.
+// The status of the latest verification of a customer, merchant or recipient.
 import { z } from 'zod'
 import { VERIFICATION_STATUSES } from './verification.ts'
 

@@ -1,7 +1,7 @@
-// Links to a provider's page: kept sealed until one answer has carried them, or until they have expired.
+// Links to a provider's page: stored sealed until they are shown once or expire.
 import type { Sql } from '#core/db.ts'
 
-/** Takes the link that a job brought, sealed. Of several who ask for it, at any moment, exactly one gets it. */
+/** Removes and returns the sealed link of a job. Of concurrent calls, exactly one returns it. Undefined for an expired link. */
 export async function consumeVerificationLink(
   sql: Sql,
   { tenant_id, kyc_id, job_id }: { tenant_id: string; kyc_id: string; job_id: string },
@@ -14,7 +14,7 @@ export async function consumeVerificationLink(
   return consumed?.is_valid === true ? consumed.sealed : undefined
 }
 
-/** Forgets links that have expired, of at most `limit` verifications. Returns of how many. */
+/** Deletes the expired links of at most `limit` verifications. Returns the number of verifications. */
 export async function deleteExpiredLinks(sql: Sql, limit: number): Promise<number> {
   const rows = await sql`
     update verifications v set links = '{}', links_until = null

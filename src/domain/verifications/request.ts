@@ -1,5 +1,5 @@
-// What callers ask of verifications: to begin one, a link to it, a decision by hand. Each is one statement; the
-// status of who is verified follows by a trigger.
+// Requests to create verifications, to get their links, and to decide them manually, each in one statement. A trigger updates
+// the subject's `kyc_status`.
 import { violatedConstraint, type Json, type Sql } from '#core/db.ts'
 import { requestJson } from '#jobs/job.ts'
 import { createVerification, linkVerification } from '#jobs/verifications.ts'
@@ -27,7 +27,7 @@ export type VerificationRequest = JobRequest & {
   provider: string
 }
 
-/** The column that says since when a subject is gone. */
+/** The column with the time at which a subject was removed. */
 const REMOVED_AT_COLUMNS: Record<VerificationSubjectType, string> = {
   customer: 'deleted_at',
   merchant: 'archived_at',
@@ -35,10 +35,10 @@ const REMOVED_AT_COLUMNS: Record<VerificationSubjectType, string> = {
 }
 
 /**
- * Begins a verification and asks for its job. The guard is the row of the subject: it is there, not gone, and its latest
- * verification is decided. `key_used` when the key was used before; undefined when the guard refused, or its row does not
- * show the verification that is open. Throws a unique violation when the key is used by another request at the same
- * moment; nothing was written then.
+ * Creates a verification and inserts its job. The guard reads the row of the subject: it exists, is not removed, and its
+ * latest verification is decided. Returns `key_used` when the key was used before; undefined when the guard refused, or when
+ * another verification is open that the subject's row does not show. Throws a unique violation, and writes nothing, when
+ * another request uses the key at the same time.
  */
 export async function requestVerification(
   sql: Sql,
@@ -90,7 +90,7 @@ function ignoreOpenVerification(error: unknown): [] {
   throw error
 }
 
-/** A subject as the guard sees it, and its open verification; undefined when there is no such subject. */
+/** Whether a subject is removed, and its open or latest verification; undefined when there is no such subject. */
 export async function findVerificationSubject(
   sql: Sql,
   {
@@ -112,12 +112,13 @@ export async function findVerificationSubject(
 
 export type VerificationLinkRequest = JobRequest & { kyc_id: string }
 
-/** So many requests for links to one verification may be under way; each needs a call of its own, for a link of its own. */
+/** The maximum number of link requests in progress per verification. Each needs its own call, because each has its own link. */
 export const MAX_OPEN_LINKS = 10
 
 /**
- * Asks for another link. `key_used` when the key was used before; undefined when the provider would give none, or when
- * too many are under way. To be called for one verification at a time: two at once count the same jobs.
+ * Requests another link. Returns `key_used` when the key was used before; undefined when the provider would return no link, or
+ * when too many requests are in progress. Serialize the calls per verification, because concurrent calls count the same
+ * jobs.
  */
 export async function requestVerificationLink(
   sql: Sql,
@@ -152,7 +153,7 @@ export type DecideRequest = IdempotentRequest & {
   tenant_id: string
   kyc_id: string
   event_id: string
-  /** Of the job that cancels the session, where that still waits for the person. */
+  /** The id of the job that cancels the session if it waits for the person. */
   job_id: string
   key_id: string
   decision: 'approved' | 'rejected'
@@ -160,8 +161,9 @@ export type DecideRequest = IdempotentRequest & {
 }
 
 /**
- * Decides by hand, over the provider's decision too, and once. A session that still waits for the person is canceled.
- * `key_used` when the key was used before; undefined when there is no such verification or it was decided by hand.
+ * Decides a verification manually, once. It overrides a decision of the provider, and cancels a session that waits for the
+ * person. Returns `key_used` when the key was used before; undefined when the verification does not exist or was decided
+ * manually.
  */
 export async function decideVerification(
   sql: Sql,
@@ -197,6 +199,6 @@ export async function decideVerification(
     select g.key_used, v.* from requests g left join (select ${verificationColumns(sql)} from v) v on true`
   const { key_used, ...verification } = row!
   if (key_used) return 'key_used'
-  // Nothing was joined where the guard refused.
+  // The left join is empty when the guard refused.
   return verification.id === null ? undefined : verification
 }

@@ -1,4 +1,4 @@
-// What the rest of the system needs to know of verifications; how one is compared with the provider's session.
+// The definition of the resource `kyc`, and its comparison with the provider's session.
 import { z } from 'zod'
 import { IDENTITY } from '#core/config/providers.ts'
 import { checksOfVerifiedParties, checksOfVerifications } from '../audit/verifications.ts'
@@ -9,22 +9,22 @@ import { VERIFICATION_EVENTS, verificationEventSchema } from './verification.ts'
 const verificationSide = z.object({
   status: AMOUNT_SIDE.status,
   provider_reference: z.string().nullable().meta({
-    description: 'Its id at the provider; of verifications only.',
+    description: 'The id of the session at the provider; for verifications only.',
     example: IDENTITY.examples.session,
   }),
-  decided_by: z
-    .string()
-    .nullable()
-    .meta({ description: 'Who decided it here; of verifications only.', example: 'provider' }),
+  decided_by: z.string().nullable().meta({
+    description: '`provider` or `manual`, once it is decided here; for verifications only.',
+    example: 'provider',
+  }),
 })
 
-/** What was decided by hand holds, however the session stands. */
+/** A manual decision agrees with every status of the session. */
 const AGREEING_STATUSES = {
   requires_input: ['requires_input', 'approved', 'rejected'],
   processing: ['processing', 'approved', 'rejected'],
   verified: ['approved', 'rejected'],
   canceled: ['rejected', 'approved'],
-  // Canceled because it was erased: that says nothing of what was decided before.
+  // Canceled by an erasure, independent of the decision before.
   redacted: ['approved', 'rejected'],
 }
 
@@ -35,7 +35,7 @@ export const verificationResource = {
   events: VERIFICATION_EVENTS,
   under_way: {
     open: (sql) => sql`p.open`,
-    // Whoever is verified takes their time, and then the provider.
+    // Waiting for the person and checks of the provider can take long.
     statuses: ['requires_input', 'processing'],
   },
   at_provider: {
@@ -52,7 +52,7 @@ export const verificationResource = {
 
 const DECISIONS: Readonly<Record<string, string>> = { verified: 'approved', canceled: 'rejected' }
 
-/** What was not decided by hand was decided as the provider says, also where the provider is said to have refused it. */
+/** A decision that is not manual must be that of the provider. This includes rejections after a refusal by the provider. */
 function differenceOfVerifications(ours: Side, theirs: Side): Difference | null {
   const decided = ours.status === 'approved' || ours.status === 'rejected'
   if (!decided || ours['decided_by'] === 'manual' || theirs.status === 'redacted') return null

@@ -1,7 +1,7 @@
-// The place to which a link of a verification is sealed: sealing and opening must name the same place.
+// The sealing context of a verification's link. Sealing and opening need the same context.
 import type { SealingContext } from '#core/secrets.ts'
 
-/** The place of the link that a job brought. */
+/** The context of the link from this job. */
 export function verificationLinkContext(tenant_id: string, kyc_id: string, job_id: string): SealingContext {
   return { tenant_id, table: 'verifications', row: kyc_id, column: `links.${job_id}` }
 }

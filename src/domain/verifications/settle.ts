@@ -1,5 +1,5 @@
-// Settles verifications by what their provider says: one statement moves the verification on and ends the job.
-// The status of who is verified follows by a trigger.
+// Settles updates of verifications: one statement updates the verification, inserts events and ends the job. A trigger
+// updates the subject's `kyc_status`.
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { cancelDuplicateVerification } from '#jobs/verifications.ts'
@@ -9,24 +9,24 @@ import { assigning, resuming } from '../notifications/settle.ts'
 import { CANCELLATION_FAILURES, cancelSessions } from './cancel.ts'
 
 /**
- * What became known of a verification.
- * - `requires_input`, `processing`, `verified`, `canceled`: how its session stands at the provider;
- * - `refused`: the provider did not take it, and has no session;
- * - `cancel_refused`: the provider has not let go of the session; it is asked again when the session is heard of again.
+ * A reported update of a verification.
+ * - `requires_input`, `processing`, `verified`, `canceled`: the status of its session at the provider;
+ * - `refused`: the provider did not accept it, and has no session;
+ * - `cancel_refused`: the provider did not cancel the session; the next report of the session repeats the request.
  */
 export type VerificationUpdate = {
   tenant_id: string
   kyc_id: string
   reported: 'requires_input' | 'processing' | 'verified' | 'canceled' | 'refused' | 'cancel_refused'
-  /** The database's time before the provider was asked; null: it may have answered so long ago. */
+  /** The database's time before the query to the provider; null: unknown, so any other answer may be newer. */
   as_of: string | null
   provider_reference: string | null
   failure: { code: string; message: string } | null
-  /** A link that nobody has seen, sealed for the job, and for how long it is good. */
+  /** A new link, sealed for the job, and its lifetime. */
   link: { sealed: string; valid_ms: number } | null
 }
 
-/** A report that says nothing of the verification but how it stands. */
+/** The optional fields of an update, empty. */
 export const emptyVerificationUpdate = {
   as_of: null,
   provider_reference: null,
@@ -34,20 +34,19 @@ export const emptyVerificationUpdate = {
   link: null,
 } as const
 
-/** The settlement of a job with what it was told, and with the notification that brought this, if one did. */
+/** The settlement of a job with an update of a verification, and with the notification that reported it, if any. */
 export type VerificationSettlement = Settlement & {
   update: VerificationUpdate
   notification_id: string | null
 }
 
-/** So many links that nobody has taken are kept of one verification. */
+/** The maximum number of unused links per verification. */
 const MAX_STORED_LINKS = 20
 
 /**
- * Settles jobs that were told something of a verification, in one statement. No two settlements of one call may be of the
- * same verification. `requires_input` and `processing` follow each other in both directions: of two answers the one
- * that was asked for later holds. What is decided stays so, whatever is told. Returns the ids of the jobs whose lease
- * was still ours; for the others nothing was written.
+ * Settles jobs with updates of verifications, in one statement. The settlements of one call must be of different
+ * verifications. `requires_input` and `processing` can follow each other in both directions: of two answers, the one to the
+ * later query wins. Decisions are final. Returns the ids of the jobs with a valid lease; for other jobs nothing is written.
  */
 export async function settleVerifications(
   sql: Sql | Tx,
@@ -95,8 +94,8 @@ export async function settleVerifications(
         links_until = case when s.status_after = 'requires_input' then greatest((s.row_before).links_until, s.link_until) end,
         updated_at = case when s.status_after <> s.status_before or (s.applies and s.failure is distinct from (s.row_before).failure)
             or ((s.row_before).provider_reference is null and s.provider_reference is not null)
-            -- One that is abandoned is asked for again after the same time. Where the subject is gone each look asks,
-            -- and looks at what stays as it is become rare.
+            -- An abandoned verification is canceled again after the same time. If the subject was removed, each lookup
+            -- repeats the cancellation, and lookups of unchanged rows become rare.
             or (s.reported = 'cancel_refused' and (s.row_before).open and (s.row_before).cancellation_reason is distinct from 'subject_gone')
           then clock_timestamp() else (s.row_before).updated_at end
       from transition s where v.tenant_id = s.tenant_id and v.id = s.kyc_id
@@ -112,12 +111,12 @@ export async function settleVerifications(
   return new Set(rows.map(({ id }) => id))
 }
 
-/** The parts `locked` and `transition`: the rows that were told of, whether that `applies`, and what each becomes. */
+/** The parts `locked` and `transition`: the updates, whether each `applies` to its row, and the row's new values. */
 function computingTransitions(sql: Sql | Tx): Fragment {
   return sql`
     locked as (
       select updates.*, v.row_before, v.status as status_before,
-        -- One that row_before rejected without a decision: its call failed, as row_before reported, and nobody gets the session's page.
+        -- Rejected without a decision: its call was settled as failed, so the page of an existing session is never shown.
         (v.decided_by = 'manual' or (v.open and v.cancellation_reason = 'subject_gone')
             or (v.status = 'rejected' and v.decided_by is null))
           and updates.reported = 'requires_input' and v.cancel_requested_at is null as to_cancel,
@@ -149,14 +148,14 @@ function computingTransitions(sql: Sql | Tx): Fragment {
     )`
 }
 
-/** The links of the locked row that are kept beside a new one. */
+/** The stored links of the locked row that remain next to a new link. */
 function storedLinks(sql: Sql | Tx): Fragment {
   return sql`
     case when (select count(*) from jsonb_object_keys((s.row_before).links)) < ${MAX_STORED_LINKS}
       then (s.row_before).links else '{}' end`
 }
 
-/** Settles a verification whose call never took effect: one that was not begun is rejected. */
+/** Settles a verification whose call had no effect: a verification without a session is rejected. */
 export async function settleVerificationAsFailed(
   tx: Tx,
   settlement: Settlement,

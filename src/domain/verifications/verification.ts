@@ -4,7 +4,7 @@ import { IDENTITY } from '#core/config/providers.ts'
 import { timestamp } from '#core/time.ts'
 import { idFields, keyField, trailingFields } from '../fields.ts'
 
-/** Who can be verified. */
+/** The resources that can be verified. */
 export const verificationSubjectType = z.enum(['customer', 'merchant', 'recipient']).meta({
   id: 'KycSubjectType',
   description: 'What is verified.',
@@ -24,7 +24,7 @@ export const verificationStatus = z.enum(VERIFICATION_STATUSES).meta({
 })
 export type VerificationStatus = z.output<typeof verificationStatus>
 
-/** Whether it is undecided. In these statuses the column `open` of its row is true. */
+/** Whether a verification in this status is undecided. The column `open` is true in these statuses. */
 export function isOpenVerification(status: VerificationStatus): boolean {
   return OPEN_VERIFICATION_STATUSES.some((each) => each === status)
 }
@@ -35,7 +35,7 @@ export const verificationDecision = z.enum(['approved', 'rejected']).meta({
   example: 'approved',
 })
 
-/** A verification in events: nobody gets in by one. */
+/** A verification in events: without the link to the provider's page. */
 export const verificationEventSchema = z
   .object({
     ...idFields('verification', '0198f6f5-1c3e-7000-8000-123456789abc'),
@@ -91,7 +91,7 @@ export const verificationEventSchema = z
   })
   .meta({ id: 'VerificationEventData', description: 'The verification as it was then.' })
 
-/** A verification as it is read from its row. */
+/** A verification's row. */
 export type Verification = z.output<typeof verificationEventSchema>
 
 /** A verification in answers. */
@@ -105,7 +105,7 @@ export const verificationSchema = verificationEventSchema
   })
   .meta({ id: 'Verification', description: 'A verification: whether somebody is who they say they are.' })
 
-/** The events of verifications, by the word after `kyc.`, each with its meaning. */
+/** The events of verifications: the name after `kyc.`, and the description. */
 export const VERIFICATION_EVENTS = {
   created: 'A verification was created.',
   requires_input: 'It waits for the person, for the first time or again.',

@@ -1,4 +1,4 @@
-// The balances of a wallet: what a tenant has, what is reserved for payouts, and what is left.
+// The balances of a wallet: the total, the amount reserved for payouts, and the available amount.
 import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { lowerCurrency } from '#core/money.ts'
@@ -9,21 +9,21 @@ const amount = (description: string, example: number) => z.int().meta({ descript
 export const walletBalanceSchema = z
   .object({
     currency: lowerCurrency,
-    balance_minor: amount(
-      'What you have: the sum of all transactions. It can be negative, e.g. after a refund.',
-      12_000,
-    ),
+    balance_minor: amount('The sum of all transactions. It can be negative, e.g. after a refund.', 12_000),
     pending_payouts_minor: amount(
       'The amount that payouts have reserved: the sum of those that are `pending` or `processing`.',
       2_000,
     ),
-    available_minor: amount('`balance_minor` less `pending_payouts_minor`: what can be paid out.', 10_000),
+    available_minor: amount(
+      '`balance_minor` minus `pending_payouts_minor`: the amount that can be paid out.',
+      10_000,
+    ),
   })
-  .meta({ id: 'WalletBalance', description: 'What you have in one currency.' })
+  .meta({ id: 'WalletBalance', description: 'Your balance in one currency.' })
 
 export type WalletBalance = z.output<typeof walletBalanceSchema>
 
-/** The balances of a tenant, ordered by currency; only of `currency`, in any case, if there is one. */
+/** The balances of a tenant, ordered by currency. `currency` (upper or lower case) limits them to one. */
 export async function listWalletBalances(
   sql: Sql,
   tenant_id: string,

@@ -1,4 +1,4 @@
-// The transactions of a wallet: every transfer of the ledger that changed what is available to a tenant.
+// The transactions of a wallet: every ledger transfer that changed the tenant's available balance.
 import { z } from 'zod'
 import type { Fragment, Sql } from '#core/db.ts'
 import { lowerCurrency } from '#core/money.ts'
@@ -57,8 +57,8 @@ export type TransactionFilters = ListPage & {
 }
 
 /**
- * The transactions of a tenant, newest first. Those of one moment, which can only be of several currencies, are never
- * split between pages, so that the moment can be the cursor; there may be a few more rows then.
+ * The transactions of a tenant, newest first. Transactions of the same time, which have different currencies, are never split
+ * between pages, so the time can be the cursor: there may be a few more rows.
  */
 export async function listTransactions(
   sql: Sql,
@@ -69,7 +69,7 @@ export async function listTransactions(
   const to = sql`least(${created_to ?? 'infinity'}::timestamptz, ${before ?? 'infinity'}::timestamptz)`
   const of_kind = sql`t.kind = coalesce(${kind ?? null}, t.kind)`
   const of_currency = currency?.toUpperCase() ?? null
-  // Those of one subject are a handful; all others are read from the end of each account.
+  // A subject has few transfers. Without a subject, transfers are read from the end of each account.
   const transfers =
     subject_id === undefined
       ? sql`
@@ -101,8 +101,8 @@ export async function listTransactions(
 }
 
 /**
- * How many transfers of the account `a` are older than `time`, as `seq`: their order is that of their times, without
- * gaps, so a binary search finds it by the index of the order.
+ * The number of transfers of the account `a` before `time`, as `seq`. The sequence of an account has no gaps and follows time, so
+ * a binary search over the index finds it.
  */
 export function countTransfersBefore(sql: Sql, time: Fragment): Fragment {
   return sql`

@@ -1,10 +1,10 @@
-// How the balances of a wallet went: what was in each at the end of each of the last days.
+// The history of a wallet's balances: the balance at the end of each of the last days.
 import type { Sql } from '#core/db.ts'
 import { countTransfersBefore } from './transactions.ts'
 
 /**
- * By currency in lower case, the oldest day first; the last is what there is now. Days are UTC. What a day ended with is
- * the balance after the last transfer before midnight, which is found by the order of transfers, however many there are.
+ * Balances in minor units by currency in lower case, oldest day first; the last value is the current balance. Days are UTC. The
+ * balance of a day is the balance after its last transfer, found by a binary search over the sequence of transfers.
  */
 export async function listBalanceDays(
   sql: Sql,
