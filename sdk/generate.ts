@@ -1,9 +1,9 @@
-// What of the SDK is generated from the OpenAPI document of the API.
+// Generates the SDK's types and resource classes from the OpenAPI document of the API.
 import type { Document } from './generate/document.ts'
 import { resourceFiles } from './generate/resources.ts'
 import { eventsFile, schemasFile } from './generate/schemas.ts'
 
-/** The files of `sdk/src/generated`, by path, before they are formatted. */
+/** The unformatted files of `sdk/src/generated`, by path. */
 export function generateSdk(document: Document): Map<string, string> {
   return new Map([
     ['schemas.ts', schemasFile(document)],

@@ -70,7 +70,7 @@ test('a job that the processor turns away is seen, and goes on once it is retrie
   const call = page
     .getByRole('list', { name: 'Attempts' })
     .getByRole('button', { name: /Call to the provider/ })
-  expect(await call.last().locator('.timeline-took').textContent()).toBe('')
+  expect(await call.last().locator('.timeline-duration').textContent()).toBe('')
 })
 
 /** A job that no version performs, as it stands in its row; its id. */

@@ -127,7 +127,7 @@ test('a row is a link with a name before the name of its party has come', async 
   await page
     .getByRole('main')
     .locator('a')
-    .filter({ has: page.locator('.bone') })
+    .filter({ has: page.locator('.skeleton') })
     .first()
     .waitFor()
   await checkAccessible(page, { only: 'link-name' })

@@ -220,7 +220,7 @@ test('the audit log shows who did what, and with which outcome', async () => {
   // Nobody else is in what the filter shows.
   await page.getByRole('searchbox', { name: 'Who' }).fill('nobody@people.example')
   await page.keyboard.press('Enter')
-  await page.getByText('Nothing matches these filters').waitFor()
+  await page.getByText('No rows match these filters').waitFor()
 })
 
 test('the audit log says until when it has looked, and looks further', async () => {
@@ -231,11 +231,11 @@ test('the audit log says until when it has looked, and looks further', async () 
     insert into audit_entries (seq, at, tenant_id, actor, action, details, previous, hash)
     select 1000000000 + n, now(), ${tenant_id}, 'somebody', 'getPayment', '{}', '', '' from generate_series(1, 10000) n`
   await page.goto(`${dashboard.url}/settings/audit?actor=${encodeURIComponent(email)}&action=Sign+in`)
-  await page.getByText('None in what was looked at').waitFor()
-  await page.getByRole('status').filter({ hasText: 'Looked until' }).waitFor()
-  await press(page, 'Look further')
+  await page.getByText('No matches so far').waitFor()
+  await page.getByRole('status').filter({ hasText: 'Searched back to' }).waitFor()
+  await press(page, 'Search further')
   await page.getByRole('table', { name: 'Audit entries' }).getByText(email).first().waitFor()
-  expect(await page.getByText('Looked until').count()).toBe(0)
+  expect(await page.getByText('Searched back to').count()).toBe(0)
 })
 
 test('a template is made, changed and seen as a message would be', async () => {

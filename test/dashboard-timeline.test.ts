@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { JOB_NAMES } from '#jobs/index.ts'
 import { humanize } from '../src/dashboard/web/kit/statuses.ts'
-import { pollInterval } from '../src/dashboard/web/pace.ts'
+import { pollInterval } from '../src/dashboard/web/poll-interval.ts'
 import { jobText } from '../src/dashboard/web/payments/texts.ts'
 import { formatOffset } from '../src/dashboard/web/timeline/offset.ts'
 import { PAYOUT_TEXTS, TOP_UP_TEXTS, VERIFICATION_TEXTS } from '../src/dashboard/web/timeline/row-texts.ts'

@@ -388,7 +388,7 @@ test('a key goes to no other host, and into no message', async () => {
   })
   for (const path of ['.evil.example/x', '@evil.example/x', ':pw@evil.example/x', '//evil.example/x'])
     await expect(Promise.resolve(careful.request('GET', path))).rejects.toThrow(
-      'A path begins with one slash',
+      'The path must begin with exactly one slash',
     )
   expect(asked).toEqual([])
 })

@@ -1,14 +1,14 @@
-// What routes answer, as types: for the pages of the dashboard, by the method and the path that they ask.
+// Generates the response types of GET routes for the dashboard's pages, keyed by method and path.
 import { nameIn, type Document, type Schema } from './document.ts'
 import { bodyOf, membersOf } from './schemas.ts'
 
-/** The answers of some routes by `GET /members/{id}`, as one object, with the schemas that have names in `$defs`. */
+/** Response schemas of the dashboard's own routes, keyed `GET /members/{id}`. `$defs` has the named schemas. */
 export type AnswerSchemas = { properties: Record<string, Schema>; $defs?: Record<string, Schema> }
 
-/** The file of the answers: of the routes of the API that read, and of `own`. */
+/** The source of `answers.ts`: responses of all GET routes of the API, and of the routes in `routes`. */
 export function answersFile({ paths, components }: Document, routes: AnswerSchemas): string {
   const isOfSdk = (name: string) => components.schemas[name] !== undefined
-  // The pages call their parts as their schemas are called.
+  // A named schema of the dashboard gets the suffix `Shape`.
   const own = JSON.parse(JSON.stringify(routes), (key, value: unknown) =>
     key === '$ref' && !isOfSdk(nameIn(value as string)) ? `${value as string}Shape` : value,
   ) as AnswerSchemas
@@ -22,15 +22,17 @@ export function answersFile({ paths, components }: Document, routes: AnswerSchem
     ...Object.entries(own.$defs ?? {})
       .filter(([name]) => !isOfSdk(name))
       .map(([name, schema]) => `interface ${name}Shape {\n${membersOf(schema)}\n}`),
-    `/** By what is asked. Paths are those below \`/api\`. */\nexport interface Answers {\n${membersOf({
-      properties: answers,
-      required: Object.keys(answers),
-    }).replaceAll(/^([A-Z]+ [^:]+): /gm, "'$1': ")}\n}`,
+    `/** Responses by method and path. Paths are relative to \`/api\`. */\nexport interface Answers {\n${membersOf(
+      {
+        properties: answers,
+        required: Object.keys(answers),
+      },
+    ).replaceAll(/^([A-Z]+ [^:]+): /gm, "'$1': ")}\n}`,
   ]
   const schema_names = Object.keys(components.schemas)
   const used = schema_names.filter((name) => text.some((each) => new RegExp(`[:(|<] ?${name}\\b`).test(each)))
   return [
-    '// What routes answer to the pages, by their schemas. `npm run sdk` writes this.',
+    '// Responses of the routes that the pages read. `npm run sdk` writes this.',
     `import type { ${used.toSorted().join(', ')} } from '#sdk/index.ts'`,
     ...text,
   ].join('\n\n')

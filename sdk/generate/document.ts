@@ -1,4 +1,4 @@
-// What the generator reads of an OpenAPI document, and how text of it becomes a comment.
+// The subset of an OpenAPI document that the generator reads, and helpers for names and comments.
 
 export type Schema = {
   $ref?: string
@@ -42,7 +42,7 @@ export type Document = {
 
 const COLUMNS = 100
 
-/** The name that a reference ends in. */
+/** The name of the schema or parameter that a `$ref` points to. */
 export function nameIn(reference: string): string {
   return reference.split('/').at(-1)!
 }
@@ -57,21 +57,21 @@ export function pascalCase(name: string): string {
   return camelCase(`_${name}`)
 }
 
-/** A doc comment of these paragraphs, with a line break behind; nothing where there are none. */
+/** A doc comment with these paragraphs and a trailing line break; empty if there are none. */
 export function comment(...paragraphs: (string | undefined)[]): string {
   const text = paragraphs.filter(Boolean).join('\n\n')
   if (text === '') return ''
-  // The guides' addresses are those of an installation, and not known here.
+  // Links to the guides are removed: their base URL depends on the installation.
   const plain = text
     .replaceAll(/ \[[^\]]+\]\(\/docs[^)]*\)\.(?=\s|$)/g, '')
     .replaceAll(/\[([^\]]+)\]\(\/docs[^)]*\)/g, '$1')
     .replaceAll('*/', '*\\/')
-  const lines = plain.split('\n').flatMap(wrapped)
+  const lines = plain.split('\n').flatMap(wrapLines)
   if (lines.length === 1) return `/** ${lines[0]} */\n`
   return `/**\n${lines.map((line) => ` * ${line}`.trimEnd()).join('\n')}\n */\n`
 }
 
-function wrapped(paragraph: string): string[] {
+function wrapLines(paragraph: string): string[] {
   const lines = ['']
   for (const word of paragraph.split(' ')) {
     const last = lines.at(-1)!

@@ -1,15 +1,15 @@
-// The filters of lists, as a table: for the pages of the dashboard, by the path that they read.
+// Generates the table of list filters for the dashboard's pages, keyed by path.
 import { nameIn, type Document, type Schema } from './document.ts'
 
-/** The query parameters of some routes by their path, as one object, with the schemas that have names in `$defs`. */
+/** Query parameters of the dashboard's own routes, keyed by path. `$defs` has the named schemas. */
 export type QuerySchemas = { properties: Record<string, Schema>; $defs?: Record<string, Schema> }
 
-/** The parameters that choose a page of a list. */
+/** Paging parameters are not filters. */
 const PAGING = ['before', 'after', 'limit']
-/** A parameter that takes more values than this is a text: nobody chooses from so many. */
+/** A parameter with more values is a text field: the list would be too long for a select. */
 const MAX_VALUES = 20
 
-/** The file of the filters: of the lists of the API, and of those in `own`. */
+/** The source of `filters.ts`: filters of all lists of the API, and of the lists in `own`. */
 export function filtersFile({ paths, components }: Document, own: QuerySchemas): string {
   const schemas = { ...components.schemas, ...own.$defs }
   const lists: Record<string, Record<string, string | string[]>> = {}
@@ -29,9 +29,9 @@ export function filtersFile({ paths, components }: Document, own: QuerySchemas):
     )
   for (const [path, { properties }] of Object.entries(own.properties))
     add(path, Object.entries(properties ?? {}))
-  return `// What lists can be filtered by. \`npm run sdk\` writes this.
+  return `// The filters of each list. \`npm run sdk\` writes this.
 
-/** By path and parameter: its values without the default, or what it takes instead. */
+/** By path and parameter: the enum values except the default, or the type of the value. */
 export const LIST_FILTERS = ${JSON.stringify(lists)} as const`
 }
 

@@ -1,4 +1,4 @@
-// The operations of an OpenAPI document as classes: one for each resource, with a method for each operation.
+// Generates one class for each resource of the OpenAPI document, with a method for each operation.
 import {
   camelCase,
   comment,
@@ -12,8 +12,9 @@ import {
 import { bodyOf, membersOf, typeOf } from './schemas.ts'
 
 /**
- * Names go by the path: `POST /v1/wallet/top_ups` is `wallet.topUps.create`, and what follows an id is the method:
- * `POST /v1/payments/{id}/capture` is `payments.capture(id)`. These are the exceptions, with what their id is of.
+ * Method names follow the path: `POST /v1/wallet/top_ups` is `wallet.topUps.create`; a segment after an id is the
+ * method, so `POST /v1/payments/{id}/capture` is `payments.capture(id)`. These operations are the exceptions. `id`
+ * names the path parameter.
  */
 const EXCEPTIONS: Record<string, { name: string; id?: string }> = {
   createRefund: { name: 'refunds.create', id: 'payment_id' },
@@ -26,14 +27,14 @@ const EXCEPTIONS: Record<string, { name: string; id?: string }> = {
   sendSms: { name: 'messages.sendSms' },
   sendManySms: { name: 'messages.sendSmsBatch' },
 }
-/** Methods of a path that ends in a name, and of one that ends in an id. */
+/** Default method names, for paths that end in a name and for paths that end in an id. */
 const VERBS: Record<string, Record<string, string>> = {
   name: { get: 'list', post: 'create' },
   id: { get: 'retrieve', patch: 'update', delete: 'delete' },
 }
 
 type Method = { name: string; code: string; type_names: string[]; query: string | undefined }
-/** `path` is where it is found: `['wallet', 'topUps']`. */
+/** `path` is the member path from the client: `['wallet', 'topUps']`. */
 type Group = {
   path: string[]
   methods: Method[]
@@ -42,7 +43,7 @@ type Group = {
   description?: string
 }
 
-/** The file of each resource, by name, and the one that has them all. */
+/** The source file of each resource by path, and `resources.ts`, which has all of them. */
 export function resourceFiles(document: Document): Map<string, string> {
   const root: Group = { path: [], methods: [], children: [], tag: undefined }
   for (const [path, operations] of Object.entries(document.paths))
@@ -55,7 +56,7 @@ export function resourceFiles(document: Document): Map<string, string> {
   const all = descendants(root)
   const named = new Set(all.map(({ path }) => path.at(-1)!))
   for (const group of all) {
-    // What is listed under the tag of another resource is not described by it.
+    // A tag that names another resource does not describe this one.
     const tag =
       document.tags.find(({ name }) => camelCase(name) === group.path.at(-1)) ??
       document.tags.find(({ name }) => name === group.tag && !named.has(camelCase(name)))
@@ -151,7 +152,10 @@ function methodOf(
   }
 }
 
-/** How a POST can be repeated: by a key of its own, by the keys of what it lists, or because it changes nothing. */
+/**
+ * How a POST can be retried: with an idempotency key in the header, with keys of its messages, or without a key because
+ * it changes nothing.
+ */
 function keyOf(verb: string, operation: Operation, document: Document): string | undefined {
   if (verb !== 'post') return undefined
   const references = (operation.parameters ?? []).map(({ $ref }) => $ref && nameIn($ref))
@@ -167,14 +171,14 @@ function queryType(name: string, of: string, filters: Parameter[]): string {
     { ...each.schema, ...(each.description !== undefined && { description: each.description }) },
   ])
   const schema: Schema = { properties: Object.fromEntries(properties) }
-  return `${comment(`What \`${of}\` can be asked for.`)}export interface ${name} {\n${membersOf(schema)}\n}`
+  return `${comment(`Query parameters of \`${of}\`.`)}export interface ${name} {\n${membersOf(schema)}\n}`
 }
 
 function groupFile(group: Group): string {
   const { path, methods, children, description } = group
   const queries = methods.flatMap(({ query }) => query ?? [])
   const type_names = new Set(methods.flatMap((method) => method.type_names))
-  // The types of filters are names of schemas, or made of strings and numbers.
+  // Filter types are schema names, strings or numbers. Only schema names are imported.
   for (const query of queries)
     for (const [, type] of query.matchAll(/\?: ([A-Z]\w+)$/gm)) type_names.add(type!)
   const runtime = ['Answer', 'Pages']

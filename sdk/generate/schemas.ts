@@ -1,9 +1,9 @@
-// Schemas of an OpenAPI document as types of TypeScript.
+// Generates TypeScript types from the schemas of the OpenAPI document.
 import { comment, nameIn, type Document, type Schema } from './document.ts'
 
 const RESOURCE_OF_TYPE = 'Type extends `${infer ResourceName}.${string}` ? ResourceName : never'
 
-/** The file of all named schemas, but those of events: their data go by their type. */
+/** The source of `schemas.ts`: all named schemas except events. */
 export function schemasFile(document: Document): string {
   const { webhooks, components } = document
   const event_schemas = [
@@ -14,10 +14,10 @@ export function schemasFile(document: Document): string {
   const types = Object.entries(components.schemas)
     .filter(([name]) => !event_schemas.includes(name))
     .map(([name, schema]) => declarationOf(name, schema))
-  return ['// The resources of the API, and what is sent to it.', ...types].join('\n\n')
+  return ['// Resources and request bodies of the API.', ...types].join('\n\n')
 }
 
-/** The file of the events, by type. */
+/** The source of `events.ts`: the events by type. */
 export function eventsFile({ webhooks, components }: Document): string {
   const resolveRef = ({ $ref }: Schema) => components.schemas[nameIn($ref!)]!
   const data = Object.entries(webhooks).map(([type, { post }]) => {
@@ -28,25 +28,25 @@ export function eventsFile({ webhooks, components }: Document): string {
   const delivered = resolveRef(bodyOf(webhooks[data[0]!.type]!.post.requestBody!))
   const listed = resolveRef(components.schemas['FeedEvent']!.oneOf![0]!)
   return [
-    '// What events tell, by type.',
+    '// Events and their data, by type.',
     `import type { ${names.join(', ')} } from './schemas.ts'`,
-    `/** The resource that an event of this type is about, as it then stood. */
+    `/** The data of each event type: a snapshot of its resource. */
 export interface EventDataByType {
 ${data.map(({ type, name, description }) => `${comment(description)}'${type}': ${name}`).join('\n')}
 }`,
-    '/** What can happen. There can be new types at any time: pass over those that you do not know. */\nexport type EventType = keyof EventDataByType',
-    `/** An event of the feed. \`event.type\` tells what its \`data\` are. */
+    '/** Types of events. New types can be added at any time: ignore types that you do not handle. */\nexport type EventType = keyof EventDataByType',
+    `/** An event of the feed. \`event.type\` narrows the type of \`event.data\`. */
 export type FeedEvent = { [Type in EventType]: FeedEventOf<Type> }[EventType]`,
-    `/** An event of the feed, of this type. */
+    `/** An event of the feed with this type. */
 export interface FeedEventOf<Type extends EventType> ${eventBody(listed, 'EventDataByType[Type]')}`,
-    `/** An event that came as a webhook. \`event.type\` tells what its \`data\` are. */
+    `/** A webhook event. \`event.type\` narrows the type of \`event.data\`. */
 export type WebhookEvent = { [Type in EventType]: WebhookEventOf<Type> }[EventType]`,
-    `/** An event that came as a webhook, of this type. */
+    `/** A webhook event with this type. */
 export interface WebhookEventOf<Type extends EventType> ${eventBody(delivered, 'EventDataByType[Type] | TruncatedData')}`,
   ].join('\n\n')
 }
 
-/** The schema as a type. */
+/** The TypeScript type of a schema. */
 export function typeOf(schema: Schema): string {
   if (schema.$ref !== undefined) return nameIn(schema.$ref)
   if (schema.const !== undefined) return literal(schema.const)
@@ -57,7 +57,7 @@ export function typeOf(schema: Schema): string {
   return types.length === 0 ? 'unknown' : union(types.map((type) => typeOfKind(type, schema)))
 }
 
-/** The members of an object. */
+/** The members of an object type, one on each line. */
 export function membersOf({ properties = {}, required = [] }: Schema): string {
   return Object.entries(properties)
     .map(([name, schema]) => {
@@ -67,10 +67,10 @@ export function membersOf({ properties = {}, required = [] }: Schema): string {
     .join('\n')
 }
 
-/** The schema of a JSON body or answer. */
+/** The schema of a JSON request body or response. Throws for other media types. */
 export function bodyOf({ content = {} }: { content?: Record<string, { schema: Schema }> }): Schema {
   const json = content['application/json']
-  if (json === undefined) throw new Error(`Neither sent nor answered as JSON: ${Object.keys(content).join()}`)
+  if (json === undefined) throw new Error(`Not a JSON body: ${Object.keys(content).join()}`)
   return json.schema
 }
 
@@ -80,7 +80,7 @@ function declarationOf(name: string, schema: Schema): string {
   return `${head}export interface ${name} {\n${membersOf(withOptionalKey(schema))}\n}`
 }
 
-/** What is sent: without the key being required, since the client makes one where none is given. */
+/** Request bodies: `idempotency_key` is optional, because the client generates a missing key. */
 function withOptionalKey(schema: Schema): Schema {
   const isSent = schema.additionalProperties === false
   return isSent
@@ -98,7 +98,7 @@ function eventBody(schema: Schema, data: string): string {
 
 function describe({ description, default: default_value }: Schema): (string | undefined)[] {
   const isPlain = ['string', 'number', 'boolean'].includes(typeof default_value)
-  return [description, isPlain ? `\`${JSON.stringify(default_value)}\` unless said otherwise.` : undefined]
+  return [description, isPlain ? `\`Default: \`${JSON.stringify(default_value)}\`.` : undefined]
 }
 
 function typeOfKind(type: string, schema: Schema): string {

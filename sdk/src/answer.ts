@@ -1,18 +1,18 @@
-// What a request resolves to.
+// The promise that every SDK method returns.
 
 /** Resolves to the resource. */
 export type Answer<T> = Promise<T> & {
-  /** The resource with the answer that it came in: `response.status` is 202 where the work is not finished yet. */
+  /** The resource with its HTTP response. `response.status` is 202 while the work is not finished. */
   withResponse(): Promise<Received<T>>
 }
-/** What came, with the head of its answer; the body has been read. */
+/** The parsed body, and the response that it came in. The response's body is already read. */
 export type Received<T> = { data: T; response: Response }
 
-/** What was received, as what it resolves to. */
+/** Wraps a pending response as an `Answer`. */
 export function answerOf<T>(received: Promise<Received<T>>): Answer<T> {
   const data = received.then((answer) => answer.data)
   const withResponse = () => {
-    // Who waits for one of the two need not handle a failure of the other.
+    // A caller that awaits `withResponse()` does not handle a rejection of `data`.
     data.catch(() => {})
     return received
   }

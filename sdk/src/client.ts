@@ -1,31 +1,34 @@
-// Requests: what is sent with each, how long it may take, and when it is sent again.
+// Sends requests: headers, idempotency keys, timeouts and retries.
 import type { Received } from './answer.ts'
 import { SluiceConnectionError, SluiceErrorOf, SluiceTimeoutError, type SluiceErrorCode } from './errors.ts'
 import type { ErrorBody } from './generated/schemas.ts'
 
 export type SluiceOptions = {
-  /** `sk_live_...`. Without one no `Authorization` is sent, as for a page that has a session. */
+  /** `sk_live_...`. Without a key, no `Authorization` header is sent: for pages with a session cookie. */
   api_key?: string | undefined
-  /** Where the API is: `https://api.example.com`, or `/api` on the host of a page. */
+  /** The URL of the API: `https://api.example.com`, or `/api` on the host of the page. */
   base_url: string
-  /** How often a request that failed is sent again; 2 unless said otherwise. */
+  /** How often a failed request is retried. Default: 2. */
   max_retries?: number | undefined
-  /** How long one attempt may take, in milliseconds; 60,000 unless said otherwise. */
+  /** Timeout of one attempt in milliseconds. Default: 60,000. */
   timeout_ms?: number | undefined
-  /** Stands in for the `fetch` of the platform. */
+  /** Replaces the platform's `fetch`. */
   fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
   /** Sent with every request. */
   headers?: Readonly<Record<string, string>> | undefined
 }
 
 export type RequestOptions = {
-  /** The key of this request, where its body has none. One is made unless you give it; yours also survives a crash. */
+  /**
+   * Idempotency key, for requests without a key in the body. Default: a generated key. Your own key also survives a
+   * crash of your process.
+   */
   idempotency_key?: string | undefined
-  /** Ends the request, and the waiting for the next attempt, with the reason of the signal. */
+  /** Aborts the request and its retries. The returned promise rejects with the signal's reason. */
   signal?: AbortSignal | undefined
-  /** How many seconds the answer may wait for the provider, 0 to 30. */
+  /** How many seconds the API may wait for the provider, 0 to 30. */
   wait_s?: number | undefined
-  /** The header `Prefer`, in the place of `wait_s`: `respond-async`. */
+  /** The `Prefer` header, instead of `wait_s`: `respond-async`. */
   prefer?: string | undefined
   headers?: Readonly<Record<string, string>> | undefined
   timeout_ms?: number | undefined
@@ -35,8 +38,8 @@ export type RequestOptions = {
 type Filter = string | number | boolean | null | undefined
 export type Query = Readonly<Record<string, Filter | Readonly<Record<string, string>>>>
 /**
- * What is sent. `key` is how a POST can be repeated: by a key in its header or body, by keys of its `messages`, or
- * `needless`. One without is sent once.
+ * Query, body, and how a POST is made safe to retry. `key`: an idempotency key in the header or the body (`header`),
+ * keys of its `messages`, or none because it changes nothing (`needless`). A POST without `key` is not retried.
  */
 export type Content = {
   query?: object | undefined
@@ -50,10 +53,10 @@ export type Client = <T>(
   options?: RequestOptions,
 ) => Promise<Received<T>>
 
-/** A longer `Retry-After` is left to the caller. */
+/** A request with a longer `Retry-After` is not retried. */
 const MAX_RETRY_AFTER_S = 60
 const BACKOFF_MS = { first: 500, max: 8000 } as const
-/** Server errors that stay: with the same key they are answered again. */
+/** Final server errors: a retry with the same key returns the same error. */
 const FINAL_CODES = new Set<string>([
   'email_send_failed',
   'sms_send_failed',
@@ -65,9 +68,11 @@ const FINAL_CODES = new Set<string>([
 export function createClient(settings: SluiceOptions): Client {
   const { fetch: send = (url, init) => fetch(url, init), api_key } = settings
   const base = settings.base_url.replace(/\/+$/, '')
-  // Without the key itself: messages of errors are logged.
+  // The message does not contain the key, because error messages are logged.
   if (api_key !== undefined && !/^[\x21-\x7e]+$/.test(api_key))
-    throw new TypeError('The api_key is empty, or has spaces, line ends or other characters that no key has')
+    throw new TypeError(
+      'The api_key is empty or contains spaces, line breaks or other characters that are not allowed in a key',
+    )
 
   return async <T>(
     method: string,
@@ -75,12 +80,12 @@ export function createClient(settings: SluiceOptions): Client {
     { query, body, key }: Content = {},
     options: RequestOptions = {},
   ) => {
-    // Joined to the address of the API, anything else could lead the key to another host.
-    if (!/^\/(?!\/)/.test(path)) throw new TypeError(`A path begins with one slash: ${path}`)
+    // Any other path could send the key to another host.
+    if (!/^\/(?!\/)/.test(path)) throw new TypeError(`The path must begin with exactly one slash: ${path}`)
     const headers = new Headers(settings.headers)
     if (api_key !== undefined) headers.set('authorization', `Bearer ${api_key}`)
     for (const [name, value] of Object.entries(options.headers ?? {})) headers.set(name, value)
-    // The same for all attempts, so that also one without an answer can be found.
+    // All attempts share one request id, so that a request without a response can be found in the logs.
     if (!headers.has('x-request-id')) headers.set('x-request-id', randomId())
     const { wait_s, prefer = wait_s === undefined ? undefined : `wait=${wait_s}` } = options
     if (prefer !== undefined) headers.set('prefer', prefer)
@@ -90,7 +95,7 @@ export function createClient(settings: SluiceOptions): Client {
     const init = {
       method,
       headers,
-      // Where it leads was not said by whoever gave us the key and the body.
+      // A redirect could send the key and the body to another host.
       redirect: 'manual' as const,
       ...(content !== undefined && { body: JSON.stringify(content) }),
     }
@@ -116,32 +121,32 @@ export function createClient(settings: SluiceOptions): Client {
   }
 }
 
-/** It may have been done: there is no answer, or none that says what became of it. */
+/** Whether the request may have taken effect: no response, or a response without an outcome. */
 function mayHaveTakenEffect({ status, code }: SluiceErrorOf): boolean {
   if (status === null || (status < 300 && code === 'unreadable_answer')) return true
   return status >= 500 && !FINAL_CODES.has(code)
 }
 
-/** The API says that what it is about is not there; that a route is not there says nothing of that. */
+/** Whether the resource does not exist. `route_not_found` says nothing about the resource. */
 function isNotFound({ status, code }: SluiceErrorOf): boolean {
   return status === 404 && /(^|_)not_found$/.test(code) && code !== 'route_not_found'
 }
 
-/** What is left of a record that an earlier attempt deleted, whose answer was lost: its id. */
+/** The response of a retried DELETE whose earlier attempt succeeded: only the id. */
 function deletedBefore<T>(path: string, { request_id }: SluiceErrorOf): Received<T> {
   const id = decodeURIComponent(path.slice(path.lastIndexOf('/') + 1))
   const headers: Record<string, string> = request_id === null ? {} : { 'x-request-id': request_id }
   return { data: { id } as T, response: new Response(null, { status: 200, headers }) }
 }
 
-/** A random name of 128 bits. */
+/** 128 random bits in hex. */
 export function randomId(): string {
-  // `crypto.randomUUID` is missing in pages that came over plain http.
+  // `crypto.randomUUID` is missing in pages that are served over plain HTTP.
   const bytes = crypto.getRandomValues(new Uint8Array(16))
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** Milliseconds, ended early by the signal. */
+/** Waits. Rejects with the signal's reason when it aborts. */
 async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   signal?.throwIfAborted()
   await new Promise<void>((resolve, reject) => {
@@ -157,7 +162,7 @@ async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void>
   })
 }
 
-/** One request; what went wrong is returned, except that the caller's own abort is thrown. */
+/** Sends one request. Returns errors; throws only the reason of the caller's signal. */
 async function attemptOnce<T>(
   send: NonNullable<SluiceOptions['fetch']>,
   url: string,
@@ -170,12 +175,12 @@ async function attemptOnce<T>(
   const controller = new AbortController()
   const abort = () => controller.abort(signal!.reason)
   signal?.addEventListener('abort', abort, { once: true })
-  let late = false
+  let timed_out = false
   const timer = setTimeout(() => {
-    late = true
+    timed_out = true
     controller.abort()
   }, timeout_ms)
-  // Filters can hold what does not belong into a log.
+  // Without the query: filters can contain personal data, and messages are logged.
   const request = `${init.method} ${url.split('?')[0]}`
   const request_id = init.headers.get('x-request-id')
   try {
@@ -183,7 +188,7 @@ async function attemptOnce<T>(
     return read<T>(response, await response.text(), request_id)
   } catch (cause) {
     signal?.throwIfAborted()
-    if (late) {
+    if (timed_out) {
       const message = `${request} was not answered within ${timeout_ms} ms`
       return new SluiceTimeoutError({ code: 'timed_out', message, request_id, cause })
     }
@@ -205,8 +210,8 @@ function read<T>(response: Response, text: string, sent_id: string | null): Rece
   if (typeof error_body?.code !== 'string') {
     const is_redirect = response.type === 'opaqueredirect' || (status >= 300 && status < 400)
     const message = is_redirect
-      ? `A redirect, which is not followed: ${headers.get('location') ?? 'the browser does not say where to'}`
-      : `An answer that is not of the API: ${text.slice(0, 100)}`
+      ? `Redirects are not followed: ${headers.get('location') ?? 'the browser hides the location'}`
+      : `The response is not from the API: ${text.slice(0, 100)}`
     return new SluiceErrorOf({ code: 'unreadable_answer', message, status, request_id, retry_after_s })
   }
   return new SluiceErrorOf<SluiceErrorCode>({
@@ -224,7 +229,7 @@ function isRetryable({ code, status, retry_after_s }: SluiceErrorOf): boolean {
   return status === null || status >= 500 || [408, 425, 429].includes(status)
 }
 
-/** As long as was asked for and a little more, or anything up to a limit that doubles. */
+/** Delay before the next attempt, in ms: the `Retry-After` plus jitter, or exponential backoff with full jitter. */
 function delayOf(attempt: number, retry_after_s: number | null): number {
   if (retry_after_s !== null) return retry_after_s * 1000 + Math.random() * 250
   return Math.random() * Math.min(BACKOFF_MS.max, BACKOFF_MS.first * 2 ** attempt)
@@ -247,7 +252,7 @@ function queryString(query: Query = {}): string {
     if (typeof value === 'object' && value !== null)
       for (const [key, each] of Object.entries(value)) parameters.set(`${name}[${key}]`, each)
     else if (value !== undefined && value !== null) parameters.set(name, String(value))
-  // A blank, which the API takes only so.
+  // The API reads spaces only as `%20`.
   const text = parameters.toString().replaceAll('+', '%20')
   return text === '' ? '' : `?${text}`
 }
@@ -268,7 +273,7 @@ function secondsOf(retry_after: string | null): number | null {
   return Number.isNaN(at_ms) ? null : Math.max(0, (at_ms - Date.now()) / 1000)
 }
 
-/** What `fetch` of Node says is in the cause: `connect ECONNREFUSED`. */
+/** Node's `fetch` has the reason in the cause: `connect ECONNREFUSED`. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message

@@ -1,7 +1,7 @@
-// Which facts come with an error, by its code.
+// The `context` of each error code.
 import type { AiTaskStatus, PaymentStatus, PayoutStatus } from './generated/schemas.ts'
 
-/** What the processor or another provider has refused, by its id. */
+/** The resource that the provider refused, by its id. */
 type RefusedByProvider = {
   payment_id?: string
   refund_id?: string
@@ -11,7 +11,7 @@ type RefusedByProvider = {
 }
 type UnsentMessage = { message_id?: string; provider_code?: string | null; provider_message?: string | null }
 
-/** The facts of each code that has any. A fact can be missing, and there can be more. */
+/** Codes that have a context. Fields can be missing, and new fields can be added. */
 export interface ErrorContexts {
   payment_declined: RefusedByProvider & { decline_code?: string | null }
   payment_invalid: RefusedByProvider & { processor_code?: string | null }

@@ -1,12 +1,12 @@
-// What goes wrong, as errors that are told apart by their code.
+// The errors that the SDK throws. `code` tells them apart.
 import type { ErrorContexts } from './error-contexts.ts'
 import type { ErrorCode, ErrorDetail } from './generated/schemas.ts'
 
-/** Codes of this package, for what the API has not said. */
+/** Codes of errors that do not come from the API. */
 type ClientErrorCode = 'connection_failed' | 'timed_out' | 'unreadable_answer' | 'invalid_signature'
-/** Every code of an error. There can be new ones at any time: go by the `status` of one that you do not know. */
+/** All error codes. New codes can be added at any time: handle unrecognized codes by their `status`. */
 export type SluiceErrorCode = ErrorCode | ClientErrorCode
-/** The facts of a code. */
+/** The `context` of an error code. */
 export type ContextOf<Code extends SluiceErrorCode> = Code extends keyof ErrorContexts
   ? ErrorContexts[Code]
   : Readonly<Record<string, unknown>>
@@ -28,25 +28,25 @@ export type ErrorFacts<Code extends SluiceErrorCode> = {
 /** An error of this code. Catch {@link SluiceError}, which is one of these for each code. */
 export class SluiceErrorOf<Code extends SluiceErrorCode = SluiceErrorCode> extends Error {
   override name = 'SluiceError'
-  /** What went wrong, for programs. */
+  /** The error code. */
   readonly code: Code
-  /** What went wrong, for people; `message` adds code, status and request id. */
+  /** The API's message. `message` adds code, status and request id. */
   readonly text: string
-  /** The HTTP status; `null` where there was no answer. */
+  /** The HTTP status. Null: no response. */
   readonly status: number | null
-  /** Name it when you ask for help. `null` of what never was a request: a webhook that is not genuine. */
+  /** The request id. Include it in support requests. Null for an invalid webhook, which is not a request. */
   readonly request_id: string | null
-  /** The field, parameter or header at fault, where there is one. */
+  /** The invalid field, parameter or header, if there is one. */
   readonly param: string | null
-  /** Every field at fault, where there may be several. */
+  /** All invalid fields. */
   readonly details: readonly ErrorDetail[]
-  /** Facts of this code, such as `decline_code` of `payment_declined`. */
+  /** Details of this code, such as `decline_code` of `payment_declined`. */
   readonly context: ContextOf<Code>
-  /** How many seconds the API asks to wait, where it does. */
+  /** How many seconds to wait before a retry, if the API says so. */
   readonly retry_after_s: number | null
-  /** An attempt has got no answer of the API, this one or one before it: what was asked may have been done. */
+  /** Whether the request may have taken effect: this attempt or an earlier one got no response from the API. */
   readonly maybe_done: boolean
-  /** What to do about this code. */
+  /** The page of the documentation about this code. */
   readonly doc_url: string | null
 
   constructor(facts: ErrorFacts<Code>) {
@@ -67,8 +67,8 @@ export class SluiceErrorOf<Code extends SluiceErrorCode = SluiceErrorCode> exten
 }
 
 /**
- * Anything that this package throws, except that a request which you abort throws the reason of your signal. A comparison
- * of `code` narrows `context`:
+ * All errors of this package. An aborted request throws the signal's reason instead. A comparison of `code` narrows
+ * `context`:
  *
  *     if (error instanceof SluiceError && error.code === 'insufficient_balance')
  *       console.log(error.context.available_minor)
@@ -79,17 +79,17 @@ export const SluiceError = SluiceErrorOf as {
   readonly prototype: SluiceError
 }
 
-/** No answer came: the connection could not be made, or broke off. What was asked may have been done all the same. */
+/** The connection failed or was lost before a response. The request may have taken effect. */
 export class SluiceConnectionError extends SluiceErrorOf<'connection_failed'> {
   override name = 'SluiceConnectionError'
 }
 
-/** No answer came within `timeout_ms`. What was asked may have been done all the same. */
+/** No response within `timeout_ms`. The request may have taken effect. */
 export class SluiceTimeoutError extends SluiceErrorOf<'timed_out'> {
   override name = 'SluiceTimeoutError'
 }
 
-/** A webhook that is not genuine, too old, or that no secret was given for. */
+/** The signature is invalid, the timestamp is too old, or the secret is missing. */
 export class SluiceSignatureError extends SluiceErrorOf<'invalid_signature'> {
   override name = 'SluiceSignatureError'
 }

@@ -1,21 +1,21 @@
-// The feed of events, read to its end or followed for ever.
+// The event feed: read once to its end, or followed.
 import type { FeedEvent } from './generated/events.ts'
 import { EventsResource, type ListEventsQuery } from './generated/resources/events.ts'
 import { nextQuery } from './pages.ts'
 
-/** Less than the longest wait and than `timeout_ms`. */
+/** Less than the API's maximum wait, and less than the default `timeout_ms`. */
 const WAIT_S = 25
 
 export type FollowOptions = ListEventsQuery & {
-  /** Ends the loop. */
+  /** Ends the iteration. */
   signal?: AbortSignal | undefined
 }
 
 export class Feed extends EventsResource {
   /**
-   * The events after `after`, those to come too: the loop waits for them, and ends only by `break` or the signal. What may
-   * pass is tried again for as long as it takes; another error is thrown. Keep the `sequence` of the last event that
-   * you have dealt with, and begin there the next time.
+   * Iterates over the events after `after`, and waits for new ones. Ends only by `break` or the signal. Temporary
+   * failures are retried without limit; other errors are thrown. Store the `sequence` of the last event that you have
+   * processed, and pass it as `after` the next time.
    *
    *     for await (const event of sluice.events.follow({ after, signal })) await handle(event)
    */

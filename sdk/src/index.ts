@@ -1,4 +1,4 @@
-// What `@sluice/sdk` offers.
+// The public API of `@sluice/sdk`.
 export type { Answer, Received } from './answer.ts'
 export type { RequestOptions, SluiceOptions } from './client.ts'
 export {

@@ -1,20 +1,20 @@
-// Lists: one page when awaited, all items when iterated.
+// Lists: `await` returns one page, `for await` iterates over all items.
 import type { Client, Query, RequestOptions } from './client.ts'
 
-/** The items of a page. */
+/** One page of items. */
 export interface Page<T> extends Array<T> {
-  /** Whether the page is full, so that there may be another. */
+  /** Whether there may be another page. */
   readonly has_more: boolean
-  /** The next page; `null` where this is the last. */
+  /** The next page. Null: this is the last one. */
   next(): Promise<Page<T> | null>
 }
 
-/** How many items a page has unless asked otherwise. */
+/** The page size of a query without `limit`. */
 const DEFAULT_LIMIT = 25
 
 /**
- * A list. `await` asks for one page, `for await` goes through the items of all pages, each asked for when it is needed.
- * Nothing is asked before.
+ * A list. `await` requests the first page. `for await` iterates over the items of all pages and requests each page when
+ * it is needed. Nothing is requested before.
  */
 export class Pages<T> implements Promise<Page<T>>, AsyncIterable<T> {
   readonly [Symbol.toStringTag] = 'Pages'
@@ -31,7 +31,7 @@ export class Pages<T> implements Promise<Page<T>>, AsyncIterable<T> {
     this.#fetchPage = () => fetchPage(query as Query)
   }
 
-  // oxlint-disable-next-line unicorn/no-thenable -- it is awaited for one page
+  // oxlint-disable-next-line unicorn/no-thenable -- `await` requests the first page
   then<A = Page<T>, B = never>(
     fulfilled?: ((page: Page<T>) => A | PromiseLike<A>) | null,
     rejected?: ((error: unknown) => B | PromiseLike<B>) | null,
@@ -47,7 +47,7 @@ export class Pages<T> implements Promise<Page<T>>, AsyncIterable<T> {
     return this.then((page) => page).finally(after)
   }
 
-  /** All pages, one after the other. */
+  /** Iterates over all pages. */
   async *pages(): AsyncGenerator<Page<T>, void> {
     for (let page: Page<T> | null = await this; page !== null; page = await page.next()) yield page
   }
@@ -57,14 +57,14 @@ export class Pages<T> implements Promise<Page<T>>, AsyncIterable<T> {
   }
 }
 
-/** The query of the address that a `Link` header calls next. */
+/** The query parameters of the `next` link. Null: there is no next page. */
 export function nextQuery(link: string | null): Record<string, string> | null {
   const [, query] = /\?([^>]*)>; *rel="?next/.exec(link ?? '') ?? []
   return query === undefined ? null : Object.fromEntries(new URLSearchParams(query))
 }
 
 function pageOf<T>(items: T[], fetchPage: (() => Promise<Page<T>>) | null): Page<T> {
-  // Not enumerable, so that a page looks and compares like an array.
+  // Not enumerable, so that a page prints and compares as an array.
   const next = async () => (fetchPage === null ? null : await fetchPage())
   return Object.defineProperties(items, {
     has_more: { value: fetchPage !== null },

@@ -1,9 +1,9 @@
-// What every resource of the API can do.
+// The base class of all resources.
 import { answerOf, type Answer } from './answer.ts'
 import type { Client, Content, RequestOptions } from './client.ts'
 import { Pages } from './pages.ts'
 
-/** Some routes of the API. */
+/** A group of routes of the API. */
 export class Resource {
   protected readonly client: Client
 
@@ -20,7 +20,7 @@ export class Resource {
   }
 }
 
-/** An id as a part of a path. Throws for what would be another path. */
+/** Encodes an id as a path segment. Throws a `TypeError` for ids that change the path: empty, `.` and `..`. */
 export function part(id: string): string {
   if (typeof id !== 'string' || ['', '.', '..'].includes(id)) throw new TypeError(`Not an id: ${id}`)
   return encodeURIComponent(id)

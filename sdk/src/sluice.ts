@@ -18,7 +18,7 @@ export class Sluice extends Resources {
     this.events = new Feed(this.client)
   }
 
-  /** A request to any other route, with the same retries and errors. A POST without `key` is sent once. */
+  /** Sends a request to any route, with the same retries and errors. A POST without `key` is not retried. */
   request<T = unknown>(method: string, path: string, content?: Content, options?: RequestOptions): Answer<T> {
     return answerOf(this.client<T>(method, path, content, options))
   }

@@ -1,22 +1,22 @@
-// Whether a webhook is genuine.
+// Verifies webhook signatures.
 import { SluiceSignatureError } from './errors.ts'
 import type { WebhookEvent } from './generated/events.ts'
 
-/** Headers as `fetch`, Node, Express and others have them; names in any case. */
+/** Headers of `fetch`, Node, Express and others. Names are case-insensitive. */
 export type WebhookHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>
 
-/** How far the time of a webhook may be off, both ways. */
+/** Maximum difference between the timestamp and now, in either direction. */
 const TOLERANCE_S = 300
 const MIN_KEY_BYTES = 24
-/** Version 1: 32 bytes in base64. */
+/** Version 1: an HMAC of 32 bytes in base64. */
 const SIGNATURE = /^v1,[A-Za-z0-9+/]{43}=$/
-/** More than the secrets of an endpoint that are valid at once. */
+/** More than an endpoint can have valid secrets at once. */
 const MAX_SIGNATURES = 20
 
 /**
- * The event of a webhook that is genuine. `payload` is the body as it came, before anything has parsed it. `secret` is
- * that of the endpoint, `whsec_...`, or several of them, of which one has to match. Throws a
- * {@link SluiceSignatureError} for any other webhook, and for one whose time is more than 300 s off.
+ * Verifies a webhook and returns its event. `payload` is the raw body, before any parsing. `secret` is the endpoint's
+ * secret, `whsec_...`, or several of which one must match. Throws a {@link SluiceSignatureError} if the signature is
+ * invalid or the timestamp is more than 300 s off.
  */
 export async function verifyWebhook(
   payload: string | Uint8Array | ArrayBuffer,
@@ -27,9 +27,9 @@ export async function verifyWebhook(
     headerOf(headers, `webhook-${name}`),
   ) as [string, string, string]
   if (id === '' || signature === '' || !/^\d{1,12}$/.test(timestamp))
-    throw signatureError('The webhook is not signed')
+    throw signatureError('The webhook has no signature')
   if (Math.abs(Date.now() / 1000 - Number(timestamp)) > TOLERANCE_S)
-    throw signatureError('The webhook is too old, or too new')
+    throw signatureError('The timestamp of the webhook is more than 300 s from now')
   const body = typeof payload === 'string' ? new TextEncoder().encode(payload) : new Uint8Array(payload)
   const head = new TextEncoder().encode(`${id}.${timestamp}.`)
   const signed_content = new Uint8Array(head.length + body.length)
@@ -37,7 +37,7 @@ export async function verifyWebhook(
   signed_content.set(body, head.length)
 
   const keys = await Promise.all([secret].flat().map(keyOf))
-  // The body is hashed once for each secret, however many signatures somebody has sent.
+  // One HMAC for each secret, whatever the number of signatures in the request.
   const expected = await Promise.all(keys.map((key) => crypto.subtle.sign('HMAC', key, signed_content)))
   const signatures = signature
     .split(' ')
@@ -45,11 +45,11 @@ export async function verifyWebhook(
     .slice(0, MAX_SIGNATURES)
     .map((each) => decodeBase64(each.slice('v1,'.length)))
   if (!expected.some((computed) => signatures.some((each) => isEqual(new Uint8Array(computed), each))))
-    throw signatureError('The signature is wrong')
+    throw signatureError('The signature does not match')
   return JSON.parse(new TextDecoder().decode(body)) as WebhookEvent
 }
 
-/** In constant time. */
+/** Compares in constant time. */
 function isEqual(one: Uint8Array, other: Uint8Array): boolean {
   return (
     one.length === other.length && one.reduce((differs, byte, at) => differs | (byte ^ other[at]!), 0) === 0
@@ -58,11 +58,11 @@ function isEqual(one: Uint8Array, other: Uint8Array): boolean {
 
 async function keyOf(secret: string): Promise<CryptoKey> {
   const bytes = decodeBase64(secret.replace(/^whsec_/, ''))
-  if (bytes.length < MIN_KEY_BYTES) throw signatureError('The secret of the endpoint is missing, or is none')
+  if (bytes.length < MIN_KEY_BYTES) throw signatureError('The secret of the endpoint is missing or invalid')
   return await crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign'])
 }
 
-/** None where it is no base64. */
+/** Empty if the text is not base64. */
 function decodeBase64(base64: string): Uint8Array<ArrayBuffer> {
   try {
     return Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))
@@ -74,7 +74,7 @@ function decodeBase64(base64: string): Uint8Array<ArrayBuffer> {
 function headerOf(headers: WebhookHeaders, name: string): string {
   if (typeof headers.get === 'function') return (headers as Headers).get(name) ?? ''
   const found = Object.entries(headers).find(([each]) => each.toLowerCase() === name)
-  // A signature may come in several headers.
+  // The signatures may be split over several headers.
   return found?.[1] === undefined ? '' : [found[1]].flat().join(' ')
 }
 

@@ -24,7 +24,7 @@ export async function openPages(
         await page.goto(`${dashboard_url}${address}`, { waitUntil: 'commit' })
         await page.getByRole('main').getByRole('heading', { level: 1 }).waitFor()
         await page.waitForFunction(
-          () => (globalThis as any).document.querySelector('main [aria-busy=true], main .bone') === null,
+          () => (globalThis as any).document.querySelector('main [aria-busy=true], main .skeleton') === null,
         )
         times.push(performance.now() - started_at)
       }

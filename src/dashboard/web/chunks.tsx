@@ -1,6 +1,6 @@
 // The code of pages, each in a file of its own. A tab that was open while the pages were built anew asks for files that are gone.
 import { useEffect, type FunctionComponent } from 'react'
-import { PageSkeleton } from './kit/Bone.tsx'
+import { PageSkeleton } from './kit/Skeleton.tsx'
 import { ErrorState } from './kit/states.tsx'
 
 /** Loads the code of a page. Throws `ChunkError`. */

@@ -2,7 +2,7 @@
 import { QueryCache, QueryClient, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { SluiceError } from '#sdk/index.ts'
 import { read, type ApiQuery, type PathTo } from './api.ts'
-import { pollInterval } from './pace.ts'
+import { pollInterval } from './poll-interval.ts'
 
 export const SESSION_KEY = ['session'] as const
 

@@ -115,7 +115,7 @@ export const theme = createTheme({
       styles: {
         title: { fontSize: 15, fontWeight: 600, lineHeight: 1.4 },
         header: { paddingBottom: 0, background: 'none' },
-        content: { background: 'var(--raised)', border: '1px solid var(--line)' },
+        content: { background: 'var(--raised)', border: '1px solid var(--border)' },
       },
     }),
     NativeSelect: NativeSelect.extend({ defaultProps: { size: 'xs' } }),
@@ -138,14 +138,14 @@ export const theme = createTheme({
 export const variables: CSSVariablesResolver = () => {
   const both = {
     '--mantine-color-body': 'var(--page)',
-    '--mantine-color-text': 'var(--ink)',
-    '--mantine-color-dimmed': 'var(--ink-dim)',
-    '--mantine-color-placeholder': 'var(--ink-faint)',
+    '--mantine-color-text': 'var(--text)',
+    '--mantine-color-dimmed': 'var(--text-dim)',
+    '--mantine-color-placeholder': 'var(--text-faint)',
     '--mantine-color-anchor': 'var(--accent)',
     '--mantine-color-default': 'var(--raised)',
     '--mantine-color-default-hover': 'var(--hover)',
-    '--mantine-color-default-color': 'var(--ink)',
-    '--mantine-color-default-border': 'var(--line-strong)',
+    '--mantine-color-default-color': 'var(--text)',
+    '--mantine-color-default-border': 'var(--border-strong)',
     '--mantine-color-error': 'var(--bad)',
   }
   return { variables: {}, light: both, dark: both }

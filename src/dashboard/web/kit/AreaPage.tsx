@@ -1,10 +1,10 @@
-// A page of an area of the API, which may be switched off.
+// A page of an API area, which may be switched off.
 import type { ReactNode } from 'react'
 import { PowerOff } from 'lucide-react'
 import { useAreaState, type AreaState } from '../session.tsx'
 import { PageHeader } from './PageHeader.tsx'
 
-/** Shows `children`, or where the area does not answer, why not. */
+/** Shows `children` if the area is deployed, otherwise the reason. */
 export function AreaPage({ area, title, children }: { area: string; title: string; children: ReactNode }) {
   const state = useAreaState(area)
   if (state === 'deployed') return children
@@ -23,11 +23,11 @@ export function AreaPage({ area, title, children }: { area: string; title: strin
 const TEXTS: Record<Exclude<AreaState, 'deployed'>, { title: string; text: string }> = {
   switched_off: {
     title: 'This area is switched off',
-    text: 'The operator of this installation has switched it off. Its data is kept.',
+    text: 'The operator of this installation has switched it off. Its data is retained.',
   },
-  not_deployed: { title: 'This area is not deployed', text: 'This installation does not have it yet.' },
+  not_deployed: { title: 'This area is not deployed', text: 'This installation does not run it.' },
   without_credentials: {
     title: 'This area has no credentials',
-    text: 'The operator of this installation must first set the credentials of its provider.',
+    text: 'The operator of this installation must set the credentials of its provider.',
   },
 }

@@ -1,12 +1,12 @@
-// Text for machines, with a button that copies it.
+// Code, with a button that copies it.
 import type { ReactNode } from 'react'
 import { CopyButton } from './CopyButton.tsx'
 
-/** A block of code. `shown` is it with colours, if it has any. */
+/** A block of code. `shown`: the same text with syntax highlighting. */
 export function CodeBlock({ text, shown, label }: { text: string; shown?: ReactNode; label: string }) {
   return (
     <div className="code">
-      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, also by keyboard */}
+      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls by keyboard */}
       <pre tabIndex={0} aria-label={label}>
         {shown ?? text}
       </pre>

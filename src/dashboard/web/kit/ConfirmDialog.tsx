@@ -1,4 +1,4 @@
-// The dialog before an act: what will happen, the act by its name, and then what became of it.
+// The dialog that confirms an act: its effect, its button, then its outcome.
 import { Button, Modal } from '@mantine/core'
 import { useId, useState, type ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
@@ -16,18 +16,18 @@ type ConfirmDialogProps<T> = {
   effect: ReactNode
   act: (idempotency_key: string) => Promise<T>
   outcome?: (result: T) => ReactNode
-  /** After it was done, e.g. to have lists read again. */
+  /** Called after the act succeeded, e.g. to refetch lists. */
   onDone?: (result: T) => unknown
-  /** After it was done, and when nobody knows whether it was. */
+  /** Called after the act succeeded, and when its outcome is unknown. */
   onSettled?: () => unknown
   /**
-   * What an act on money is about, e.g. `capture 0198…`: while its outcome is unknown the same act keeps its key, and asks
-   * what became of it. It may change with what is chosen in the dialog.
+   * Identifies an act on money, e.g. `capture 0198…`. While the outcome of the act is unknown, the next dialog with the
+   * same operation reuses its key and looks up the outcome. It may change with the dialog's fields.
    */
   operation?: string | undefined
-  /** What is said, for an act without a key, when nobody knows whether it was done. */
+  /** The text for an unknown outcome of an act without a key. */
   unknown?: string
-  /** What came of it is shown this once: only the button closes that, not Escape or a click beside it. */
+  /** The outcome is shown once, e.g. a secret: only the button closes the dialog, not Escape or a click outside. */
   shown_once?: boolean
   tone?: 'bad'
   ready?: boolean
@@ -36,15 +36,15 @@ type ConfirmDialogProps<T> = {
 }
 
 /**
- * Asks before an act. `title` is the question (`Capture $12.00?`). `action` is the label of its button (`Capture`);
- * the other button is `Back`. `does` says what will happen, to what and for how much. `act` gets the idempotency key,
- * which is the same while the dialog is open, and longer with `about`. `outcome` shows what became of the act; without
- * it, the dialog closes. `ready` false: the fields (`children`) are incomplete; after the first input, `missing` says
- * which. A function as `children` gets `errorOf`, which returns what is wrong with a parameter. It must be called
- * within that function: an error that a field shows is not repeated below.
+ * Confirms an act. `title` is the question (`Capture $12.00?`). `action` is the label of the submit button (`Capture`);
+ * the other button is `Back`. `effect` says what happens, to what and for how much. `act` gets the idempotency key,
+ * which is the same while the dialog is open, and longer with `operation`. `outcome` renders the result of the act;
+ * without it, the dialog closes. `ready` false: fields (`children`) are incomplete; after the first input, `missing`
+ * names them. `children` may be a function of `errorOf`, which returns the error of a parameter. Call `errorOf` within
+ * that function: an error that a field shows is not repeated below.
  */
 export function ConfirmDialog<T>(props: ConfirmDialogProps<T>) {
-  // What was asked cannot be taken back by closing, so it is not closed meanwhile.
+  // A requested act cannot be canceled, so the dialog stays open meanwhile.
   const [busy, setBusy] = useState(false)
   const close = () => {
     setBusy(false)
@@ -57,7 +57,7 @@ export function ConfirmDialog<T>(props: ConfirmDialogProps<T>) {
   )
 }
 
-/** Is mounted when the dialog opens: so its key and its state begin anew each time. */
+/** Mounted each time the dialog opens, so that its key and state start anew. */
 function ConfirmBody<T>({
   onClose,
   title,
@@ -112,7 +112,7 @@ function ConfirmBody<T>({
         else if (ready && !done && !is_looking_up && status !== 'pending') mutation.mutate()
       }}
     >
-      <div className="dialog-does">{effect}</div>
+      <div className="dialog-effect">{effect}</div>
       {!done && fields !== undefined && <div className="stack dialog-fields">{fields}</div>}
       <ActProgress
         {...{ mutation, lookup, outcome, was_received }}
@@ -146,7 +146,7 @@ function ConfirmBody<T>({
   )
 }
 
-/** How far the act is, and what became of it. `brief`: what is wrong stands at a field. */
+/** The progress of the act and its outcome. `brief`: a field already shows the error. */
 function ActProgress<T>({
   mutation,
   lookup,
@@ -165,7 +165,7 @@ function ActProgress<T>({
   return (
     <div aria-live="polite">
       {mutation.status === 'pending' && (
-        <div className={toneClass('going', 'dialog-result')}>Sent. Waiting for the outcome.</div>
+        <div className={toneClass('pending', 'dialog-result')}>Sent. Waiting for the outcome.</div>
       )}
       {mutation.status === 'success' && outcome !== undefined && (
         <div className={toneClass('idle', 'dialog-result')}>{outcome(mutation.data)}</div>
@@ -206,7 +206,7 @@ function ActButton({
   )
 }
 
-/** What became of an act whose answer did not come. */
+/** The outcome of an act whose response was lost. */
 function LookupOutcome({
   of: { status, data },
   was_received,
@@ -216,9 +216,9 @@ function LookupOutcome({
 }) {
   if (status === 'idle') return null
   return (
-    <div className={toneClass(was_received ? 'idle' : 'going', 'dialog-result')}>
+    <div className={toneClass(was_received ? 'idle' : 'pending', 'dialog-result')}>
       {status === 'pending'
-        ? 'The outcome is not known yet. Checking.'
+        ? 'The outcome is not known yet. Looking it up.'
         : data === undefined
           ? 'The outcome is still not known.'
           : outcomeText(data, data.words)}
@@ -226,14 +226,14 @@ function LookupOutcome({
   )
 }
 
-/** What the API says is wrong with a parameter. */
+/** The API's error message for a parameter. */
 function fieldError(error: Error | null, param: string): string | undefined {
   if (!(error instanceof SluiceError)) return undefined
   const detail = error.details.find((each) => each.param === param)
   return detail?.message ?? (error.param === param ? errorMessage(error) : undefined)
 }
 
-/** An error within a dialog or a form: the API's message, and the request id. `brief`: the message stands at a field. */
+/** An error in a dialog or a form: the API's message and the request id. `brief`: a field already shows the message. */
 export function DialogError({
   error,
   brief = false,

@@ -1,16 +1,16 @@
-// A button that copies, and says that it did.
+// A button that copies a text and confirms it.
 import { Tooltip } from '@mantine/core'
 import { Check, Copy } from 'lucide-react'
 import { useEffect, useState } from 'react'
 
-/** Copies `text`; a small square with an icon, named `label`. */
+/** A square icon button that copies `text`. `label` is its accessible name. */
 export function CopyButton({ text, label = 'Copy' }: { text: string; label?: string }) {
   const [copied, copy] = useCopy(text)
   return (
     <Tooltip label={copied ? 'Copied' : label}>
-      <button type="button" className="copy" aria-label={label} onClick={copy}>
+      <button type="button" className="icon-button" aria-label={label} onClick={copy}>
         {copied ? <Check size={14} /> : <Copy size={14} />}
-        <span className="heard" role="status">
+        <span className="visually-hidden" role="status">
           {copied ? 'Copied' : ''}
         </span>
       </button>
@@ -18,7 +18,7 @@ export function CopyButton({ text, label = 'Copy' }: { text: string; label?: str
   )
 }
 
-/** Whether `text` was copied a moment ago, and what copies it. */
+/** Whether `text` was copied in the last 1.5 s, and the function that copies it. */
 export function useCopy(text: string): [copied: boolean, copy: () => void] {
   const [copied, setCopied] = useState(false)
   useEffect(() => {

@@ -1,21 +1,20 @@
-// A read-only field with something to take away: a new key, a link.
+// A read-only field with a value to copy: a new key, a link.
 import { Button, Textarea } from '@mantine/core'
 import { Check, Copy } from 'lucide-react'
 import { useCopy } from './CopyButton.tsx'
 
-/** Letters that fit in a line of a dialog; on a phone a line more is scrolled. */
+/** Characters that fit in a line of a dialog. */
 const LINE_LENGTH = 36
 
-/** A field named `label` that cannot be changed, with a button `Copy`. */
+/** A read-only field with a `Copy` button. */
 export function CopyField({ label, value }: { label: string; value: string }) {
   const [copied, copy] = useCopy(value)
   return (
-    <div className="line" style={{ alignItems: 'flex-end', flexWrap: 'nowrap' }}>
+    <div className="inline" style={{ alignItems: 'flex-end', flexWrap: 'nowrap' }}>
       <Textarea
         label={label}
         value={value}
         readOnly
-        // All of it is seen.
         rows={Math.ceil(value.length / LINE_LENGTH)}
         resize="none"
         style={{ flex: 1 }}

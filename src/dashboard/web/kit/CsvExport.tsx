@@ -1,4 +1,4 @@
-// What a list's filters show, all of its pages, as a file.
+// Exports all pages of a filtered list as a CSV file.
 import { Button } from '@mantine/core'
 import { Download } from 'lucide-react'
 import { useEffect, useRef, useState } from 'react'
@@ -8,7 +8,10 @@ import type { TableColumn } from './DataTable.tsx'
 import type { ListState } from './list.ts'
 import { notify } from './notices.tsx'
 
-/** Reads page after page into a file `name`, says how many rows it has, and can be stopped. Columns with `csv` are in it. */
+/**
+ * Reads the list page by page into the file `name`, shows the number of rows, and can be canceled. The file has the
+ * columns with `csv`.
+ */
 export function CsvExport<T>({
   list,
   columns,
@@ -51,7 +54,7 @@ export function CsvExport<T>({
       </Button>
     )
   return (
-    <div className="line">
+    <div className="inline">
       <span className="dim figures" role="status">
         {count} rows
       </span>
@@ -60,7 +63,7 @@ export function CsvExport<T>({
   )
 }
 
-/** `payments.csv`, filtered: `payments-captured-USD-2026-11-24.csv`, with the day on which it was read. */
+/** The filters and the date are added to the name: `payments.csv` becomes `payments-captured-USD-2026-11-24.csv`. */
 function fileName(name: string, filters: ListState<unknown>['filters']): string {
   const set = Object.values(filters).map((value) => String(value ?? '').replaceAll(/[^\w-]+/g, '_'))
   const words = [name.replace(/\.csv$/, ''), ...set, new Date().toISOString().slice(0, 10)]

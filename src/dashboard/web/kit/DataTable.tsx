@@ -1,4 +1,4 @@
-// A table of a list: each row a link to its page, with pages, and with all that a table may show instead of rows.
+// The table of a list: rows that link to their page, paging, and the states empty, loading and failed.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { ChevronLeft, ChevronRight } from 'lucide-react'
@@ -6,7 +6,7 @@ import { useState, type ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
 import { parseAddress, type AddressSearch } from '../address.ts'
 import { errorMessage } from '../api.ts'
-import { Skeleton } from './Bone.tsx'
+import { Skeleton } from './Skeleton.tsx'
 import { AsOf, Instant } from './Instant.tsx'
 import type { TableList } from './list.ts'
 import { moveByKey, useOpenedRow } from './row-focus.ts'
@@ -17,17 +17,17 @@ export type TableColumn<T> = {
   cell: (row: T) => ReactNode
   /** For amounts and counts: right-aligned, tabular figures. */
   align?: 'end'
-  /** Cut with dots where it is too long. */
+  /** Long text is truncated with an ellipsis. */
   clip?: boolean
-  /** In a file; left out, the column is in none. */
+  /** The value in the CSV file. Columns without it are not exported. */
   csv?: (row: T) => string | number | null | undefined
 }
 
 /**
- * The first column is the link of the row, named by what it shows, so it may hold no other. Columns with an empty title
- * are for buttons. In a narrow window the cells of a row stand below each other with their headings. `acting` says what is
- * being done to a row (`Retrying`). `marked` is the part of a row whose changes are marked. Default: all of it. `label` is
- * the table's accessible name. `paged` false: the list has one page.
+ * The first column is the row's link, so its cell must not contain another link. Columns with an empty title contain
+ * buttons. In a narrow window, the cells of a row are stacked with their headings. `acting` names an act in progress on
+ * a row (`Retrying`). `compared` is the part of a row whose changes are highlighted. Default: the row. `label` is the
+ * accessible name of the table. `paged` false: the list has one page.
  */
 export function DataTable<T>({
   label,
@@ -100,7 +100,7 @@ function TableHead({ columns }: { columns: Pick<TableColumn<never>, 'title' | 'a
       <tr>
         {columns.map(({ title, align }) => (
           <th key={title} data-end={align} scope="col">
-            {title === '' ? <span className="heard">Actions</span> : title}
+            {title === '' ? <span className="visually-hidden">Actions</span> : title}
           </th>
         ))}
       </tr>
@@ -108,7 +108,7 @@ function TableHead({ columns }: { columns: Pick<TableColumn<never>, 'title' | 'a
   )
 }
 
-/** `link` is what the first cell links to. `under_way` is what is being done to the row. */
+/** `link`: the link of the first cell. `progress`: the act in progress on the row. */
 function TableRow<T>({
   row,
   columns,
@@ -156,9 +156,9 @@ function NoRows({ list, empty }: { list: TableList<unknown>; empty: ReactNode })
   return (
     <>
       {list.scanned_until !== null ? (
-        <EmptyState title="None in what was looked at" />
+        <EmptyState title="No matches so far" />
       ) : list.is_filtered ? (
-        <EmptyState title="Nothing matches these filters" />
+        <EmptyState title="No rows match these filters" />
       ) : (
         empty
       )}
@@ -167,7 +167,7 @@ function NoRows({ list, empty }: { list: TableList<unknown>; empty: ReactNode })
   )
 }
 
-/** Of a list that looks at so many rows for a page, whether they match or not. */
+/** For lists that scan a limited number of rows for each page. */
 function ScannedUntil({
   list: { rows, scanned_until, goNext },
 }: {
@@ -176,12 +176,12 @@ function ScannedUntil({
   if (scanned_until === null) return null
   return (
     <p className="dim" role="status">
-      Looked until <Instant at={scanned_until} />. Next goes on from there.
+      Searched back to <Instant at={scanned_until} />. Next continues from there.
       {rows?.length === 0 && goNext !== undefined && (
         <>
           {' '}
           <Button size="compact-xs" onClick={goNext}>
-            Look further
+            Search further
           </Button>
         </>
       )}
@@ -228,7 +228,7 @@ function TableFoot({
   )
 }
 
-/** An address, which may have a query. */
+/** Splits an address into its path and its query. */
 function linkOf(address: string): { to: string; search: AddressSearch } {
   const [to = '', query = ''] = address.split('?', 2)
   return { to, search: parseAddress(query) }
@@ -248,7 +248,7 @@ function SkeletonRows({ columns }: { columns: { title: string }[] }) {
   ))
 }
 
-/** The rows that came or changed when this page of the list was last read; of another page, none. */
+/** The keys of rows that were added or changed since the last read of the same page. */
 function useChanged<T>(
   rows: T[] | undefined,
   rowKey: (row: T) => string,

@@ -1,19 +1,19 @@
-// Facts about one thing, each with its name.
+// Names and values of a row.
 import type { ReactNode } from 'react'
-import { Skeleton } from './Bone.tsx'
+import { Skeleton } from './Skeleton.tsx'
 
-/** What is shown of a row: the same for each, or made of it once it is there. */
+/** Content, or a function that renders it from the row once the row is loaded. */
 export type RowContent<T> = ReactNode | ((row: T) => ReactNode)
 
-/** Undefined while the row that it is made of is on its way. */
+/** Undefined while the row is loading. */
 export function renderFor<T>(shown: RowContent<T>, row: T | undefined): ReactNode {
   if (typeof shown !== 'function') return shown
   return row === undefined ? undefined : (shown(row) ?? null)
 }
 
 /**
- * Names and values, those in functions made of the row, e.g. `<Facts of={customer} facts={{ Email: ({ email }) => email }} />`.
- * Null and false are left out; while the row is on its way each has its place.
+ * Names and values. Functions get the row, e.g. `<Facts of={customer} facts={{ Email: ({ email }) => email }} />`. Null
+ * and false are omitted. While the row is loading, each value is a skeleton.
  */
 export function Facts<T>({ of, facts }: { of?: T | undefined; facts: Record<string, RowContent<T>> }) {
   return (

@@ -1,14 +1,14 @@
-// One number that answers a question, with its line and where it goes.
+// One number, with its history and a link to its page.
 import { Link } from '@tanstack/react-router'
 import { ArrowDownRight, ArrowRight, ArrowUpRight } from 'lucide-react'
 import type { ReactNode } from 'react'
-import { Skeleton } from './Bone.tsx'
+import { Skeleton } from './Skeleton.tsx'
 import { Sparkline } from './Sparkline.tsx'
 import { toneClass } from './Status.tsx'
 
 /**
- * A big number. `value` undefined: it is on its way, at the same size. `line`: its values over the time that `over`
- * names (`last 7 days`). `trend`: the change in words (`12 % more than the week before`), with whether that is good.
+ * A large number. `value` undefined: it is loading. `history`: its values over the `period` (`last 7 days`). `trend`:
+ * the change as text (`12 % more than the week before`), and whether it is good.
  */
 export function Figure({
   name,
@@ -23,11 +23,11 @@ export function Figure({
   name: string
   value: ReactNode
   history?: (number | null)[]
-  /** What the top of the line stands for, where it is not its highest value. */
+  /** The value at the top of the sparkline. Default: the highest value. */
   top?: number
   period?: string
   trend?: { by: 'up' | 'down' | 'none'; good: boolean; text: string }
-  /** What else is to be said, in one line under the value. */
+  /** One line below the value. */
   note?: ReactNode
   to?: string
 }) {

@@ -1,4 +1,4 @@
-// The filters of a list: fields that write into the address, and a chip for each that is set.
+// The filters of a list: fields that write to the address, and a chip for each active filter.
 import { Button, NativeSelect, TextInput } from '@mantine/core'
 import { Search, SlidersHorizontal, X } from 'lucide-react'
 import { useState, type ReactNode } from 'react'
@@ -6,17 +6,17 @@ import { useAddressSearch, type AddressSearch } from '../address.ts'
 import { formatMoney, parseMoney, decimalAmount } from './amounts.ts'
 import type { FilterField, Option } from './filter-fields.ts'
 
-/** Fields by their labels; `end` is what stands at the end of their line, e.g. `CsvExport`. */
+/** `end` is shown at the end of the fields, e.g. `CsvExport`. */
 export function Filters({ fields, end }: { fields: FilterField[]; end?: ReactNode }) {
   const [search, change] = useAddressSearch()
-  // Another filter is another list, which begins at its first page.
+  // A changed filter is a different list: back to its first page.
   const set = (changes: AddressSearch) => change({ ...changes, before: undefined, after: undefined })
   const shown = fields.filter((field) => field.linked !== true || chipsOf(field, search).length > 0)
   const chips = shown.flatMap((field) => chipsOf(field, search))
   const [open, setOpen] = useState(false)
   return (
     <search aria-label="Filters" className="filter-bar" data-open={open || undefined}>
-      {/* On a phone only: there the list comes first. */}
+      {/* Only in narrow windows, where the fields are collapsed. */}
       <Button
         className="filters-toggle"
         leftSection={<SlidersHorizontal size={14} />}
@@ -32,13 +32,13 @@ export function Filters({ fields, end }: { fields: FilterField[]; end?: ReactNod
         {end !== undefined && <div className="filters-end">{end}</div>}
       </div>
       {chips.length > 0 && (
-        <ul className="line" aria-label="Active filters" style={{ marginBottom: 12 }}>
+        <ul className="inline" aria-label="Active filters" style={{ marginBottom: 12 }}>
           {chips.map(({ name, text }) => (
             <li key={name} className="chip">
               {text}
               <button
                 type="button"
-                className="copy"
+                className="icon-button"
                 aria-label={`Remove filter ${text}`}
                 onClick={() => set({ [name]: undefined })}
               >
@@ -90,7 +90,7 @@ function Field({ field, search, set }: FieldState & { field: FilterField }) {
   )
 }
 
-/** Asks on enter and when it is left, not at each letter; never for a text that has a problem. */
+/** Commits on Enter and on blur, not on each keystroke, and only valid text. */
 function TextField({
   label,
   placeholder,
@@ -108,7 +108,7 @@ function TextField({
 }) {
   const [typed, setTyped] = useState({ text: value, from: value })
   const [error, setError] = useState<string | null>(null)
-  // The address has changed by itself: by a chip, or by going back.
+  // The address was changed elsewhere: by a chip or by Back.
   const text = typed.from === value ? typed.text : value
   const commitText = () => {
     const trimmed = text.trim()
@@ -135,7 +135,7 @@ function TextField({
   )
 }
 
-/** Which amount is meant depends on the currency, so without one there is nothing to ask for. */
+/** Amounts are in minor units of the currency, so the fields need a currency. */
 function AmountFields({
   field: { from, to, label },
   search,
@@ -195,14 +195,14 @@ function amountText(minor: string, currency = ''): string {
   return currency === '' ? `${minor} minor units` : formatMoney(Number(minor), currency)
 }
 
-/** The beginning of a day where the reader is, or with `days` of one after it, as an instant. */
+/** The start of a local day as an instant, `days` days later. */
 function dayToInstant(day: string, days: number): string | undefined {
   const [year, month, date] = day.split('-').map(Number)
   if (year === undefined || month === undefined || date === undefined) return undefined
   return new Date(year, month - 1, date + days).toISOString()
 }
 
-/** The day that an instant of `instantOf` was made of. */
+/** The local day of an instant of `dayToInstant`. */
 function instantToDay(instant: string | undefined, days = 0): string {
   if (instant === undefined || instant === '') return ''
   const at = new Date(instant)

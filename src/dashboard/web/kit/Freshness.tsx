@@ -1,4 +1,4 @@
-// As of when what is shown is true, and why it is no newer.
+// When the data was read, and the error of a failed refresh.
 import { Button } from '@mantine/core'
 import type { UseQueryResult } from '@tanstack/react-query'
 import { SluiceError } from '#sdk/index.ts'
@@ -9,8 +9,8 @@ import { AsOf } from './Instant.tsx'
 export type ReadState = Pick<UseQueryResult, 'error' | 'refetch' | 'dataUpdatedAt'>
 
 /**
- * Nothing before it was read at all: then the page says so in its place. `as_of`: the server's own word for it. `brief`:
- * without the reason, which the head of the page has.
+ * Empty until the first read. `as_of`: the time that the server reports, in ms. `brief`: without the error, which the
+ * page header shows.
  */
 export function Freshness({
   of: { error, refetch, dataUpdatedAt },

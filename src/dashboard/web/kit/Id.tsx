@@ -1,7 +1,7 @@
-// Ids: short in tables, whole on pages, one click to copy.
+// Ids: short in tables, full on pages, with a copy button.
 import { CopyButton } from './CopyButton.tsx'
 
-/** An id. `short`: the end of it, for tables; the whole is copied and heard. `label` says of what it is. */
+/** An id. `short`: only its end, for tables; the button copies the full id. `label` names the kind of id. */
 export function Id({ id, short = false, label = 'id' }: { id: string; short?: boolean; label?: string }) {
   return (
     <span className="id">
@@ -11,15 +11,15 @@ export function Id({ id, short = false, label = 'id' }: { id: string; short?: bo
   )
 }
 
-/** The same, or a dash where there is none. */
+/** An id, or a dash for null. */
 export function OptionalId({ id, ...others }: { id: string | null; short?: boolean; label: string }) {
   return id === null ? '–' : <Id id={id} {...others} />
 }
 
-/** A whole id. */
+/** A full id. */
 export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-/** An id as tables show it: its last eight characters, which differ where the first are a time. */
+/** The last eight characters of an id. The first characters of a UUIDv7 are a timestamp. */
 export function shortId(id: string): string {
   return id.length <= 14 ? id : `…${id.slice(-8)}`
 }

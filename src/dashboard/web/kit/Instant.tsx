@@ -1,17 +1,17 @@
-// Moments: how long ago or in how long, with the exact one at hand.
+// Times: relative, with the exact time as a tooltip.
 import { Tooltip } from '@mantine/core'
 import { useSyncExternalStore } from 'react'
 
 /**
- * A moment as people say it (`3 minutes ago`), which goes on by itself; the exact one on hover and on focus. Null is
- * shown as a dash, or as `none`.
+ * A relative time (`3 minutes ago`) that updates every second. The exact time is shown on hover and on focus. Null is
+ * shown as `none`. Default: a dash.
  */
 export function Instant({ at, none = '–' }: { at: string | null | undefined; none?: string }) {
   const now = useNow()
-  if (at === null || at === undefined) return <span className="dim nothing">{none}</span>
+  if (at === null || at === undefined) return <span className="dim no-value">{none}</span>
   return (
     <Tooltip label={formatInstant(at)}>
-      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- the exact moment is also for the keyboard */}
+      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- the tooltip opens by keyboard */}
       <time className="instant" dateTime={at} tabIndex={0}>
         {formatRelative(Date.parse(at) - now)}
       </time>
@@ -19,7 +19,7 @@ export function Instant({ at, none = '–' }: { at: string | null | undefined; n
   )
 }
 
-/** When what is shown was read, in ms: never in the future, which the clock of a server may be. */
+/** When the data was read, in ms. Never in the future, even if the server's clock is ahead. */
 export function AsOf({ at }: { at: number }) {
   const now = useNow()
   return (
@@ -29,12 +29,12 @@ export function AsOf({ at }: { at: number }) {
   )
 }
 
-/** A moment exactly, to the second, in the reader's time zone, which it names. */
+/** The exact time to the second, with the reader's time zone. */
 export function formatInstant(at: string): string {
   return EXACT.format(new Date(at))
 }
 
-/** A duration as people read it: `840 ms`, `1.2 s`, `4 min`, `3 h`, `2 d`. */
+/** A duration: `840 ms`, `1.2 s`, `4 min`, `3 h`, `2 d`. */
 export function formatDuration(ms: number): string {
   if (ms < 1) return '0 ms'
   if (ms < 1000) return `${Math.round(ms)} ms`
@@ -45,7 +45,7 @@ export function formatDuration(ms: number): string {
   return `${Math.round(ms / 86_400_000)} d`
 }
 
-/** The time in ms, renewed every second while the page is seen. */
+/** The current time in ms, updated every second while the page is visible. */
 export function useNow(): number {
   return useSyncExternalStore(subscribe, () => now)
 }
@@ -59,7 +59,7 @@ const EXACT = new Intl.DateTimeFormat(undefined, {
   second: '2-digit',
   timeZoneName: 'short',
 })
-// As the sentences around it, in English.
+// English, as all texts of the pages.
 const RELATIVE_TIME = new Intl.RelativeTimeFormat('en', { numeric: 'auto' })
 const UNITS = [
   ['second', 1000, 60],
@@ -78,7 +78,7 @@ function formatRelative(ms: number): string {
   return ''
 }
 
-// One clock for all moments of the page.
+// One timer for all times of the page.
 let now = Date.now()
 let timer: ReturnType<typeof setInterval> | undefined
 const listeners = new Set<() => void>()

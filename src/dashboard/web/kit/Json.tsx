@@ -1,7 +1,7 @@
-// JSON as it is, indented and coloured.
+// Indented JSON with syntax highlighting.
 import { CodeBlock } from './CodeBlock.tsx'
 
-/** Any value, as JSON that can be read and copied. */
+/** Any value as JSON, with a copy button. */
 export function Json({ value, label = 'JSON' }: { value: unknown; label?: string }) {
   const text = JSON.stringify(value, null, 2) ?? 'null'
   return <CodeBlock text={text} shown={highlight(text)} label={label} />

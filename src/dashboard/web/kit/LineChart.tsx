@@ -1,13 +1,13 @@
-// Lines over time: with a readout by pointer and by arrow keys, and the same as a table.
+// Line charts over time, with a readout by pointer and arrow keys, and the same data as a table.
 import { Button } from '@mantine/core'
 import { useElementSize } from '@mantine/hooks'
 import { Table2, TrendingUp } from 'lucide-react'
 import { useState } from 'react'
-import { Skeleton } from './Bone.tsx'
+import { Skeleton } from './Skeleton.tsx'
 import { formatInstant } from './Instant.tsx'
 import { BOTTOM, HEIGHT, Plot, type ChartSeries } from './Plot.tsx'
 
-/** `at`: the moments, in order, the same for all lines. `format`: a value as people read it (`formatDuration`). */
+/** `at`: the times of the points, in order, shared by all series. `format` formats a value, e.g. `formatDuration`. */
 export function LineChart({
   title,
   at,
@@ -18,15 +18,15 @@ export function LineChart({
   summed = false,
 }: {
   title: string
-  /** Undefined: on its way. */
+  /** Undefined: loading. */
   at: string[] | undefined
   series: ChartSeries[]
   format?: (value: number) => string
-  /** The same in few letters, beside the grid. */
+  /** A short format, for the axis. */
   formatAxis?: (value: number) => string
-  /** A moment as people read it. */
+  /** Formats a time. */
   formatAt?: (at: string) => string
-  /** Of counts: while no moment is read, their sums stand beside the names, else the last. */
+  /** For counts: while no point is selected, the legend shows sums instead of the last values. */
   summed?: boolean
 }) {
   const { ref, width } = useElementSize()
@@ -71,7 +71,7 @@ export function LineChart({
   )
 }
 
-/** The values at the moment `at`, which has the index `shown`; or the last values, or their sums. */
+/** The values of the selected point, or the last values, or the sums. */
 function Readout({
   series,
   format,
@@ -86,7 +86,7 @@ function Readout({
   at: string | undefined
 }) {
   return (
-    <span aria-live="polite" className="line">
+    <span aria-live="polite" className="inline">
       {at !== undefined && <span className="dim">{at}</span>}
       {selected_index === undefined && summed && <span className="dim">Total</span>}
       {series.map(({ name, values }, line) => {

@@ -1,4 +1,4 @@
-// The page of a list: its heading, its filters, its rows, and their file.
+// The page of a list: heading, filters, rows and CSV export.
 import type { ReactNode } from 'react'
 import { CsvExport } from './CsvExport.tsx'
 import { DataTable } from './DataTable.tsx'
@@ -8,21 +8,24 @@ import { useList, type ListState, type TableList } from './list.ts'
 import { PageHeader } from './PageHeader.tsx'
 import { EmptyState } from './states.tsx'
 
-/** `between` is shown above the rows. `row_acts` are the buttons of a row. `empty_action` creates the first row. */
+/**
+ * `above_rows` is shown between the filters and the rows. `row_acts` are the buttons of a row. `empty_action` creates
+ * the first row.
+ */
 type ListSlots<T> = {
   of: ListSpec<T>
   above_rows?: ReactNode
   row_acts?: (row: T) => ReactNode
   empty_action?: ReactNode
 }
-/** `id` replaces `{id}` in the path. A page that reads its list itself passes `list` and `exported`. */
+/** `id` replaces `{id}` in the path. Pages that read the list themselves pass `list` and `exported`. */
 type ListViewProps<T> = ListSlots<T> & {
   id?: string
   list?: TableList<T>
   exported?: Pick<ListState<T>, 'path' | 'filters'> | undefined
 }
 
-/** `frame` surrounds the list, e.g. with tabs. `children` follow it, e.g. its dialogs. */
+/** `frame` wraps the list, e.g. in tabs. `children` follow the list, e.g. dialogs. */
 export function ListPage<T>({
   title,
   description,
@@ -48,7 +51,7 @@ export function ListPage<T>({
   )
 }
 
-/** A list in a page that has a heading of its own. */
+/** A list within a page that has its own heading. */
 export function ListView<T>({ list, exported, id, ...parts }: ListViewProps<T>) {
   if (list === undefined) return <QueriedList {...parts} id={id} />
   return <ListTable {...parts} list={list} exported={exported} />

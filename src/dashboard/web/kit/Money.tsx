@@ -1,9 +1,9 @@
-// Amounts of money, as the reader's locale writes them.
+// Amounts of money in the reader's locale.
 import { formatMoney } from './amounts.ts'
 
 /**
- * An amount in minor units (`1200`, `usd`) as money (`$12.00`), with the digits that its currency has. `signed`: with a
- * plus where it came in. In a table give the column `align: 'end'`.
+ * An amount in minor units (`1200`, `usd`) as money (`$12.00`), with the decimals of its currency. `signed`: positive
+ * amounts get a plus sign. In a table, set `align: 'end'` on the column.
  */
 export function Money({
   minor,

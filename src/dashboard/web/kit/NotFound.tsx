@@ -1,9 +1,9 @@
-// What is not there: an address without a page, or a row that nobody finds.
+// Pages for an unknown address and for a missing row.
 import { Link } from '@tanstack/react-router'
 import { MapPinOff } from 'lucide-react'
 import { PageHeader } from './PageHeader.tsx'
 
-/** `above`: where the way back leads. Trying again is not offered: it would not be there then either. */
+/** `parent`: the link back. There is no retry: the result would be the same. */
 export function NotFound({
   title,
   parent,
@@ -18,7 +18,7 @@ export function NotFound({
       <PageHeader title={title} parent={parent} />
       <div className="state" role="alert">
         <MapPinOff size={24} strokeWidth={1.5} aria-hidden />
-        <p>{children ?? 'There is nothing at this address. It may be mistyped.'}</p>
+        <p>{children ?? 'There is no page at this address. Check it for typing errors.'}</p>
         <p>
           <Link to={parent.to}>Go to {parent.title}</Link>
         </p>

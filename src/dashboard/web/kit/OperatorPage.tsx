@@ -1,10 +1,10 @@
-// A page of operators, which show what is of all tenants.
+// A page for operators, with data of all tenants.
 import type { ReactNode } from 'react'
 import { Lock } from 'lucide-react'
 import { useSession } from '../session.tsx'
 import { PageHeader } from './PageHeader.tsx'
 
-/** Shows `children` to operators, and nothing of the page to others: it would claim what nobody told them. */
+/** Shows `children` to operators. Others get a message and no data. */
 export function OperatorPage({ children }: { children: ReactNode }) {
   if (useSession().is_operator) return children
   return (
@@ -13,7 +13,7 @@ export function OperatorPage({ children }: { children: ReactNode }) {
       <div className="state" role="alert">
         <Lock size={24} strokeWidth={1.5} aria-hidden />
         <h2>Your role does not include this</h2>
-        <p>Only operators of this installation may see this.</p>
+        <p>Only operators of this installation can see this page.</p>
       </div>
     </>
   )

@@ -1,12 +1,12 @@
-// The head of a page: its heading, what it is, what can be done, and as of when it is true.
+// The header of a page: heading, description, actions, and when the data was read.
 import { Link, useRouterState } from '@tanstack/react-router'
 import { useEffect, useRef, type ReactNode } from 'react'
 import { Freshness, type ReadState } from './Freshness.tsx'
 
 /**
- * Every page has one. `title` is also the title of the window and gets the focus when the page was gone to. `heading`
- * stands in its place where a text is not enough (an amount with its status). `above`: the list that it belongs to.
- * `read`: the query of what it shows. `as_of`: when that was true, in ms, where the server says so.
+ * Every page has one. `title` is also the window title. The heading gets the focus after navigation. `heading` replaces
+ * `title` in the heading, e.g. an amount with its status. `parent`: the list that the page belongs to. `read`: the
+ * page's query. `as_of`: when the data was true, in ms, if the server reports it.
  */
 export function PageHeader({
   title,
@@ -26,24 +26,24 @@ export function PageHeader({
   as_of?: number | undefined
 }) {
   const focused = useRef<HTMLHeadingElement>(null)
-  // The page that is shown: while the next one is loaded, the address is already there.
+  // The rendered page. While the next page loads, the address has already changed.
   const path = useRouterState({ select: (state) => state.resolvedLocation?.pathname })
   useEffect(() => {
     document.title = `${title} · Sluice`
   }, [title])
   useEffect(() => {
-    // Only after going to a page: the first one begins at its top, as everywhere. Tabs keep it.
+    // Focus the heading after navigation only: not on the first page, and not when only the tab changes.
     if (path === undefined) return undefined
     const navigated = shown_path !== path
     shown_path = path
-    // A row that was opened has the focus again after Back.
+    // After Back, the opened row has the focus.
     if (!navigated || document.activeElement?.matches('[role=tab], main [data-row]')) return undefined
     const focus = () => focused.current?.focus({ preventScroll: true })
     if (document.querySelector('[role=dialog]') === null) {
       focus()
       return undefined
     }
-    // The palette or the drawer led here, and gives the focus back to its button first.
+    // The palette or the drawer first returns the focus to its button.
     const timer = setTimeout(focus, 250)
     return () => clearTimeout(timer)
   }, [path])
@@ -51,7 +51,7 @@ export function PageHeader({
     <header className="page-header">
       <div>
         {parent && (
-          <div className="page-above">
+          <div className="page-parent">
             <Link to={parent.to}>{parent.title}</Link>
           </div>
         )}
@@ -61,10 +61,10 @@ export function PageHeader({
         {description !== undefined && <p>{description}</p>}
         {read && <Freshness of={read} as_of={as_of} />}
       </div>
-      {actions !== undefined && <div className="line">{actions}</div>}
+      {actions !== undefined && <div className="inline">{actions}</div>}
     </header>
   )
 }
 
-/** The path that was shown last; at first the one that was loaded, for somebody may go on before its page is shown. */
+/** The path that was rendered last. Initially the loaded one: the user may navigate before it is rendered. */
 let shown_path = globalThis.location.pathname

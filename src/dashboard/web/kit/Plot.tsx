@@ -1,15 +1,15 @@
-// The drawing of a chart: its axes, its lines, and the moment that is read.
+// The drawing of a line chart: axes, lines and the selected point.
 import type { KeyboardEvent } from 'react'
 
-/** One line: its name (`p95`) and a value for each moment. Null: not known. A chart has at most five. */
+/** A series: its name (`p95`) and a value for each time. Null: no data. A chart has at most five series. */
 export type ChartSeries = { name: string; values: (number | null)[] }
 
 export const HEIGHT = 180
 const [LEFT, RIGHT, TOP] = [48, 8, 8]
-/** Room for the labels of the first and the last moment. */
+/** Height of the time labels. */
 export const BOTTOM = 22
 
-/** Maps points to pixels. `top` is the value at the upper end. */
+/** Maps points to pixels. `top` is the value at the upper edge. */
 type Scale = { x: (index: number) => number; y: (value: number) => number; top: number; right: number }
 
 function scaleOf(series: ChartSeries[], moments: number, width: number): Scale {
@@ -23,7 +23,7 @@ function scaleOf(series: ChartSeries[], moments: number, width: number): Scale {
   }
 }
 
-/** `shown` is the index of the moment that is read, and `choose` changes it. */
+/** `selected_index` is the selected point. `select` changes it. */
 export function Plot({
   label,
   moments,
@@ -58,7 +58,7 @@ export function Plot({
       height={HEIGHT}
       role="img"
       aria-label={label}
-      // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- the same
+      // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- its readout moves by arrow keys
       tabIndex={0}
       onKeyDown={moveReadout}
       onBlur={() => select(undefined)}
@@ -91,7 +91,7 @@ export function Plot({
 
 const isPresent = (value: number | null) => value !== null
 
-/** The grid with its values, and the first and the last moment. */
+/** The grid with its values, and the first and the last time. */
 function Axes({
   scale: { x, y, top, right },
   moments,
@@ -136,13 +136,13 @@ function Axes({
   )
 }
 
-/** A line with a gap where nothing is known. */
+/** An SVG path with gaps for null values. */
 function linePath(values: (number | null)[], { x, y }: Scale): string {
   return values
     .map((value, index) => {
       if (value === null) return ''
       const previous = values[index - 1] ?? null
-      // One between gaps is a dash, or nothing would be seen of it.
+      // A single value between gaps is a dash: a point would be invisible.
       if (previous === null && (values[index + 1] ?? null) === null)
         return `M${(x(index) - 2).toFixed(1)} ${y(value).toFixed(1)}h4`
       const begins = previous === null
@@ -151,7 +151,7 @@ function linePath(values: (number | null)[], { x, y }: Scale): string {
     .join('')
 }
 
-/** The least of 1, 2 and 5 times a power of ten that is not below. */
+/** The smallest 1, 2 or 5 times a power of ten that is not below `max`. */
 function niceTop(max: number): number {
   if (max <= 0) return 1
   const power = 10 ** Math.floor(Math.log10(max))

@@ -1,7 +1,7 @@
-// The field in which people write why they act.
+// The field for the reason of an act.
 import { Textarea } from '@mantine/core'
 
-/** `required`: for acts of operators, which are always recorded with a reason. */
+/** `required`: for acts of operators, which are always audited with a reason. */
 export function ReasonField({
   value,
   onChange,

@@ -1,8 +1,8 @@
-// The page of one thing: its heading, what happened to it, its facts and its metadata.
+// The page of one row: heading, timeline, facts and metadata.
 import type { UseQueryResult } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
-import { Skeleton } from './Bone.tsx'
-import { ErrorPage } from './FailedPage.tsx'
+import { Skeleton } from './Skeleton.tsx'
+import { ErrorPage } from './ErrorPage.tsx'
 import { renderFor, type RowContent } from './Facts.tsx'
 import { Id } from './Id.tsx'
 import { Json } from './Json.tsx'
@@ -10,9 +10,9 @@ import { PageHeader } from './PageHeader.tsx'
 import { Status } from './Status.tsx'
 
 /**
- * `word` is the title while the row is on its way. `heading` stands in place of the `title` where a text is not enough.
- * `description` is the id unless it is given. `head` is above the two columns, `children` below them; the metadata ends
- * the second one. What is a function is made of the row, and not there before it.
+ * `label` is the title while the row is loading. `heading` replaces the `title`, e.g. an amount. `description` defaults
+ * to the id. `head` is above the two columns, `children` below them. The metadata ends the second column. Functions get
+ * the row and render nothing before it is loaded.
  */
 export function RowPage<T extends { metadata?: unknown }>({
   query,
@@ -84,10 +84,10 @@ function Heading({
 }) {
   if (status === undefined) return text
   return (
-    <span className="line">
+    <span className="inline">
       {text}
-      {/* Another status is another element: so it is marked for a moment. */}
-      <span key={status.status} className="marked">
+      {/* The key restarts the highlight when the status changes. */}
+      <span key={status.status} className="highlighted">
         <Status {...status} pill />
       </span>
     </span>

@@ -1,8 +1,8 @@
-// A small line without axes.
+// Sparklines.
 
 /**
- * The shape of some values over time; null is a gap. `label` says in words what it shows. One value alone is a flat line.
- * `top`: the value at the top, where it is not the highest of them.
+ * A small line chart without axes. Null is a gap, a single value a flat line. `label` describes it. `top`: the value at
+ * the upper edge. Default: the highest value.
  */
 export function Sparkline({
   values,
@@ -35,7 +35,7 @@ export function Sparkline({
   )
 }
 
-/** A line for each stretch without a gap; a value between gaps is a dash. */
+/** One path for each run of values without a gap. A single value between gaps is a dash. */
 function sparkLines(values: (number | null)[], height: number, top: number) {
   const points_shown = values.length < 2 ? [values[0] ?? 0, values[0] ?? 0] : values
   const present_values = points_shown.filter((value) => value !== null)

@@ -1,9 +1,9 @@
-// How something stands: an icon, a word and a colour.
+// A status: icon, label and colour.
 import { statusFacts, type Tone } from './statuses.ts'
 
 /**
- * The status of anything, from the one table in statuses.ts. `resource` tells apart those that mean different things by a
- * word; `pill` puts it on a ground, for the head of a page; `word` replaces the word.
+ * A status from the table in statuses.ts. `resource` selects the meaning of a status that differs by resource. `pill`
+ * adds a background, for page headers. `label` replaces the label.
  */
 export function Status({
   status,
@@ -25,7 +25,7 @@ export function Status({
   )
 }
 
-/** The class that has the colours of a tone: its text, and its ground as `--soft`. */
+/** The class names of a tone: text colour, and background as `--soft`. */
 export function toneClass(tone: Tone, others = ''): string {
   return `${others} tone-${tone}`.trim()
 }

@@ -1,5 +1,4 @@
-// Amounts of money as text: shown, and typed. The decimals are those that the API counts in; what browsers know of some
-// currencies differs.
+// Formats and parses amounts of money. The decimals are those of the API: browsers differ for some currencies.
 import { DECIMALS, STEPS } from '../generated/currencies.ts'
 
 /** An amount in minor units (`1200`, `usd`) as money (`$12.00`), for labels and titles. */
@@ -15,7 +14,7 @@ export function formatMoney(minor: number, currency: string, signed = false): st
   return format.format(minor / 10 ** decimals)
 }
 
-/** An amount in few letters (`$1.2K`), for the axis of a chart. */
+/** A compact amount (`$1.2K`), for the axis of a chart. */
 export function compactMoney(minor: number, currency: string): string {
   const format = new Intl.NumberFormat(undefined, {
     style: 'currency',
@@ -28,12 +27,12 @@ export function compactMoney(minor: number, currency: string): string {
   return format.format(minor / 10 ** decimalsOf(currency))
 }
 
-/** What an amount is for; a filter is for nothing and takes any. */
+/** The use of an amount, which decides its settlement step. Filters have no use and accept any amount. */
 type AmountUse = keyof typeof STEPS
 
 /**
- * What somebody typed (`12.50`) in minor units (`1250`); undefined when it is no amount of this currency, or one that
- * the processor does not settle.
+ * Parses a typed amount (`12.50`) to minor units (`1250`). Undefined: not an amount of this currency, or not a multiple
+ * of its settlement step.
  */
 export function parseMoney(text: string, currency: string, use?: AmountUse): number | undefined {
   const decimals = decimalsOf(currency)
@@ -43,13 +42,13 @@ export function parseMoney(text: string, currency: string, use?: AmountUse): num
   return use === undefined || minor % settlementStep(currency, use) === 0 ? minor : undefined
 }
 
-/** What to say of a currency that is settled in steps (` in steps of ISK 1.00`); otherwise nothing. */
+/** A hint for currencies with settlement steps (` in steps of ISK 1.00`); empty for others. */
 export function stepHint(currency: string, use: AmountUse): string {
   const step = settlementStep(currency, use)
   return step === 1 ? '' : ` in steps of ${formatMoney(step, currency)}`
 }
 
-/** An amount as somebody would type it (`12.50`), to begin a field with. */
+/** An amount as a plain decimal (`12.50`), for fields and files. */
 export function decimalAmount(minor: number, currency: string): string {
   const decimals = decimalsOf(currency)
   return (minor / 10 ** decimals).toFixed(decimals)

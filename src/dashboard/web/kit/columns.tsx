@@ -1,4 +1,4 @@
-// The columns that many lists have.
+// Columns that several lists share.
 import type { TableColumn } from './DataTable.tsx'
 import { Id } from './Id.tsx'
 import { Instant } from './Instant.tsx'
@@ -8,12 +8,12 @@ import { Status } from './Status.tsx'
 
 type WithAmount = { amount_minor: number; currency: string }
 
-/** A moment of the row; null is shown as a dash. */
+/** A time of the row. Null is shown as a dash. */
 export function timeColumn<T>(title: string, at: (row: T) => string | null): TableColumn<T> {
   return { title, cell: (row) => <Instant at={at(row)} />, csv: at }
 }
 
-/** An amount of money; in files as `12.50`, always with the digits of its currency. */
+/** An amount of money. In CSV files a plain decimal: `12.50`. */
 export function moneyColumn<T extends { currency: string }>(
   title: string,
   minorOf: (row: T) => number,

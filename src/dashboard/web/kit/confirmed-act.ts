@@ -1,4 +1,4 @@
-// The act of a dialog: it is requested once, with a key, and looked up while its outcome is unknown.
+// The act of a dialog: requested once, with an idempotency key, and looked up while its outcome is unknown.
 import { useMutation } from '@tanstack/react-query'
 import { useEffect, useMemo } from 'react'
 import { sluice } from '../api.ts'
@@ -13,7 +13,7 @@ import {
 } from '../outcomes.ts'
 import { useSession } from '../session.tsx'
 
-/** The properties are those of `ConfirmDialog`. `onBusy` is called with whether the dialog must stay open. */
+/** The properties of `ConfirmDialog`. `onBusy` gets whether the dialog must stay open. */
 type ConfirmedAct<T> = {
   title: string
   act: (idempotency_key: string) => Promise<T>
@@ -24,7 +24,7 @@ type ConfirmedAct<T> = {
   onSettled: () => unknown
 }
 
-/** `asked` is the request, and `lookup` finds its outcome after an answer was lost. */
+/** `mutation` is the request. `lookup` finds its outcome after the response was lost. */
 export function useConfirmedAct<T>({
   title,
   act,
@@ -41,7 +41,7 @@ export function useConfirmedAct<T>({
     return { subject, key: stored_key ?? newIdempotencyKey(), is_stored: stored_key !== undefined }
   }, [subject])
   const { key } = keyed_act
-  // The dialog may be about something else by the time the outcome is found.
+  // The key is passed in: the dialog's operation may have changed when the outcome is found.
   const lookup = useMutation({
     mutationFn: async (of: typeof keyed_act) => {
       const words = of.subject === undefined ? [] : storedTitlesOf(of.subject)
@@ -70,7 +70,7 @@ export function useConfirmedAct<T>({
       if (is_open || isOutcomeUnknown(error)) await onSettled()
     },
   })
-  // A dialog that is opened again first shows the outcome of the act before.
+  // A reopened dialog first looks up the outcome of the earlier act.
   const { mutate: lookUp, reset: resetLookup } = lookup
   const { reset: resetMutation } = mutation
   useEffect(() => {

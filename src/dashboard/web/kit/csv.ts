@@ -1,12 +1,15 @@
-// Rows as lines of a file that spreadsheets read.
+// CSV lines for spreadsheets.
 
-/** Before what begins a formula, also in the wide and small forms that some countries' spreadsheets take, after spaces, and after what separates cells in some countries, or lines. */
+/**
+ * Positions before a formula: at the start of a cell, after spaces, after a separator of other locales or a line break.
+ * Includes the full-width and small forms of the operators, which some spreadsheets accept.
+ */
 const FORMULA_STARTS = /(?:^|(?<=[;\t\r\n]))(?=\s*[=+\-@＝＋－＠﹦﹢﹣﹫])|^(?=\s*[\t\r])/g
 const NUMBER = /^[+-]?\d+(\.\d+)?$/
-/** At the beginning of a file it says that it is UTF-8: without it Excel reads letters such as `é` as two. */
+/** The byte order mark. Without it, Excel does not read the file as UTF-8. */
 export const UTF8_BOM = '\uFEFF'
 
-/** A line of CSV. What a spreadsheet would take for a formula gets an apostrophe; a number with its sign is none. */
+/** A line of CSV. Text that a spreadsheet would run as a formula gets an apostrophe; signed numbers do not. */
 export function csvLine(values: (string | number | null | undefined)[]): string {
   const cells = values.map((value) => {
     const text = String(value ?? '')

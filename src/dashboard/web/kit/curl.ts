@@ -1,4 +1,4 @@
-// The command that makes the first one of something, shown where there is none yet.
+// The curl commands that empty lists show: they create the first row.
 import type {
   CreateAiTask,
   CreateCustomer,
@@ -15,7 +15,7 @@ import type {
 } from '#sdk/index.ts'
 import type { WebSession } from '../session.tsx'
 
-/** What each path takes. */
+/** The request body of each path. */
 type RequestBodies = {
   '/v1/ai/tasks': CreateAiTask
   '/v1/compliance/kyc': CreateVerification
@@ -31,10 +31,10 @@ type RequestBodies = {
   '/v1/webhook_endpoints': CreateWebhookEndpoint
 }
 
-/** A command for the session in which it is shown: it has the base URL of the installation. */
+/** A command with the base URL of the session's installation. */
 export type Curl = (session: WebSession) => string
 
-/** The curl that posts `body` to a path of the API. */
+/** A curl command that posts `body` to a path of the API. */
 export function curlOf<Path extends keyof RequestBodies>(path: Path, body: RequestBodies[Path]): Curl {
   return ({ api_url }) =>
     [
@@ -56,7 +56,10 @@ const FIRST_PAYMENT: CreatePayment = {
   method: 'card',
 }
 
-/** The curl that creates a payment. For an emulated processor it has a card that is accepted, so it can be captured. */
+/**
+ * A curl command that creates a payment. With an emulated processor, it has a card that is accepted, so that the
+ * payment can be captured.
+ */
 export function firstPaymentCurl(more: Partial<CreatePayment> = {}): Curl {
   return (session) => {
     const { payment_method_to_try: payment_method } = session

@@ -1,4 +1,4 @@
-// A list as data: what is read, how it can be filtered, its columns, its file, and what it says while it is empty.
+// Definitions of lists: path, filters, columns, CSV file and empty state.
 import type { ReactNode } from 'react'
 import type { Answers } from '../generated/answers.ts'
 import type { Curl } from './curl.ts'
@@ -11,7 +11,7 @@ type RowsOf<Answer> = Answer extends { items: (infer Row)[] }
   : Answer extends (infer Row)[]
     ? Row
     : never
-/** The paths that answer lists. */
+/** Paths whose response is a list. */
 type ListPath = {
   [Route in keyof Answers]: Route extends `GET ${infer Path}`
     ? [RowsOf<Answers[Route]>] extends [never]
@@ -23,28 +23,28 @@ type RowOf<Path extends ListPath> = `GET ${Path}` extends infer Route extends ke
   ? RowsOf<Answers[Route]>
   : never
 
-/** How a list is shown. */
+/** The presentation of a list. */
 type ListAppearance<T> = {
   /** The accessible name of the table. */
   label: string
   columns: TableColumn<T>[]
-  /** The name of the file that it is exported to; without it there is no export. */
+  /** The name of the CSV file. Without it there is no export. */
   file?: string
-  /** The columns of the file, where they are others. */
+  /** The columns of the file. Default: the columns of the table. */
   file_columns?: TableColumn<T>[]
-  /** The page of a row. */
+  /** The address of a row's page. */
   to?: (row: T) => string
-  /** What is being done to a row (`Retrying`). */
+  /** The act in progress on a row (`Retrying`). */
   acting?: (row: T) => string | undefined
   /** False: the list has one page. */
   paged?: boolean
-  /** What stands in its place while nothing is there and nothing is filtered. `curl` makes the first row. */
+  /** The empty state of an unfiltered list. `curl` creates the first row. */
   empty: { title: string; text?: ReactNode; curl?: Curl }
 }
-/** `key` is the column that tells its rows apart. */
+/** `key` is the field that identifies a row. */
 export type ListSpec<T> = ListSource<T> & ListAppearance<T> & { key: keyof T }
 
-/** The list that `path` answers. Its filters are parameters of this path, with all values that they take. */
+/** Defines the list at `path`. `filters` are parameters of this path, with all their values. */
 export function defineList<Path extends ListPath>({
   filters = [],
   ...list

@@ -1,22 +1,22 @@
-// The filters of a list as data. The compiler compares them with the parameters that the API takes for this list.
+// Filter definitions of lists. Types check them against the query parameters of each path.
 import type { AddressSearch } from '../address.ts'
 import { LIST_FILTERS } from '../generated/filters.ts'
 import { humanize } from './statuses.ts'
 
 export type Option = { value: string; label: string }
 
-/** `linked`: shown only while the address sets it. Links lead here with it, and its chip removes it. */
+/** `linked`: shown only while the address sets the filter, for links that lead to a filtered list. */
 type Field = { label: string; linked?: boolean }
 
-/** A filter as it is drawn. Its names are parameters of the address. */
+/** The field of a filter. Its names are parameters of the address. */
 export type FilterField = Field &
   (
     | {
         kind: 'select'
         name: string
-        /** A function gets the value in the address, which may be one that is not offered. */
+        /** A function gets the value in the address, which may not be among the options. */
         options: Option[] | ((chosen: string) => Option[])
-        /** The label of the default. Default: `Any`. */
+        /** The label of the empty option. Default: `Any`. */
         default_label?: string
         toParameters?: ToParameters
       }
@@ -27,18 +27,18 @@ export type FilterField = Field &
         validate?: (text: string) => string | null
         toParameters?: ToParameters
       }
-    /** A minimum and a maximum amount, in the currency of the address. The address has them in minor units. */
+    /** Minimum and maximum amount, in the currency of the address. The address has minor units. */
     | { kind: 'amount'; from: string; to: string }
-    /** A range of days: the beginning of the first and the end of the last. */
+    /** A range of days: from the start of the first to the end of the last. */
     | { kind: 'days'; from: string; to: string }
   )
 
-/** The parameters of the API that a text stands for. Default: the parameter of the same name. */
+/** Maps the text to parameters of the API. Default: the parameter of the same name. */
 type ToParameters = (text: string) => Record<string, string | undefined>
 
 type Lists = typeof LIST_FILTERS
 type ParametersOf<Path> = Path extends keyof Lists ? Lists[Path] : object
-/** The names of the parameters that take `Kind`. */
+/** Names of the parameters of type `Kind`. */
 type NamesTaking<Path, Kind> = {
   [Name in keyof ParametersOf<Path>]: ParametersOf<Path>[Name] extends Kind ? Name : never
 }[keyof ParametersOf<Path>] &
@@ -54,14 +54,14 @@ type ParametersFor<Path> = {
       : Name
   ]?: string
 }
-/** A parameter of the API, or a name of our own with the parameters that it stands for. */
+/** A parameter of the API, or another name with its mapping to parameters. */
 type NamedFor<Path, Kind> =
   | { name: NamesTaking<Path, Kind>; toParameters?: never }
   | { name: string; toParameters: (text: string) => ParametersFor<Path> }
 
 /**
- * A filter of the list at `Path`. `choice`: one of the values that the API takes; `words` are their labels. `select`: a
- * text that is chosen from a list. `flag`: a boolean, either set or not.
+ * A filter of the list at `Path`. `choice`: an enum of the API; `labels` are its labels. `select`: a text with a list
+ * of options. `flag`: a boolean that is set or not.
  */
 export type FilterOf<Path> = Field &
   (
@@ -89,13 +89,12 @@ type ChoiceOf<Path> = {
   }
 }[NamesTaking<Path, readonly string[]>]
 
-/** A filter of any list. */
 type AnyFilter =
   | FilterField
   | (Field & { kind: 'choice'; name: string; default_label?: string; labels?: Record<string, string> })
   | (Field & { kind: 'flag'; name: string; set: string; default_label?: string })
 
-/** The fields of the filters of a list. */
+/** The fields of a list's filters. */
 export function fieldsOf<Path extends string>(path: Path, filters: FilterOf<Path>[]): FilterField[] {
   return (filters as AnyFilter[]).map((filter) => {
     if (filter.kind === 'flag') {
@@ -112,14 +111,14 @@ export function fieldsOf<Path extends string>(path: Path, filters: FilterOf<Path
   })
 }
 
-/** The values that a parameter takes; none where it takes any text. */
+/** The enum values of a parameter; empty for a free text. */
 function valuesOf(path: string, name: string): readonly string[] {
   const lists: Record<string, Record<string, string | readonly string[]>> = LIST_FILTERS
   const values = lists[path]?.[name]
   return typeof values === 'object' ? values : []
 }
 
-/** The filters that are set in the address. */
+/** The active filters in the address. */
 export function activeFilters(fields: FilterField[], search: AddressSearch): Record<string, string> {
   return pickPresent(
     fields.flatMap((field) => ('name' in field ? [field.name] : [field.from, field.to])),
@@ -142,7 +141,7 @@ export function parametersOf(
   return { ...sent, ...activeFilters(named, search) }
 }
 
-/** The parameters of the address that are set, of those in `names`. */
+/** The non-empty parameters of the address, of those in `names`. */
 export function pickPresent(names: readonly string[], search: AddressSearch): Record<string, string> {
   return Object.fromEntries(
     names.flatMap((name) => {

@@ -1,20 +1,20 @@
-// A list of the API as the address says: its filters, and the page that is shown.
+// Reads a list of the API: filters and page come from the address.
 import { keepPreviousData, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { useNavigate, useRouterState } from '@tanstack/react-router'
 import { readPage, type ApiQuery, type PageOfRows, type PathTo } from '../api.ts'
 import { useAddressSearch, type AddressSearch } from '../address.ts'
-import { pollInterval } from '../pace.ts'
+import { pollInterval } from '../poll-interval.ts'
 import { answerKey, retryUntilLoaded } from '../queries.ts'
 import { activeFilters, parametersOf, pickPresent, type FilterField } from './filter-fields.ts'
 
-/** A list as `DataTable` and `CsvExport` take it. */
+/** A list, as `DataTable` and `CsvExport` use it. */
 export type ListState<T> = {
   path: PathTo<T[]>
-  /** What is asked without the page: the filters. */
+  /** Query parameters without the page. */
   filters: ApiQuery
   query: UseQueryResult<PageOfRows<T>>
   rows: T[] | undefined
-  /** The page is not full because it stopped looking there; the next one goes on. */
+  /** The scan of this page stopped at this time; the next page continues there. */
   scanned_until: string | null
   /** Undefined: there is no such page. */
   goNext: (() => void) | undefined
@@ -22,17 +22,17 @@ export type ListState<T> = {
   is_filtered: boolean
 }
 
-/** What is needed of a list; also of one that comes in one answer. */
+/** The part of a list that a table needs. */
 export type TableList<T> = Pick<
   ListState<T>,
   'rows' | 'scanned_until' | 'goNext' | 'goPrevious' | 'is_filtered'
 > & {
   query: Pick<UseQueryResult, 'error' | 'refetch' | 'dataUpdatedAt'>
-  /** As of when the answer itself says that it holds; undefined: as of when it was read. */
+  /** When the data was true, according to the response. Undefined: when it was read. */
   as_of?: string | null | undefined
 }
 
-/** What a table needs of a list that comes in one answer. */
+/** A list that comes in one response, for `DataTable`. */
 export function singlePageList<T>(
   query: TableList<T>['query'],
   rows: T[] | undefined,
@@ -49,24 +49,24 @@ export function singlePageList<T>(
   }
 }
 
-/** The words of the address that say which page of a list is shown. */
+/** Parameters of the address that select a page. */
 const CURSORS = ['before', 'after'] as const
 
-/** What is read. `cursor` returns the cursor of a row, for lists that do not name the next page. */
+/** The source of a list. `cursor` returns the cursor of a row, for lists without a `next` link. */
 export type ListSource<T> = {
-  /** As in the API's document: an id is `{id}`. */
+  /** As in the OpenAPI document, with `{id}` for an id. */
   path: string
   fields: FilterField[]
-  /** How many rows a page has. */
+  /** Rows per page. */
   limit?: number | undefined
-  /** How often it is read again. */
+  /** Polling interval in ms. */
   interval_ms?: number | undefined
   cursor?: ((last: T) => string) | undefined
 }
 
 /**
- * Reads the page of a list that the address names by filters and a cursor. `fixed` are parameters that the address does
- * not have. `id` replaces `{id}` in the path.
+ * Reads the page of a list that the address selects by filters and cursor. `fixed` are parameters that are not in the
+ * address. `id` replaces `{id}` in the path.
  */
 export function useList<T>(
   { path: template, fields, limit = 25, interval_ms, cursor: cursorOf }: ListSource<T>,
@@ -84,7 +84,7 @@ export function useList<T>(
     queryKey,
     queryFn: async ({ signal }) => {
       if (cursorOf === undefined) return await readPage<T>(path, parameters, signal)
-      // One more than is shown says whether there is a next page.
+      // One row more than the page shows whether there is a next page.
       const { rows } = await readPage<T>(path, { ...parameters, limit: limit + 1 }, signal)
       const shown = rows.slice(0, limit)
       return { rows: shown, next: rows.length > limit ? { before: cursorOf(shown.at(-1)!) } : null }
@@ -95,7 +95,7 @@ export function useList<T>(
     enabled,
   })
 
-  // The pages before this one are kept in the history beside the address, which stays short.
+  // The cursors of previous pages are in the history state, which keeps the address short.
   const goToPage = (to: AddressSearch, before: AddressSearch[]) =>
     void navigate({
       to: '.',

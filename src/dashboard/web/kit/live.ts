@@ -1,12 +1,12 @@
-// What the server tells by itself, as it happens.
+// Server-sent events.
 import { useEffect, useRef, useState } from 'react'
 
-/** Whether what is shown is told as it happens, or the connection is being made again. */
+/** Whether events arrive, or the connection is being opened. */
 export type ConnectionState = 'connecting' | 'live' | 'reconnecting'
 
 /**
- * Listens to server-sent events of `url` (`/api/ops/stream`) while the page is there: `hear` gets the name of each and
- * its JSON. The connection is made again after 1 to 30 s; a page that is not seen has none.
+ * Listens to the server-sent events of `url` (`/api/ops/stream`). `onEvent` gets the name and the parsed JSON of each
+ * event. Reconnects after 1 to 30 s. A hidden page has no connection.
  */
 export function useServerEvents(
   url: string,

@@ -1,4 +1,4 @@
-// Short notices in the corner, which are also heard.
+// Short notices in the corner of the page. Screen readers announce them.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { CircleAlert, CircleCheck, Info, X } from 'lucide-react'
@@ -14,16 +14,19 @@ type Notice = {
   act?: { title: string; run: () => void }
 }
 
-/** Says something that needs no answer, e.g. `notify({ tone: 'good', text: 'Key revoked.' })`. What is bad stays. */
+/**
+ * Shows a notice, e.g. `notify({ tone: 'good', text: 'Key revoked.' })`. It disappears after 6 s, unless its tone is
+ * `bad`.
+ */
 export function notify(notice: Omit<Notice, 'id'>): void {
-  // What stays is said once.
+  // Permanent notices are not repeated.
   if (notice.tone === 'bad' && notices.some(({ text }) => text === notice.text)) return
   const id = ++last
   set([...notices, { ...notice, id }])
   if (notice.tone !== 'bad') setTimeout(() => dismiss(id), 6000)
 }
 
-/** The region of the notices; the shell has it once. */
+/** The region of the notices. The shell renders it once. */
 export function NoticeRegion() {
   const shown = useSyncExternalStore(subscribe, () => notices)
   return (
@@ -46,7 +49,7 @@ export function NoticeRegion() {
                 </Button>
               )}
             </div>
-            <button type="button" className="copy" aria-label="Dismiss" onClick={() => dismiss(id)}>
+            <button type="button" className="icon-button" aria-label="Dismiss" onClick={() => dismiss(id)}>
               <X size={14} />
             </button>
           </div>

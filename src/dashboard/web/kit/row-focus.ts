@@ -1,8 +1,8 @@
-// The focus in a table: keys move it from row to row, and Back returns it to the row that was opened.
+// Focus in tables: keys move it between rows, and Back restores it to the opened row.
 import { useRouterState } from '@tanstack/react-router'
 import { useEffect, useRef, type KeyboardEvent } from 'react'
 
-/** By the entry of the history: the row that was opened from there. */
+/** The row that was opened, by history entry. */
 const opened_rows = new Map<string, string>()
 
 export function useOpenedRow(is_read: boolean) {
@@ -22,13 +22,13 @@ export function useOpenedRow(is_read: boolean) {
   }
 }
 
-/** Within the table the arrows go from row to row, as `j` and `k` do everywhere. */
+/** Arrow keys move between rows, like `j` and `k`. */
 export function moveByKey(event: KeyboardEvent): void {
   if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') return
   if (moveRow(event.key === 'ArrowDown' ? 1 : -1)) event.preventDefault()
 }
 
-/** Moves the focus to the next row of the page, or the one before; returns whether there is one. */
+/** Moves the focus to the next or the previous row. False: there is none. */
 export function moveRow(by: 1 | -1): boolean {
   const rows = [...document.querySelectorAll<HTMLElement>('main [data-row]')]
   const at = rows.findIndex((row) => row.closest('tr')?.contains(document.activeElement))

@@ -1,4 +1,4 @@
-// What a page or a table shows instead of its content: nothing there, failed, forbidden.
+// Empty and error states of pages and tables.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { CircleAlert, Inbox, Lock, type LucideIcon } from 'lucide-react'
@@ -10,7 +10,7 @@ import { CodeBlock } from './CodeBlock.tsx'
 import type { Curl } from './curl.ts'
 import { Id } from './Id.tsx'
 
-/** Nothing there yet. `curl` makes the first one. */
+/** The empty state. `curl` creates the first row. */
 export function EmptyState({
   title,
   children,
@@ -46,10 +46,7 @@ function Command({ of }: { of: Curl }) {
   )
 }
 
-/**
- * What failed, in the API's own words, with the request id and a way to try again. A refusal by role names the roles that
- * may.
- */
+/** The error state: the API's message, the request id and a retry button. Errors 403 and 404 have no retry. */
 export function ErrorState({
   error,
   retry,
@@ -83,7 +80,7 @@ export function ErrorState({
   )
 }
 
-/** By the status of the answer. */
+/** By HTTP status. */
 const ERROR_KINDS: Record<number, { icon: LucideIcon; title: string }> = {
   403: { icon: Lock, title: 'Your role does not include this' },
   404: { icon: CircleAlert, title: 'Not found' },

@@ -1,4 +1,4 @@
-// Every status that anything here can have: its word, its icon and its tone.
+// All statuses: label, icon and tone.
 import {
   Ban,
   Circle,
@@ -19,15 +19,18 @@ import {
   type LucideIcon,
 } from 'lucide-react'
 
-export type Tone = 'good' | 'bad' | 'warn' | 'going' | 'idle' | 'doubt'
+export type Tone = 'good' | 'bad' | 'warn' | 'pending' | 'idle' | 'unknown'
 export type StatusFacts = { label: string; tone: Tone; icon: LucideIcon }
 
 const status = (tone: Tone, icon: LucideIcon, label?: string) => ({ tone, icon, label })
 
-/** By status, or by `resource.status` where a noun means something else by it. A test compares it with what routes answer. */
+/**
+ * By status, or by `resource.status` where the meaning differs by resource. A test compares it with the statuses of the
+ * API.
+ */
 export const STATUS_TABLE: Record<string, { tone: Tone; icon: LucideIcon; label?: string | undefined }> = {
-  // What is under way.
-  pending: status('going', CircleDashed),
+  // In progress.
+  pending: status('pending', CircleDashed),
   queued: status('idle', Clock),
   scheduled: status('idle', Clock),
   ready: status('idle', Clock),
@@ -36,23 +39,23 @@ export const STATUS_TABLE: Record<string, { tone: Tone; icon: LucideIcon; label?
   returned: status('idle', Undo2),
   rotated: status('idle', Undo2, 'Replaced'),
   ignored: status('idle', CircleSlash),
-  running: status('going', LoaderCircle),
-  sending: status('going', LoaderCircle),
-  processing: status('going', LoaderCircle),
-  capturing: status('going', LoaderCircle),
-  canceling: status('going', LoaderCircle),
-  under_review: status('going', LoaderCircle),
+  running: status('pending', LoaderCircle),
+  sending: status('pending', LoaderCircle),
+  processing: status('pending', LoaderCircle),
+  capturing: status('pending', LoaderCircle),
+  canceling: status('pending', LoaderCircle),
+  under_review: status('pending', LoaderCircle),
   retry: status('warn', Clock),
   retrying: status('warn', Clock),
-  // What waits for somebody.
-  authorized: status('going', Lock),
+  // Waiting for a person.
+  authorized: status('pending', Lock),
   requires_action: status('warn', UserRound),
   requires_input: status('warn', UserRound),
   needs_response: status('warn', CircleAlert),
   warning: status('warn', CircleAlert),
   parked: status('warn', CirclePause),
   paused: status('warn', CirclePause),
-  // What went well.
+  // Succeeded.
   captured: status('good', CircleCheck),
   succeeded: status('good', CircleCheck),
   completed: status('good', CircleCheck),
@@ -69,7 +72,7 @@ export const STATUS_TABLE: Record<string, { tone: Tone; icon: LucideIcon; label?
   enabled: status('good', CircleDot),
   up: status('good', CircleDot),
   healthy: status('good', CircleDot),
-  // What did not.
+  // Failed.
   failed: status('bad', CircleX),
   declined: status('bad', CircleX),
   undelivered: status('bad', CircleX),
@@ -80,10 +83,10 @@ export const STATUS_TABLE: Record<string, { tone: Tone; icon: LucideIcon; label?
   lost: status('bad', CircleX),
   failing: status('bad', CircleX),
   misconfigured: status('bad', CircleAlert),
-  // What nobody knows yet.
-  unknown: status('doubt', CircleHelp),
-  ambiguous: status('doubt', CircleHelp),
-  // What is over or off.
+  // Unknown.
+  unknown: status('unknown', CircleHelp),
+  ambiguous: status('unknown', CircleHelp),
+  // Ended or inactive.
   none: status('idle', Circle),
   canceled: status('idle', Ban),
   discarded: status('idle', Ban),
@@ -94,14 +97,14 @@ export const STATUS_TABLE: Record<string, { tone: Tone; icon: LucideIcon; label?
   disabled: status('idle', CircleSlash),
   archived: status('idle', CircleSlash),
   deleted: status('idle', CircleSlash),
-  asked: status('going', CircleDashed),
+  asked: status('pending', CircleDashed),
   'kyc.none': status('idle', Circle, 'Not verified'),
   'drift.stale': status('warn', Hourglass),
   'drift.differs': status('bad', CircleAlert),
   'endpoint.disabled': status('bad', CircleSlash),
 }
 
-/** What is shown of a status; one that is not known is shown as it is written. */
+/** The presentation of a status. Unrecognized statuses get a neutral one. */
 export function statusFacts(status: string, resource?: string): StatusFacts {
   const found =
     (resource === undefined ? undefined : STATUS_TABLE[`${resource}.${status}`]) ?? STATUS_TABLE[status]
@@ -112,7 +115,7 @@ export function statusFacts(status: string, resource?: string): StatusFacts {
   }
 }
 
-/** A word of the API for people: `requires_action` is `Requires action`. */
+/** A name of the API as a label: `requires_action` is `Requires action`. */
 export function humanize(name: string): string {
   const words = name.replaceAll(/[._-]+/g, ' ')
   return words.charAt(0).toUpperCase() + words.slice(1)

@@ -36,14 +36,14 @@ export function MessageContent({ message: { text, html, body, attachments = null
               </Tabs.Panel>
             ) : (
               <Tabs.Panel key={part.name} value={part.name}>
-                <div className="letter">{part.text}</div>
+                <div className="message-body">{part.text}</div>
               </Tabs.Panel>
             ),
           )}
         </Tabs>
       )}
       {attachments !== null && attachments.length > 0 && (
-        <ul className="line" aria-label="Attachments">
+        <ul className="inline" aria-label="Attachments">
           {attachments.map(({ filename, content_type, size }) => (
             <li key={filename} className="chip" title={content_type}>
               {filename}&nbsp;<span className="dim">{size.toLocaleString()} bytes&nbsp;</span>

@@ -1,8 +1,8 @@
 // How far an act about jobs is.
 import { Link } from '@tanstack/react-router'
 import { useEffect } from 'react'
-import { AuditLink, type ActResponse } from '../kit/Acted.tsx'
-import { Skeleton } from '../kit/Bone.tsx'
+import { AuditLink, type ActResponse } from '../kit/ActResult.tsx'
+import { Skeleton } from '../kit/Skeleton.tsx'
 import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
 import { JOB_ACTS } from './job-acts.ts'
@@ -24,7 +24,7 @@ export function RequestedJobAct({ of: { data, audit_seq } }: { of: ActResponse<J
   return (
     <>
       <JobActProgress id={data.id} />
-      <span className="line">
+      <span className="inline">
         <Link to={`/ops/acts/${data.id}`}>Result of each job</Link>{' '}
         <AuditLink of="installation" seq={audit_seq} />
       </span>
@@ -41,7 +41,7 @@ export function JobActProgress({ id }: { id: string }) {
   const share = (count: number) => `${found === 0 ? 0 : (count / found) * 100}%`
   return (
     <div>
-      <div className="line" role="status">
+      <div className="inline" role="status">
         <Status status={state} />
         <span className="figures">
           {done.toLocaleString()} done, {refused.toLocaleString()} refused

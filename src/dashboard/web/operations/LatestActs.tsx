@@ -16,7 +16,7 @@ export function LatestActs() {
       <h2>Recent acts</h2>
       <ul className="act-list">
         {data.slice(0, LATEST_COUNT).map((act) => (
-          <li key={act.id} className="line">
+          <li key={act.id} className="inline">
             <Status status={act.state} />
             <Link to={`/ops/acts/${act.id}`}>
               {JOB_ACTS[act.act].title}{' '}

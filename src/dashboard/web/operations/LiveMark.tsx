@@ -5,7 +5,7 @@ import { useStreamState } from './stream.ts'
 export function LiveMark() {
   const state = useStreamState()
   return (
-    <span className={toneClass(TONES[state], 'live-mark')} role="status">
+    <span className={toneClass(TONES[state], 'live-indicator')} role="status">
       <i aria-hidden />
       {TEXTS[state]}
     </span>

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { ReasonField } from '../kit/ReasonField.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
-import { sendAct, AuditLink } from '../kit/Acted.tsx'
+import { sendAct, AuditLink } from '../kit/ActResult.tsx'
 import type { TenantRow } from './shapes.ts'
 
 /** `queue` null: all queues of the tenant. */

@@ -1,7 +1,7 @@
 // An operator says what became of a call whose outcome is not known: what they chose decides what will happen.
 import { TextInput } from '@mantine/core'
 import { useState } from 'react'
-import { sendAct } from '../kit/Acted.tsx'
+import { sendAct } from '../kit/ActResult.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { ReasonField } from '../kit/ReasonField.tsx'
 import { formatMoney } from '../kit/amounts.ts'

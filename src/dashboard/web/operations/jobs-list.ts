@@ -4,7 +4,7 @@ import { useAddressSearch } from '../address.ts'
 import { read } from '../api.ts'
 import { activeFilters } from '../kit/filter-fields.ts'
 import type { ListSource, TableList } from '../kit/list.ts'
-import { pollInterval } from '../pace.ts'
+import { pollInterval } from '../poll-interval.ts'
 import { answerKey } from '../queries.ts'
 import type { JobRow, JobsAnswer } from './shapes.ts'
 

@@ -1,13 +1,13 @@
 // Proposals of operators: in words, and the dialogs that make and decide them.
 import { useState } from 'react'
-import { sendAct, AuditLink } from '../kit/Acted.tsx'
+import { sendAct, AuditLink } from '../kit/ActResult.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { ReasonField } from '../kit/ReasonField.tsx'
 import { formatMoney } from '../kit/amounts.ts'
 import { Id } from '../kit/Id.tsx'
 import { pageOfResource } from '../resources.ts'
 import { invalidate } from '../queries.ts'
-import { TenantPageLink, type useTenantPage } from './InTenant.tsx'
+import { TenantPageLink, type useTenantPage } from './TenantLink.tsx'
 import type { ProposalRow } from './shapes.ts'
 
 const refreshLists = () => invalidate('/ops/proposals', '/ops/drifts', '/v1/payouts', '/v1/wallet')

@@ -1,7 +1,7 @@
 // Reads a queue over time, up to now.
 import { keepPreviousData, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { read } from '../api.ts'
-import { pollInterval } from '../pace.ts'
+import { pollInterval } from '../poll-interval.ts'
 import type { SeriesAnswer } from './shapes.ts'
 
 const INTERVAL_MS = 30_000

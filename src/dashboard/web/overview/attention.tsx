@@ -17,7 +17,7 @@ import {
 } from 'lucide-react'
 import type { AddressSearch } from '../address.ts'
 import type { Answers } from '../generated/answers.ts'
-import { Skeleton } from '../kit/Bone.tsx'
+import { Skeleton } from '../kit/Skeleton.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { humanize } from '../kit/statuses.ts'
 import { resourceCount } from '../resources.ts'
@@ -170,7 +170,7 @@ export function AttentionList({ of }: { of: Answers['GET /overview'] | undefined
         </div>
       )}
       {items?.length === 0 && (
-        <p className="attention-none">
+        <p className="attention-empty">
           <CircleCheck size={16} aria-hidden /> Nothing needs your attention.
         </p>
       )}
@@ -208,7 +208,7 @@ function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
   const text = (
     <>
       <Icon size={16} aria-hidden />
-      <span className="attention-what">
+      <span className="attention-text">
         <strong className="figures">
           {count.toLocaleString()}
           {is_more && ' or more'}
@@ -241,7 +241,7 @@ function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
         data-row
       >
         {text}
-        <span className="heard">: {act}</span>
+        <span className="visually-hidden">: {act}</span>
       </Link>
       {when}
       <span className="attention-act" aria-hidden>
@@ -261,7 +261,7 @@ function OutageRow({ item: { outage, oldest_at, is_more } }: { item: OutageItem 
   const text = (
     <>
       <PlugZap size={16} aria-hidden />
-      <span className="attention-what">
+      <span className="attention-text">
         <span>
           <strong>
             {outage.title} {OUTAGE_LABELS[outage.problem].toLowerCase()}
@@ -293,7 +293,7 @@ function OutageRow({ item: { outage, oldest_at, is_more } }: { item: OutageItem 
     <div className="attention-row">
       <Link to="/ops/providers" className="row-link" data-row>
         {text}
-        <span className="heard">: See the provider</span>
+        <span className="visually-hidden">: See the provider</span>
       </Link>
       {when}
       <span className="attention-act" aria-hidden>

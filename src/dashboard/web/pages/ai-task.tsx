@@ -5,7 +5,7 @@ import type { AiTask } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
 import { useDialogs } from '../dialogs.ts'
-import { actResponse, ActResultText } from '../kit/Acted.tsx'
+import { actResponse, ActResultText } from '../kit/ActResult.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Instant } from '../kit/Instant.tsx'
@@ -104,8 +104,8 @@ function TaskOutput({ task: { output, status } }: { task: AiTask }) {
     return (
       <p className="dim">{status === 'queued' || status === 'running' ? 'No output yet.' : 'No output.'}</p>
     )
-  if ('text' in output) return <div className="letter">{output.text}</div>
-  if ('label' in output) return <div className="letter">{output.label}</div>
+  if ('text' in output) return <div className="message-body">{output.text}</div>
+  if ('label' in output) return <div className="message-body">{output.label}</div>
   return <Json value={output.data} label="output" />
 }
 

@@ -6,11 +6,11 @@ import { useState } from 'react'
 import { post, read } from '../api.ts'
 import { usePathParam } from '../address.ts'
 import type { Answers } from '../generated/answers.ts'
-import { Skeleton } from '../kit/Bone.tsx'
+import { Skeleton } from '../kit/Skeleton.tsx'
 import { DialogError } from '../kit/ConfirmDialog.tsx'
 import { queryClient, useAnswer } from '../queries.ts'
 import { useSessionQuery, type WebSession } from '../session.tsx'
-import { StandaloneCard } from '../shell/AloneCard.tsx'
+import { StandaloneCard } from '../shell/StandaloneCard.tsx'
 import { MIN_PASSWORD_LENGTH, MAX_NAME_CHARACTERS } from '../limits.ts'
 
 /** `has_user`: whether the email address has an account; null: not disclosed. */

@@ -24,7 +24,7 @@ const COLUMNS: TableColumn<Message>[] = [
   {
     title: 'Message',
     cell: ({ subject, channel }) => (
-      <span className="line" style={{ flexWrap: 'nowrap' }}>
+      <span className="inline" style={{ flexWrap: 'nowrap' }}>
         {channel === 'email' ? <Mail size={14} aria-hidden /> : <Smartphone size={14} aria-hidden />}
         {channel === 'sms' ? 'SMS' : (subject ?? 'Email')}
       </span>

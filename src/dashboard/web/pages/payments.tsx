@@ -26,7 +26,7 @@ const columnsOf = (on_hold: boolean): TableColumn<Payment>[] => [
   {
     title: 'Status',
     cell: ({ status, dispute }) => (
-      <span className="line">
+      <span className="inline">
         <Status status={status} />
         {dispute !== null && dispute.closed_at === null && (
           <Status status={dispute.status} label="Disputed" />

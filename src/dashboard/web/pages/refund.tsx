@@ -2,7 +2,7 @@
 import type { Payment, Refund } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import { usePathParam } from '../address.ts'
-import { Skeleton } from '../kit/Bone.tsx'
+import { Skeleton } from '../kit/Skeleton.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Id, OptionalId } from '../kit/Id.tsx'
 import { Instant, useNow } from '../kit/Instant.tsx'
@@ -95,7 +95,7 @@ function RefundOutlook({
     return <Outlook lines={[jobOutlook({ payment, timeline, job, now, is_operator, paused })]} />
   const lines: Record<Refund['status'], Omit<OutlookLine, 'key'>> = {
     pending: {
-      tone: 'going',
+      tone: 'pending',
       text: `The refund of ${amount} is in progress. The processor will report the outcome. You need not do anything.`,
     },
     succeeded: {

@@ -10,7 +10,7 @@ import { useAddressSearch } from '../address.ts'
 import { DialogError } from '../kit/ConfirmDialog.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
 import { queryClient } from '../queries.ts'
-import { StandaloneCard } from '../shell/AloneCard.tsx'
+import { StandaloneCard } from '../shell/StandaloneCard.tsx'
 
 type SignedIn = { twoFactorRedirect?: boolean }
 

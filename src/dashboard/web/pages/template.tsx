@@ -4,14 +4,14 @@ import { useMutation } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { MessageTemplate, UpdateMessageTemplate } from '#sdk/index.ts'
-import { actResponse, notifyActDone } from '../kit/Acted.tsx'
+import { actResponse, notifyActDone } from '../kit/ActResult.tsx'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
-import { PageSkeleton } from '../kit/Bone.tsx'
+import { PageSkeleton } from '../kit/Skeleton.tsx'
 import { ConfirmDialog, DialogError } from '../kit/ConfirmDialog.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
-import { ErrorPage } from '../kit/FailedPage.tsx'
+import { ErrorPage } from '../kit/ErrorPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { CHANNEL_LABELS } from '../messages/channels.ts'
 import { MessageContent } from '../messages/MessageContent.tsx'
@@ -127,7 +127,7 @@ function TemplateForm({
       )}
       {save.error !== null && <DialogError error={save.error} />}
       {may_update ? (
-        <div className="line">
+        <div className="inline">
           <Button type="submit" variant="filled" disabled={!changed || save.isPending}>
             Save template
           </Button>
@@ -184,7 +184,7 @@ function TemplatePreview({ id, changed }: { id: string; changed: boolean }) {
     <section className="stack" aria-label="Preview">
       <h2 className="side-title">Preview</h2>
       <VariablesField value={variables} onChange={setVariables} />
-      <div className="line">
+      <div className="inline">
         <Button disabled={parsed === undefined || preview.isPending} onClick={() => preview.mutate()}>
           Preview template
         </Button>

@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { Clock } from 'lucide-react'
 import { useState } from 'react'
 import type { WebhookDeliveryDetail, WebhookEndpoint } from '#sdk/index.ts'
-import { actResponse, ActResultText } from '../kit/Acted.tsx'
+import { actResponse, ActResultText } from '../kit/ActResult.tsx'
 import { sluice } from '../api.ts'
 import { usePathParam } from '../address.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
@@ -12,7 +12,7 @@ import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { formatInstant, Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
-import { ErrorPage } from '../kit/FailedPage.tsx'
+import { ErrorPage } from '../kit/ErrorPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
@@ -45,7 +45,7 @@ export function WebhookDeliveryPage() {
         title={`Delivery of ${delivery?.type ?? 'an event'}`}
         heading={
           delivery && (
-            <span className="line">
+            <span className="inline">
               {delivery.type} <Status status={delivery.status} pill />
             </span>
           )

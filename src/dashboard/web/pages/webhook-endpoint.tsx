@@ -10,7 +10,7 @@ import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { ListView } from '../kit/ListPage.tsx'
-import { ErrorPage } from '../kit/FailedPage.tsx'
+import { ErrorPage } from '../kit/ErrorPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
@@ -70,7 +70,7 @@ export function WebhookEndpointPage() {
         title={endpoint?.url ?? 'Webhook endpoint'}
         heading={
           endpoint && (
-            <span className="line">
+            <span className="inline">
               {endpoint.url} <EndpointStatus endpoint={endpoint} pill />
             </span>
           )

@@ -2,7 +2,7 @@
 import { Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Answer } from '#sdk/index.ts'
-import { actResponse, notifyActDone } from '../kit/Acted.tsx'
+import { actResponse, notifyActDone } from '../kit/ActResult.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 
 /** A field of what the API takes as a change: required where it cannot be emptied. */

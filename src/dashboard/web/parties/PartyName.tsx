@@ -2,7 +2,7 @@
 import { VisuallyHidden } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import type { Customer, KycSubjectType, Merchant, Recipient } from '#sdk/index.ts'
-import { Skeleton } from '../kit/Bone.tsx'
+import { Skeleton } from '../kit/Skeleton.tsx'
 import { shortId } from '../kit/Id.tsx'
 import { RESOURCE_PAGES, pageOfResource } from '../resources.ts'
 import { useAnswer } from '../queries.ts'

@@ -40,9 +40,9 @@ export function PaymentsSection({ by, id }: { by: 'customer_id' | 'merchant_id';
   if (!deployed) return null
   return (
     <section className="section">
-      <div className="line">
+      <div className="inline">
         <h2>Payments</h2>
-        <Link to="/payments" search={{ [by]: id }} className="section-more">
+        <Link to="/payments" search={{ [by]: id }} className="section-action">
           All payments
         </Link>
       </div>

@@ -10,7 +10,7 @@ import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { singlePageList } from '../kit/list.ts'
 import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
-import { pollInterval } from '../pace.ts'
+import { pollInterval } from '../poll-interval.ts'
 import { answerKey } from '../queries.ts'
 import { useAreaState, useMay } from '../session.tsx'
 import { StartVerification } from '../verifications/StartVerification.tsx'
@@ -51,11 +51,11 @@ export function VerificationSection({
   const open = rows?.some(isUndecided)
   return (
     <section className="section">
-      <div className="line">
+      <div className="inline">
         <h2>Verifications</h2>
         {may_start && !removed && open === false && (
           <Button
-            className="section-more"
+            className="section-action"
             leftSection={<ShieldCheck size={14} />}
             onClick={() => setStarting(true)}
           >

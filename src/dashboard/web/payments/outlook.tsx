@@ -98,7 +98,7 @@ export function jobOutlook({
   })
   if (job.unknown_since !== null || last === 'unknown')
     return say(
-      'doubt',
+      'unknown',
       `${pause_text}It is not known whether ${at} did ${to_do}. It is looked up${due}, and sent again only if it never took effect, so no money moves twice. ${is_paused ? 'If' : 'You need not do anything; if'} it stays unknown, an operator decides.`,
     )
   if (last === 'parked')
@@ -108,11 +108,11 @@ export function jobOutlook({
       'bad',
       `${pause_text}${at} refused our credentials. An operator has to correct them. It is then retried automatically, next${due}.`,
     )
-  if (job.state === 'running') return say('going', `${doing}: waiting for ${at} to answer.`)
+  if (job.state === 'running') return say('pending', `${doing}: waiting for ${at} to answer.`)
   const tried = last === 'retry' || last === 'returned'
   if (last === 'ambiguous' || (tried && job.in_doubt))
     return say(
-      'doubt',
+      'unknown',
       `${pause_text}${at} has not said whether it did ${to_do}. It is retried with the same key${due}, so no money moves twice.${is_paused ? '' : ' You need not do anything.'}`,
     )
   if (paused)
@@ -122,7 +122,7 @@ export function jobOutlook({
       'warn',
       `${at} did not ${to_do} yet, and nothing happened. It is retried${due}. You need not do anything.`,
     )
-  return say('going', `${doing} is waiting for a worker and is due${due}.`)
+  return say('pending', `${doing} is waiting for a worker and is due${due}.`)
 }
 
 function JobLink({ id }: { id: string }) {
@@ -163,7 +163,7 @@ function statusOutlook(
         ? 'Capture or cancel it before then'
         : `A member with the role ${who_may} can capture it before then, or cancel it`
     return say(
-      failure === null ? (soon ? 'warn' : 'going') : 'bad',
+      failure === null ? (soon ? 'warn' : 'pending') : 'bad',
       `${failed}${pause_text} is held${until}. ${to_do}. After that the hold lapses and nothing can be captured.`,
     )
   }
@@ -214,7 +214,7 @@ export function disputeOutlook(dispute: Dispute, { with_link = true } = {}): Out
   return [
     {
       key: id,
-      tone: status === 'under_review' ? 'going' : 'warn',
+      tone: status === 'under_review' ? 'pending' : 'warn',
       text: (
         <>
           {text}{' '}

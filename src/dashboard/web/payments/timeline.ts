@@ -8,7 +8,7 @@ import {
 } from '@tanstack/react-query'
 import { read, readPage, type PathTo } from '../api.ts'
 import type { Answers } from '../generated/answers.ts'
-import { pollInterval } from '../pace.ts'
+import { pollInterval } from '../poll-interval.ts'
 import { answerKey, retryUntilLoaded, useAnswer } from '../queries.ts'
 
 export type TimelineContextAnswer = Answers['GET /stories/{id}']

@@ -4,13 +4,13 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { SluiceError, type CreatePayout, type Payout, type Recipient } from '#sdk/index.ts'
 import { sluice, errorMessage } from '../api.ts'
-import { actResponse, ActResultText, type ActResponse } from '../kit/Acted.tsx'
+import { actResponse, ActResultText, type ActResponse } from '../kit/ActResult.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { UUID } from '../kit/Id.tsx'
 import { formatMoney, stepHint, parseMoney } from '../kit/amounts.ts'
 import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
-import { BalanceChange } from '../wallet/BeforeAfter.tsx'
+import { BalanceChange } from '../wallet/BalanceChange.tsx'
 
 /** One that the processor did not take is there all the same, as failed. */
 type PayoutResult = { accepted: ActResponse<Payout> } | { refused: SluiceError; payout_id: string }
@@ -208,7 +208,7 @@ function Outcome({ result }: { result: PayoutResult }) {
   const { data } = result.accepted
   return (
     <ActResultText of={result.accepted}>
-      <div className="line">
+      <div className="inline">
         <Status status={data.status} /> {formatMoney(data.amount_minor, data.currency)}
         <Link to={`/payouts/${data.id}`}>Go to the payout</Link>
       </div>

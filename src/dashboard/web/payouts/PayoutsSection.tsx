@@ -24,9 +24,9 @@ export function PayoutsSection({ recipient_id }: { recipient_id: string }) {
   if (!deployed) return null
   return (
     <section className="section">
-      <div className="line">
+      <div className="inline">
         <h2>Payouts</h2>
-        <Link to="/payouts" search={{ recipient_id }} className="section-more">
+        <Link to="/payouts" search={{ recipient_id }} className="section-action">
           All payouts
         </Link>
       </div>

@@ -23,7 +23,7 @@ export function KeyHelp({ opened, close }: { opened: boolean; close: () => void 
       <dl className="keys-list">
         {keys.map(([names, what]) => (
           <Fragment key={what}>
-            <dt className="line" style={{ gap: 4 }}>
+            <dt className="inline" style={{ gap: 4 }}>
               {names.map((name) => (
                 <kbd key={name}>{name}</kbd>
               ))}

@@ -101,7 +101,7 @@ function PaletteBody({ close }: { close: () => void }) {
         ))}
       </div>
       {options.length === 0 && (
-        <p className="palette-none">
+        <p className="palette-empty">
           Nothing found. You can search for a page, an id or its last eight characters, a reference of the
           processor, the email of a customer, or a word of a name or a description among the latest thousand.
         </p>

@@ -4,7 +4,7 @@ import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router'
 import { Menu as MenuIcon } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { onTenantMismatch } from '../api.ts'
-import { PageSkeleton } from '../kit/Bone.tsx'
+import { PageSkeleton } from '../kit/Skeleton.tsx'
 import { NoticeRegion, notify } from '../kit/notices.tsx'
 import { ErrorState } from '../kit/states.tsx'
 import { isSignedOut, SessionProvider, useSession, useSessionQuery } from '../session.tsx'
@@ -41,7 +41,7 @@ export function Shell() {
   if (error !== null && !signed_out) return <ErrorState error={error} retry={refetch} />
   return (
     <div className="shell">
-      <div className="shell-side" />
+      <div className="shell-sidebar" />
       <div className="shell-main">
         <div className="shell-head" />
         <main className="shell-page">
@@ -62,10 +62,10 @@ function SignedInShell() {
   useKeys({ openPalette: () => setPalette(true), openHelp: () => setHelp(true) })
   return (
     <div className="shell">
-      <a className="skip" href="#content">
+      <a className="skip-link" href="#content">
         Skip to content
       </a>
-      <aside className="shell-side" aria-label="Sidebar">
+      <aside className="shell-sidebar" aria-label="Sidebar">
         <Brand />
         <Nav />
       </aside>

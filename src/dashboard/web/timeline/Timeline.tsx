@@ -172,7 +172,7 @@ function Entry({
             />
             <Breaks breaks={breaks} />
           </span>
-          <span className="timeline-took">{duration}</span>
+          <span className="timeline-duration">{duration}</span>
           <span className="timeline-outcome">
             {outcome ? <Status status={outcome} /> : null}
             {item.changed !== undefined && (
@@ -188,7 +188,7 @@ function Entry({
       {open && (
         <div style={{ padding: '0 8px 12px 36px' }}>
           <div className="dim">{formatExact(at)}</div>
-          {item.links !== undefined && <div className="line">{item.links}</div>}
+          {item.links !== undefined && <div className="inline">{item.links}</div>}
           {item.details !== undefined && <Json value={item.details} label="details" />}
         </div>
       )}

@@ -2,12 +2,12 @@
 import { useInfiniteQuery, type UseInfiniteQueryResult } from '@tanstack/react-query'
 import type { TimelineEntry } from '#sdk/index.ts'
 import { read, readPage, type PathTo } from '../api.ts'
-import { Skeleton } from '../kit/Bone.tsx'
+import { Skeleton } from '../kit/Skeleton.tsx'
 import { Freshness } from '../kit/Freshness.tsx'
 import { useNow } from '../kit/Instant.tsx'
 import { ErrorState } from '../kit/states.tsx'
 import { humanize } from '../kit/statuses.ts'
-import { pollInterval } from '../pace.ts'
+import { pollInterval } from '../poll-interval.ts'
 import type { TimelineContextAnswer } from '../payments/timeline.ts'
 import { answerKey, retryUntilLoaded } from '../queries.ts'
 import { useSession } from '../session.tsx'
@@ -107,7 +107,7 @@ export function TimelineFrame({
 }) {
   return (
     <section className="section">
-      <div className="line">
+      <div className="inline">
         <h2>Timeline</h2>
         <Freshness of={{ error, refetch, dataUpdatedAt }} brief />
       </div>

@@ -4,10 +4,10 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { SluiceError, type KycSubjectType, type Verification } from '#sdk/index.ts'
 import { sluice, errorMessage } from '../api.ts'
-import { actResponse, ActResultText, type ActResponse } from '../kit/Acted.tsx'
+import { actResponse, ActResultText, type ActResponse } from '../kit/ActResult.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { invalidate } from '../queries.ts'
-import { PersonLink } from './LinkToShow.tsx'
+import { PersonLink } from './PersonLink.tsx'
 
 const TYPES = [
   { value: 'customer', label: 'Customer' },

@@ -2,13 +2,13 @@
 import { useState } from 'react'
 import type { KycDecision, Verification } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
-import { actResponse, ActResultText } from '../kit/Acted.tsx'
+import { actResponse, ActResultText } from '../kit/ActResult.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { ReasonField } from '../kit/ReasonField.tsx'
 import { Status } from '../kit/Status.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 import { invalidate } from '../queries.ts'
-import { PersonLink } from './LinkToShow.tsx'
+import { PersonLink } from './PersonLink.tsx'
 import { isUndecided } from './texts.ts'
 
 const refreshLists = () => invalidate('/v1/compliance', '/v1/customers', '/v1/recipients', '/v1/merchants')

@@ -5,14 +5,14 @@ import { useState } from 'react'
 import { SluiceError, type CreateTopUp, type TopUp } from '#sdk/index.ts'
 import { sluice, errorMessage } from '../api.ts'
 import { DECIMALS } from '../generated/currencies.ts'
-import { actResponse, ActResultText, type ActResponse } from '../kit/Acted.tsx'
+import { actResponse, ActResultText, type ActResponse } from '../kit/ActResult.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { formatMoney, stepHint, parseMoney } from '../kit/amounts.ts'
 import { Status } from '../kit/Status.tsx'
 import { invalidate } from '../queries.ts'
 import { useSession } from '../session.tsx'
 import { useBalances } from './balances.ts'
-import { BalanceChange } from './BeforeAfter.tsx'
+import { BalanceChange } from './BalanceChange.tsx'
 
 /** One that the processor did not take is there all the same, as failed. */
 type TopUpResult = { accepted: ActResponse<TopUp> } | { refused: SluiceError; top_up_id: string }
@@ -120,7 +120,7 @@ function Outcome({ result }: { result: TopUpResult }) {
   const { data } = result.accepted
   return (
     <ActResultText of={result.accepted}>
-      <div className="line">
+      <div className="inline">
         <Status status={data.status} /> {formatMoney(data.amount_minor, data.currency)}
         <Link to={`/wallet/top-ups/${data.id}`}>Go to the top-up</Link>
       </div>

@@ -36,7 +36,7 @@ export function DisabledNote({
         it is disabled are skipped, and enabling it does not send them.
         {endpoint.disabled_reason !== 'manual' && ' Fix the receiver and send it a test event first.'} Then
         enable it and recover what was missed.
-        <div className="line">
+        <div className="inline">
           {may_change && (
             <Button variant="filled" onClick={onEnable}>
               Enable

@@ -3,14 +3,14 @@ import { NativeSelect, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { EventType, WebhookEndpoint } from '#sdk/index.ts'
-import { actResponse, ActResultText, notifyActDone } from '../kit/Acted.tsx'
+import { actResponse, ActResultText, notifyActDone } from '../kit/ActResult.tsx'
 import { sluice } from '../api.ts'
 import { useValueAtOpening } from '../dialogs.ts'
 import { EVENT_PATTERNS } from '../generated/event-patterns.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { formatInstant } from '../kit/Instant.tsx'
 import { invalidate } from '../queries.ts'
-import { NewSecret } from './SecretOnce.tsx'
+import { NewSecret } from './NewSecret.tsx'
 
 type ActProps = { opened: boolean; onClose: () => void; endpoint: WebhookEndpoint }
 

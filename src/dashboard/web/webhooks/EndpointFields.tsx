@@ -2,12 +2,12 @@
 import { Checkbox, TagsInput, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { EventTypes, WebhookEndpoint } from '#sdk/index.ts'
-import { actResponse, ActResultText } from '../kit/Acted.tsx'
+import { actResponse, ActResultText } from '../kit/ActResult.tsx'
 import { sluice } from '../api.ts'
 import { EVENT_PATTERNS } from '../generated/event-patterns.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { invalidate } from '../queries.ts'
-import { NewSecret } from './SecretOnce.tsx'
+import { NewSecret } from './NewSecret.tsx'
 
 type EndpointForm = {
   url: string
@@ -117,7 +117,7 @@ function EndpointFields({ fields, set }: { fields: EndpointForm; set: (fields: E
         onChange={(types) => set({ ...fields, types })}
       />
       <TextInput label="Description" maxLength={1000} {...text('description')} />
-      <div className="pair">
+      <div className="field-pair">
         <TextInput
           label="Requests at once"
           description="Maximum, from 1 to 100."

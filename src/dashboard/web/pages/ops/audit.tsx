@@ -26,7 +26,7 @@ const COLUMNS: TableColumn<EntryRow>[] = [
       subject === null ? (
         '–'
       ) : (
-        <span className="line nowrap">
+        <span className="inline nowrap">
           {subject} {subject_id !== null && <Id id={subject_id} short />}
         </span>
       ),

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { usePathParam } from '../../address.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Facts } from '../../kit/Facts.tsx'
-import { ErrorPage } from '../../kit/FailedPage.tsx'
+import { ErrorPage } from '../../kit/ErrorPage.tsx'
 import { Id } from '../../kit/Id.tsx'
 import { formatDuration, formatInstant, Instant, useNow } from '../../kit/Instant.tsx'
 import { Json } from '../../kit/Json.tsx'
@@ -17,7 +17,7 @@ import { allowsAct, JOB_ACT_KINDS, JOB_ACTS } from '../../operations/job-acts.ts
 import { JobActDialog, type JobActTarget } from '../../operations/JobActDialog.tsx'
 import { ResolveDialog } from '../../operations/ResolveDialog.tsx'
 import type { JobDetails } from '../../operations/shapes.ts'
-import { DeliveryLink, JobResource } from '../../operations/WorksOn.tsx'
+import { DeliveryLink, JobResource } from '../../operations/JobResource.tsx'
 import { useAnswer } from '../../queries.ts'
 import { attemptName, CALL_NAME, KIND_ICONS, REPLACED_TEXT } from '../../timeline/items.tsx'
 import { Timeline, type TimelineItem } from '../../timeline/Timeline.tsx'
@@ -42,7 +42,7 @@ const CALLS: TableColumn<CallRow>[] = [
           <Status status={outcome} />
         )
       ) : (
-        <span className="line">
+        <span className="inline">
           <Status status="refused" /> since <Instant at={refused_since} />
         </span>
       ),
@@ -71,7 +71,7 @@ export function JobPage() {
       <PageHeader
         title={job?.name ?? 'Job'}
         heading={
-          <span className="line">
+          <span className="inline">
             {job?.name ?? 'Job'} {job && <JobState job={job} pill />}
           </span>
         }

@@ -24,7 +24,7 @@ const COLUMNS: TableColumn<JobRow>[] = [
     cell: ({ id, name, queue }) => (
       <>
         <strong>{name}</strong>
-        <small className="dim against">
+        <small className="dim comparison">
           {queue} <span className="mono">{shortId(id)}</span>
         </small>
       </>
@@ -51,7 +51,7 @@ const COLUMNS: TableColumn<JobRow>[] = [
     cell: (job) => (
       <>
         {job.attempt}
-        <small className="dim against">
+        <small className="dim comparison">
           <RunTime job={job} />
         </small>
       </>
@@ -123,7 +123,7 @@ function BulkActs({
     ),
   )
   return (
-    <div className="bulk" role="group" aria-label="All matching jobs">
+    <div className="bulk-actions" role="group" aria-label="All matching jobs">
       <span className="dim">{unsupported ?? 'For all matching jobs:'}</span>
       {bulkActs(filters).map((act) => {
         const Icon = JOB_ACTS[act].icon
@@ -152,7 +152,7 @@ function About({ job: { subject, subject_id, tenant, tenant_id } }: { job: JobRo
       title={`All jobs of ${subject_id}`}
     >
       {subject === null ? 'Resource' : resourceLabel(subject)}
-      <small className="mono against">{shortId(subject_id)}</small>
+      <small className="mono comparison">{shortId(subject_id)}</small>
     </Link>
   )
 }

@@ -17,7 +17,7 @@ type ProviderRow = ProvidersResponse['providers'][number]
 const count = (
   title: string,
   of: (row: ProviderRow) => number,
-  tone?: 'bad' | 'doubt',
+  tone?: 'bad' | 'unknown',
 ): TableColumn<ProviderRow> => ({
   title,
   align: 'end',
@@ -37,7 +37,7 @@ const columnsOf = (is_current: boolean): TableColumn<ProviderRow>[] => [
     cell: ({ calls, declined }) => (
       <span className={calls === 0 ? 'dim' : 'figures'}>
         {calls.toLocaleString()}
-        {declined > 0 && <small className="dim against">{declined.toLocaleString()} declined</small>}
+        {declined > 0 && <small className="dim comparison">{declined.toLocaleString()} declined</small>}
       </span>
     ),
   },
@@ -50,12 +50,12 @@ const columnsOf = (is_current: boolean): TableColumn<ProviderRow>[] => [
     cell: ({ took }) => (
       <span className="figures">
         {formatMs(took.p50_ms)}
-        {took.p95_ms !== null && <small className="dim against">p95: {formatMs(took.p95_ms)}</small>}
+        {took.p95_ms !== null && <small className="dim comparison">p95: {formatMs(took.p95_ms)}</small>}
       </span>
     ),
   },
   count('Refused', ({ refused }) => refused, 'bad'),
-  count('In doubt', ({ in_doubt }) => in_doubt, 'doubt'),
+  count('In doubt', ({ in_doubt }) => in_doubt, 'unknown'),
   {
     title: 'Unknown',
     align: 'end',
@@ -102,7 +102,7 @@ function FailedCalls({ row: { failed, failures } }: { row: ProviderRow }) {
     <span className={toneClass('bad', 'figures')}>
       {failed.toLocaleString()}
       {failures.map(({ outcome, count: of }) => (
-        <small key={outcome} className="dim against">
+        <small key={outcome} className="dim comparison">
           {of.toLocaleString()} {FAILURE_LABELS[outcome]}
         </small>
       ))}
@@ -121,7 +121,7 @@ function Retrying({ row: { retrying, oldest_retrying_s } }: { row: ProviderRow }
   return (
     <Link to="/ops/jobs" search={{ state: 'retrying' }} className="figures">
       {retrying.toLocaleString()}
-      <small className="dim against">for {formatSeconds(oldest_retrying_s)}</small>
+      <small className="dim comparison">for {formatSeconds(oldest_retrying_s)}</small>
     </Link>
   )
 }
@@ -137,10 +137,10 @@ function ProviderState({
     return (
       <>
         <Status status="refused" label={OUTAGE_LABELS[outage.problem]} />
-        <small className="dim against">
+        <small className="dim comparison">
           since <Instant at={outage.since} />
         </small>
-        <small className="dim against">check {outage.check.join(', ')}</small>
+        <small className="dim comparison">check {outage.check.join(', ')}</small>
       </>
     )
   if (retrying > 0) return <Status status="retrying" label="Calls are retried" />

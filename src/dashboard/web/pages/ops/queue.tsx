@@ -3,7 +3,7 @@ import { Button, SegmentedControl } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { useAddressSearch, usePathParam } from '../../address.ts'
-import { ErrorPage } from '../../kit/FailedPage.tsx'
+import { ErrorPage } from '../../kit/ErrorPage.tsx'
 import { Figure } from '../../kit/Figure.tsx'
 import { formatDuration } from '../../kit/Instant.tsx'
 import { LineChart } from '../../kit/LineChart.tsx'
@@ -59,7 +59,7 @@ function QueueDetails({ queue }: { queue: string }) {
       <PageHeader
         title={`${queue} · Queue`}
         heading={
-          <span className="line">
+          <span className="inline">
             {queue} {row?.paused === true && <Status status="paused" pill />}
           </span>
         }
@@ -164,7 +164,7 @@ function QueueFigures({
 /** Links to the queue's jobs: all, retrying, unknown and parked. */
 function JobLinks({ queue, row }: { queue: string; row: QueueRow | undefined }) {
   return (
-    <p className="further">
+    <p className="related-links">
       <Link to="/ops/jobs" search={{ queue }}>
         Jobs of this queue
       </Link>

@@ -37,7 +37,7 @@ const COLUMNS: TableColumn<QueueRow>[] = [
   {
     title: 'Finished',
     cell: ({ queue, out_by_minute }) => (
-      <div className="cell-spark">
+      <div className="spark-cell">
         <Sparkline values={out_by_minute} height={24} label={`${queue}: jobs finished, last hour`} />
       </div>
     ),
@@ -90,7 +90,7 @@ export function QueuesPage() {
         ]}
         empty={<EmptyState title="No queues" />}
       />
-      <p className="dim further">
+      <p className="dim related-links">
         <Link to="/ops/processes">Processes</Link> <Link to="/ops/providers">Providers</Link>{' '}
         <Link to="/ops/tenants">Tenants by share</Link>{' '}
         <a href="/ops/bull-board" target="_blank" rel="noreferrer">
@@ -132,7 +132,7 @@ function PauseButton({
 
 function OldestDue({ row: { oldest_due_s, paused, paused_tenants } }: { row: QueueRow }) {
   return (
-    <span className="line">
+    <span className="inline">
       <b className={oldest_due_s >= LATE_AFTER_S ? toneClass('bad', 'figures') : 'figures'}>
         {formatSeconds(oldest_due_s)}
       </b>
@@ -157,7 +157,7 @@ function Due({ row: { due, later, parked } }: { row: QueueRow }) {
   return (
     <span className="figures">
       {due.toLocaleString()}
-      <small className="dim against">{others.join(', ')}</small>
+      <small className="dim comparison">{others.join(', ')}</small>
     </span>
   )
 }
@@ -168,7 +168,7 @@ function Retrying({ row: { queue, retrying, oldest_retrying_s } }: { row: QueueR
   return (
     <Link to="/ops/jobs" search={{ queue, state: 'retrying' }} className={toneClass('warn', 'figures')}>
       {retrying.toLocaleString()}
-      <small className="dim against">for {formatSeconds(oldest_retrying_s)}</small>
+      <small className="dim comparison">for {formatSeconds(oldest_retrying_s)}</small>
     </Link>
   )
 }
@@ -196,7 +196,7 @@ function Wait({ wait: { last_5m, last_1h }, of }: { wait: QueueRow['wait']; of: 
       {ratio <= 0.67 && (
         <ArrowDownRight size={12} className="tone-good" aria-label={`less than the ${against}`} />
       )}
-      <small className="dim against">{hour !== null && `1 h: ${formatMs(hour)}`}</small>
+      <small className="dim comparison">{hour !== null && `1 h: ${formatMs(hour)}`}</small>
     </span>
   )
 }

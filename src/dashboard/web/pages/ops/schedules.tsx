@@ -23,7 +23,7 @@ const COLUMNS: TableColumn<ScheduleRow>[] = [
   {
     title: 'Name',
     cell: ({ name, about }) => (
-      <div className="two-lines">
+      <div className="name-cell">
         <strong>{name}</strong>
         <small className="dim">{about}</small>
       </div>
@@ -38,7 +38,7 @@ const COLUMNS: TableColumn<ScheduleRow>[] = [
     cell: ({ started_at, duration_ms }) => (
       <>
         <Instant at={started_at} none="never" />
-        {duration_ms !== null && <small className="dim against">took {formatDuration(duration_ms)}</small>}
+        {duration_ms !== null && <small className="dim comparison">took {formatDuration(duration_ms)}</small>}
       </>
     ),
   },
@@ -61,7 +61,7 @@ const COLUMNS: TableColumn<ScheduleRow>[] = [
       ) : (
         <span title={row.failure}>
           {row.failure}
-          <small className="dim against">
+          <small className="dim comparison">
             {row.failed_runs === 1 ? 'failed' : `failed ${row.failed_runs} times`} since{' '}
             <Instant at={row.failing_since} />
           </small>

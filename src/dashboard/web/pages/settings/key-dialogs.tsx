@@ -2,7 +2,7 @@
 import { Button, Checkbox, NativeSelect, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Answers } from '../../generated/answers.ts'
-import { ActResultText, sendAct, type ActResponse } from '../../kit/Acted.tsx'
+import { ActResultText, sendAct, type ActResponse } from '../../kit/ActResult.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { CopyField } from '../../kit/CopyField.tsx'
 import { invalidate } from '../../queries.ts'
@@ -72,7 +72,7 @@ function ScopesField({ value, onChange }: { value: string[]; onChange: (scopes: 
   const { key_scopes, role } = useSession()
   return (
     <Checkbox.Group label="Scopes" value={value} onChange={onChange}>
-      <div className="line scopes-choose">
+      <div className="inline scopes-choose">
         <Button size="compact-xs" onClick={() => onChange(key_scopes)}>
           All
         </Button>

@@ -2,7 +2,7 @@
 import { NativeSelect, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Answers } from '../../generated/answers.ts'
-import { sendAct, ActResultText } from '../../kit/Acted.tsx'
+import { sendAct, ActResultText } from '../../kit/ActResult.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { CopyField } from '../../kit/CopyField.tsx'
 import { invalidate } from '../../queries.ts'

@@ -2,7 +2,7 @@
 import { Button } from '@mantine/core'
 import { useState } from 'react'
 import { useDialogs } from '../../dialogs.ts'
-import { sendAct, notifyActDone } from '../../kit/Acted.tsx'
+import { sendAct, notifyActDone } from '../../kit/ActResult.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'

@@ -2,7 +2,7 @@
 import { Button, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useDialogs } from '../../dialogs.ts'
-import { ActResultText, sendAct, notifyActDone } from '../../kit/Acted.tsx'
+import { ActResultText, sendAct, notifyActDone } from '../../kit/ActResult.tsx'
 import { CodeBlock } from '../../kit/CodeBlock.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { CopyField } from '../../kit/CopyField.tsx'
@@ -28,7 +28,7 @@ export function TwoFactor() {
           ? 'You sign in with your password and a code from your app.'
           : 'If it is on, signing in also requires a code from your app.'}
       </p>
-      <div className="line">
+      <div className="inline">
         {enabled ? (
           <>
             <Button onClick={() => begin('codes')}>Create new backup codes</Button>

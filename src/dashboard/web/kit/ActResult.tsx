@@ -1,22 +1,25 @@
-// What became of an act, with its audit entry.
+// The result of an act, with its audit entry.
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import type { Answer } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
 import { notify } from './notices.tsx'
 
-/** What an act answered. `finished` false: it is still under way. `audit_seq`: its entry in the audit log. */
+/**
+ * The response of an act. `finished` false: the act was accepted and is in progress. `audit_seq`: its entry in the
+ * audit log.
+ */
 export type ActResponse<T> = { data: T; finished: boolean; audit_seq: string | null }
 
-/** Waits for the answer of an act, e.g. `acted(sluice.payments.capture(id, body, { idempotency_key }))`. */
+/** Waits for the response of an act, e.g. `actResponse(sluice.payments.capture(id, body, { idempotency_key }))`. */
 export async function actResponse<T>(answer: Answer<T>): Promise<ActResponse<T>> {
   const { data, response } = await answer.withResponse()
   return { data, finished: response.status !== 202, audit_seq: response.headers.get('x-audit-entry') }
 }
 
 /**
- * The same for the dashboard's own routes, which the SDK has no calls for. They know no idempotency keys, so it is asked
- * once.
+ * Requests an act on a route of the dashboard, which the SDK does not have. These routes take no idempotency key, so
+ * the request is not retried.
  */
 export async function sendAct<T>(
   method: string,
@@ -27,8 +30,8 @@ export async function sendAct<T>(
 }
 
 /**
- * The outcome of an act in words, then the link to its audit entry. `true_if_accepted`: the words are true of what was only
- * accepted, too.
+ * The outcome of an act, then the link to its audit entry. `true_if_accepted`: the text also holds for an act that was
+ * accepted but is not finished.
  */
 export function ActResultText({
   of: { finished, audit_seq },
@@ -44,7 +47,7 @@ export function ActResultText({
       <div>
         {finished || true_if_accepted
           ? children
-          : 'It was accepted and is under way. This page shows the outcome.'}
+          : 'It was accepted and is in progress. This page shows the outcome.'}
       </div>
       {audit_seq !== null && (
         <div>
@@ -55,7 +58,7 @@ export function ActResultText({
   )
 }
 
-/** The outcome of an act as a notice, where its dialog or its page is gone by then. */
+/** Shows the outcome of an act as a notice, for dialogs and pages that are closed by then. */
 export function notifyActDone(text: string, { audit_seq }: ActResponse<unknown>): void {
   const link = audit_seq !== null && {
     to: '/settings/audit',
@@ -65,7 +68,7 @@ export function notifyActDone(text: string, { audit_seq }: ActResponse<unknown>)
   notify({ tone: 'good', text, ...(link && { link }) })
 }
 
-/** The way to an entry of the audit log. `of` installation: of the one that operators read. */
+/** Link to an audit entry. `of`: `tenant` is the tenant's audit log, `installation` the operators' one. */
 export function AuditLink({ seq, of = 'tenant' }: { seq: string | null; of?: 'tenant' | 'installation' }) {
   return seq === null ? null : (
     <Link to={of === 'tenant' ? '/settings/audit' : '/ops/audit'} search={{ seq }}>

@@ -1,11 +1,11 @@
-// The place of something that is still on its way.
+// Skeletons: placeholders for content that is loading.
 
-/** A grey line as wide as what will be there, in px or percent. Keeps the layout; is not heard. */
+/** A grey bar with the width of the content, in px or percent. It keeps the layout. Screen readers skip it. */
 export function Skeleton({ width = '60%', height = 10 }: { width?: number | string; height?: number }) {
-  return <span className="bone" aria-hidden style={{ width, height }} />
+  return <span className="skeleton" aria-hidden style={{ width, height }} />
 }
 
-/** A whole page that is on its way: a heading, and lines. */
+/** The skeleton of a page: a heading and lines. */
 export function PageSkeleton() {
   return (
     <div role="status" aria-busy="true" aria-label="Loading">

@@ -15,5 +15,5 @@ export function StatusNote({
   children: ReactNode
 }) {
   const shown = tone ?? (status === undefined ? 'idle' : statusFacts(status).tone)
-  return <p className={toneClass(shown, 'party-note')}>{children}</p>
+  return <p className={toneClass(shown, 'status-note')}>{children}</p>
 }

@@ -1,11 +1,11 @@
-// A page that could not be read.
+// A page that could not be loaded.
 import { SluiceError } from '#sdk/index.ts'
 import { errorMessage } from '../api.ts'
 import { NotFound } from './NotFound.tsx'
 import { PageHeader } from './PageHeader.tsx'
 import { ErrorState } from './states.tsx'
 
-/** The heading of the page, and in place of the rest what failed. `above`: the list that it belongs to. */
+/** The heading of the page and the error. `parent`: the list that the page belongs to. */
 export function ErrorPage({
   title,
   parent,

@@ -1,6 +1,6 @@
 // What an act makes of the available balance.
 import type { ReactNode } from 'react'
-import { Skeleton } from '../kit/Bone.tsx'
+import { Skeleton } from '../kit/Skeleton.tsx'
 import { Money } from '../kit/Money.tsx'
 import { useAreaState } from '../session.tsx'
 import { useBalances } from './balances.ts'
@@ -29,7 +29,7 @@ export function BalanceChange({
   const missing = error === null ? <Skeleton width={80} /> : 'not known'
   if (!deployed) return null
   return (
-    <dl className="before-after" aria-label={`Balance in ${currency.toUpperCase()}`} aria-live="polite">
+    <dl className="balance-change" aria-label={`Balance in ${currency.toUpperCase()}`} aria-live="polite">
       <div>
         <dt>Available now</dt>
         <dd>{amountOr(before, missing)}</dd>

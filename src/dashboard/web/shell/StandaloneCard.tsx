@@ -7,8 +7,8 @@ export function StandaloneCard({ title, children }: { title: string; children: R
     document.title = `${title} · Sluice`
   }, [title])
   return (
-    <main className="alone">
-      <div className="alone-card">
+    <main className="standalone">
+      <div className="standalone-card">
         <Logo size={32} />
         <h1>{title}</h1>
         {children}

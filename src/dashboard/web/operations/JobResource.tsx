@@ -6,7 +6,7 @@ import { Money } from '../kit/Money.tsx'
 import { Status } from '../kit/Status.tsx'
 import { humanize } from '../kit/statuses.ts'
 import { resourceLabel, pageOfResource } from '../resources.ts'
-import { TenantLink } from './InTenant.tsx'
+import { TenantLink } from './TenantLink.tsx'
 import type { JobDetails } from './shapes.ts'
 
 export function JobResource({ job }: { job: JobDetails | undefined }) {
