@@ -148,9 +148,9 @@ test('a payment with more entries than a page is told from its beginning, and so
   expect(await refunds.getByRole('row').count()).toBe(6)
   const timeline = page.getByRole('list', { name: 'Timeline' })
   await timeline.getByText('Payment of $90.00 requested').waitFor()
-  expect(await timeline.getByText('Held $90.00 at Stripe').count()).toBe(0)
+  expect(await timeline.getByText('Authorized $90.00 at Stripe').count()).toBe(0)
   const earlier = timeline.getByRole('button', { name: 'Show earlier entries' })
-  while ((await timeline.getByText('Held $90.00 at Stripe').count()) === 0) {
+  while ((await timeline.getByText('Authorized $90.00 at Stripe').count()) === 0) {
     const shown = await timeline.getByRole('listitem').count()
     await earlier.click()
     await expect
@@ -265,15 +265,15 @@ test('what a payment says fits what is held: nothing before there is a card, and
   await page.getByRole('link', { name: '$43.00' }).click()
   await page.getByText('The buyer has to enter a card').waitFor()
   const timeline = page.getByRole('list', { name: 'Timeline' })
-  await timeline.getByText('Stripe accepted the request; nothing is held yet').waitFor()
-  expect(await timeline.getByText(/^Held|Done/).count()).toBe(0)
+  await timeline.getByText('Stripe accepted the request; no money is on hold yet').waitFor()
+  expect(await timeline.getByText(/^Authorized|Done/).count()).toBe(0)
   await page.getByRole('link', { name: 'Ada Byron' }).waitFor()
   await page.goBack()
   await expect.poll(() => focused(page)).toBe('$43.00')
 
   const asked = await createPayment(client, { payment_method: 'pm_card_threeDSecure2Required' })
   const other = await dashboard.open(`/payments/${asked.body.id}`, { as: 'support' })
-  await other.getByText('The buyer has to confirm the payment with their bank').waitFor()
+  await other.getByText('The buyer has to confirm the payment with the bank').waitFor()
 })
 
 test('a dialog with an amount that cannot be names no other', async () => {
@@ -527,17 +527,17 @@ test('the timelines of payouts, top-ups and verifications are in sentences, and 
     [
       `/payouts/${paid.id}`,
       ['Payout requested; its amount is reserved', 'Sent the payout at Stripe', 'The payout was paid'],
-      'Asked Stripe: ',
+      'Called Stripe: ',
     ],
     [
       `/wallet/top-ups/${top_up.body.id}`,
-      ['Top-up requested', 'Asked for the money at Stripe', 'The money is in the balance'],
-      'Asked Stripe: ',
+      ['Top-up requested', 'Requested the money at Stripe', 'The money is in the balance'],
+      'Called Stripe: ',
     ],
     [
       `/compliance/${checked.body.id}`,
       ['Verification requested', 'Started the check at Stripe', 'The person has to act'],
-      'Asked Stripe: ',
+      'Called Stripe: ',
     ],
   ] as const) {
     await page.goto(`${dashboard.url}${path}`)

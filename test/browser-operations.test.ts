@@ -283,7 +283,7 @@ test('an act whose answer is lost is said to be perhaps under way, beside the la
   const dialog = page.getByRole('dialog')
   await dialog.getByLabel('Reason').fill('Lost on the way')
   await dialog.getByRole('button', { name: 'Discard', exact: true }).click()
-  await dialog.getByText('No answer came').waitFor()
+  await dialog.getByText('There was no response').waitFor()
   await dialog.getByRole('listitem').filter({ hasText: 'Lost on the way' }).waitFor()
   await eventually(async () =>
     expect(await sql`select from jobs where id = ${id} and state = 'discarded'`).toHaveLength(1),
@@ -352,17 +352,17 @@ test('a hold that may have been made is not said to have come to nothing, and on
   ])
   const page = await dashboard.open(`/payments/${open.id}`, { as: 'operator' })
   await page
-    .getByText(/Stripe has not reported whether it did hold \$16\.00\. It is retried with the same key/)
+    .getByText(/Stripe has not confirmed whether it did authorize \$16\.00\. It is retried with the same key/)
     .waitFor()
   const timeline = page.getByRole('list', { name: 'Timeline' })
-  await timeline.getByText('Stripe did not say whether it did hold $16.00').first().waitFor()
-  expect(await page.getByText('nothing happened').count()).toBe(0)
+  await timeline.getByText('Stripe did not confirm whether it did authorize $16.00').first().waitFor()
+  expect(await page.getByText(/nothing took effect|no money moved/).count()).toBe(0)
   // A notification has told of this one, and its job does not know yet.
   await paymentIn(client, held.id, 'authorized')
   await page.goto(page.url().replace(open.id, held.id))
-  await page.getByText(/\$16\.00 is held until/).waitFor()
-  await timeline.getByText('Stripe did not say whether it did hold $16.00').first().waitFor()
-  expect(await page.getByText(/nothing happened|has not reported/).count()).toBe(0)
+  await page.getByText(/\$16\.00 is on hold until/).waitFor()
+  await timeline.getByText('Stripe did not confirm whether it did authorize $16.00').first().waitFor()
+  expect(await page.getByText(/nothing took effect|no money moved|has not confirmed/).count()).toBe(0)
   await Promise.all([open, held].map(({ later }) => later.remove()))
   await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where finished_at is null and attempt > 1`
   await paymentIn(client, open.id, 'authorized')
@@ -525,7 +525,7 @@ test('an outage of a provider is the first thing that needs attention, and pages
   }
   const page = await dashboard.open('/ops/providers', { as: 'operator' })
   const row = page.getByRole('row').filter({ hasText: 'stripe' })
-  await row.getByText('Does not answer').waitFor()
+  await row.getByText('Does not respond').waitFor()
   await row.getByText('check STRIPE_API_BASE').waitFor()
   await row.getByRole('link', { name: /^12\s*for 3 min/ }).click()
   await page.waitForURL(/state=retrying/)
@@ -653,7 +653,7 @@ test('a payout is marked as failed, and a failure by force is proposed by one op
   // An operator who is no member of the tenant is asked before its pages are shown.
   await theirs.getByRole('dialog').getByText(forced).waitFor()
   await theirs.getByRole('dialog').getByRole('button', { name: 'Open payout' }).click()
-  await theirs.getByRole('dialog').getByRole('button', { name: 'Look at tenant' }).click()
+  await theirs.getByRole('dialog').getByRole('button', { name: 'View tenant' }).click()
   await theirs.waitForURL(`**/payouts/${forced}`)
   await theirs.goto(`${dashboard.url}/ops/proposals`)
   await rowOf(theirs, 'Fail payout of $6.20').getByRole('button', { name: 'Confirm' }).click()

@@ -1,8 +1,8 @@
-// The address of a page: its parameters, its filters, and how they change.
+// The address of a page: path parameters, and filters in the query.
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useCallback } from 'react'
 
-/** The query of the address: every value a string. */
+/** The query of the address. All values are strings. */
 export type AddressSearch = Record<string, string | undefined>
 
 export function parseAddress(search: string): AddressSearch {
@@ -17,13 +17,13 @@ export function formatAddress(search: Record<string, unknown>): string {
   return text === '' ? '' : `?${text}`
 }
 
-/** The parameter `name` of the path, e.g. `id` of `/payments/$id`. */
+/** The path parameter `name`, e.g. `id` of `/payments/$id`. */
 export function usePathParam(name: string): string {
   const params: Record<string, string | undefined> = useParams({ strict: false })
   return params[name] ?? ''
 }
 
-/** The filters in the address, and a function that changes some of them; undefined takes one away. */
+/** The query of the address, and a function that changes some of its values. Undefined removes a value. */
 export function useAddressSearch(): [
   AddressSearch,
   (change: AddressSearch, how?: { replace?: boolean }) => void,

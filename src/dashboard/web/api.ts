@@ -1,4 +1,4 @@
-// What the pages ask of the server: one function for an answer, and one for a page of a list. Typed calls are those of `sluice`.
+// Requests to the server. Typed calls go through `sluice`; `read` and `readPage` read by path.
 import { Sluice, SluiceError } from '#sdk/index.ts'
 import { nextQuery } from '#sdk/pages.ts'
 import type { Answers } from './generated/answers.ts'
@@ -8,21 +8,21 @@ import { keyOptions, TENANT_HEADER } from './outcomes.ts'
 let tenant_id: string | null = null
 const mismatch_listeners = new Set<() => void>()
 
-/** An address below /api, e.g. `/v1/customers` or `/keys`. */
+/** A path below /api, e.g. `/v1/customers` or `/keys`. */
 type ApiPath = `/${string}`
 
 type FilledPath<Path extends string> = Path extends `${infer Start}{${string}}${infer Rest}`
   ? `${Start}${string}${FilledPath<Rest>}`
   : Path
 type PathOf<Route> = Route extends `GET ${infer Path extends ApiPath}` ? FilledPath<Path> : never
-/** The paths whose answer can be read as `T`. Of those of sign-in no schema is known. */
+/** The paths whose response has type `T`. Paths of sign-in have no schema. */
 export type PathTo<T> =
   | { [Route in keyof Answers]: Answers[Route] extends T ? PathOf<Route> : never }[keyof Answers]
   | `/auth/${string}`
 
 export type ApiQuery = Record<string, string | number | boolean | undefined | null>
 
-/** Everything is asked through the SDK, in the session of whoever is signed in: it has the retries, ids and errors. */
+/** The SDK client of the page. It uses the session cookie, and has retries, request ids and typed errors. */
 export const sluice: Sluice = new Sluice({
   base_url: '/api',
   get headers(): Record<string, string> {
@@ -38,12 +38,15 @@ export const sluice: Sluice = new Sluice({
   },
 })
 
-/** Says which tenant the page shows: every request names it, and is refused while the session shows another one. */
+/** Sets the tenant that requests name in a header. The server refuses them while the session has another tenant. */
 export function setRequestTenant(id: string | null): void {
   tenant_id = id
 }
 
-/** Calls `hear` when a request was refused because the session shows another tenant; the answer ends that. */
+/**
+ * Calls `listener` when a request was refused because the session has another tenant. Returns the function that
+ * unsubscribes.
+ */
 export function onTenantMismatch(listener: () => void): () => void {
   mismatch_listeners.add(listener)
   return () => mismatch_listeners.delete(listener)
@@ -56,12 +59,12 @@ function trackChange(asked: Promise<Response>): void {
   pending_changes.add(settled)
 }
 
-/** Waits until whatever is under way and may change the session, as all but reads may, has its answer. */
+/** Waits for the responses of all pending requests that may change the session: all except reads. */
 export async function waitForChanges(): Promise<void> {
   await Promise.all(pending_changes)
 }
 
-/** What went wrong, in the API's own words; amounts as the reader's locale writes them. */
+/** The API's error message, with amounts in the reader's locale. */
 export function errorMessage(error: Error): string {
   if (!(error instanceof SluiceError)) return error.message
   const context: Record<string, unknown> = { ...error.context }
@@ -78,13 +81,13 @@ export function errorMessage(error: Error): string {
 
 type RequestContent = {
   query?: ApiQuery | undefined
-  /** Sent as JSON. Of a POST without one nothing is sent. */
+  /** Sent as JSON. Undefined: no body. */
   body?: unknown
   idempotency_key?: string | undefined
   signal?: AbortSignal | undefined
 }
 
-/** Asks and returns what the answer holds; undefined for 204. Throws `SluiceError`. */
+/** Sends a request and returns the parsed body; undefined for 204. Throws `SluiceError`. */
 async function ask<T>(method: string, path: ApiPath, asked: RequestContent = {}): Promise<T> {
   const { body } = await requestWithHeaders(method, path, asked)
   return body as T
@@ -94,17 +97,17 @@ async function ask<T>(method: string, path: ApiPath, asked: RequestContent = {})
 export const read = <T>(path: PathTo<T>, query?: ApiQuery, signal?: AbortSignal): Promise<T> =>
   ask<T>('GET', path, { query, signal })
 
-/** Posts `body`; an act of /v1 takes the `idempotency_key` of its dialog, all others are asked once. */
+/** Posts `body`. Acts of /v1 are retried with the dialog's `idempotency_key`; other routes are not retried. */
 export const post = <T>(path: ApiPath, body?: unknown, idempotency_key?: string): Promise<T> =>
   ask<T>('POST', path, { body, idempotency_key })
 
 /**
- * A page of a list, and the query parameters that lead to the next one; `next` null: there is none. `scanned_until`: it is
- * not full because it stopped looking there.
+ * A page of a list. `next`: query parameters of the next page; null: there is none. `scanned_until`: the page is not
+ * full because its scan stopped at this time.
  */
 export type PageOfRows<T> = { rows: T[]; next: Record<string, string> | null; scanned_until?: string | null }
 
-/** Reads one page of a list. The answer is an array, with the next page as its `Link`, or `{ data, next }`. */
+/** Reads one page of a list. The response is an array with a `Link` to the next page, or `{ data, next }`. */
 export async function readPage<T>(
   path: PathTo<T[]>,
   query?: ApiQuery,
@@ -120,7 +123,7 @@ export async function readPage<T>(
   }
 }
 
-/** All rows of a list, page by page, for as long as somebody takes them. */
+/** Reads all rows of a list, page by page, until the consumer stops. */
 export async function* readAll<T>(
   path: PathTo<T[]>,
   query: ApiQuery,
@@ -157,7 +160,7 @@ async function isTenantMismatch(answer: Response): Promise<boolean> {
   return error?.code === 'conflict' && error.param === TENANT_HEADER
 }
 
-/** The parameters of a link that differ from what was asked. */
+/** The parameters of a link that differ from the request's. */
 function changedParameters(link: Record<string, string>, asked: ApiQuery): Record<string, string> {
   return Object.fromEntries(
     Object.entries(link).filter(([name, value]) => String(asked[name] ?? '') !== value),

@@ -1,4 +1,5 @@
-// The code of pages, each in a file of its own. A tab that was open while the pages were built anew asks for files that are gone.
+// Loads the code of pages, each from its own file. After a deployment, an open tab may request files that no longer
+// exist.
 import { useEffect, type FunctionComponent } from 'react'
 import { PageSkeleton } from './kit/Skeleton.tsx'
 import { ErrorState } from './kit/states.tsx'
@@ -15,7 +16,7 @@ export async function loadPage<Name extends string>(
   }
 }
 
-/** What is shown in place of a page that failed. One whose code is gone is reloaded, once for each file. */
+/** Replaces a page that failed. If its file is missing, the tab reloads, once for each file. */
 export function PageError({ error, reset }: { error: unknown; reset: () => void }) {
   const file = error instanceof ChunkError ? error.file : undefined
   const reloads = file !== undefined && sessionStorage.getItem(RELOADED_FILE_KEY) !== file
@@ -39,7 +40,7 @@ export function PageError({ error, reset }: { error: unknown; reset: () => void 
 const RELOADED_FILE_KEY = 'sluice-reloaded-for'
 
 class ChunkError extends Error {
-  /** Browsers name it in their message; where one does not, all files count as one. */
+  /** The missing file, as the browser's message names it. Empty if the message does not name it. */
   readonly file: string
 
   constructor(cause: unknown) {

@@ -1,9 +1,9 @@
-// Which dialog of a page is open.
+// The dialogs of a page.
 import { useCallback, useState } from 'react'
 
 /**
- * The dialogs of a page by name. `props(name)` are those of one; `opening` is its React key, so that its fields begin
- * anew each time.
+ * The dialogs of a page by name, of which at most one is open. `props(name)` are a dialog's properties. `opening`
+ * counts openings and is the React key of the dialogs: it resets their fields.
  */
 export function useDialogs<Name extends string>(): {
   opening: number
@@ -17,13 +17,13 @@ export function useDialogs<Name extends string>(): {
     begin,
     props: (name) => ({
       opened: state.open === name,
-      // It closes itself, not one that was opened since.
+      // Closes this dialog, not one that was opened since.
       onClose: () => set((now) => (now.open === name ? { ...now, open: null } : now)),
     }),
   }
 }
 
-/** `now` as it was when the dialog opened: what it asks about does not change while somebody reads it. */
+/** `now` as of the opening of the dialog, so that the dialog's text does not change while it is open. */
 export function useValueAtOpening<T>(opened: boolean, now: T): T {
   const [stored, setStored] = useState({ opened, value: now })
   if (stored.opened !== opened) setStored({ opened, value: opened ? now : stored.value })

@@ -1,3 +1,3 @@
-// What the server takes, as fields say it before anybody asks.
+// Limits of the server, for fields that show them.
 export const MIN_PASSWORD_LENGTH = 12
 export const MAX_NAME_CHARACTERS = 255

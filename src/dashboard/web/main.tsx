@@ -1,4 +1,4 @@
-// The dashboard in the browser.
+// The entry point of the dashboard in the browser.
 import './styles/base.css'
 import '@mantine/core/styles.layer.css'
 import './styles/tokens.css'
@@ -18,7 +18,8 @@ import { queryClient } from './queries.ts'
 import { router } from './router.tsx'
 import { theme, variables } from './theme.ts'
 
-// The policy of the page wants it on each style element. The second is where the scroll lock of dialogs looks for it.
+// The content security policy requires the nonce on style elements. `__webpack_nonce__` is where the scroll lock of
+// dialogs reads it.
 const nonce = document.querySelector<HTMLMetaElement>('meta[name=csp-nonce]')?.content ?? ''
 Object.assign(globalThis, { __webpack_nonce__: nonce })
 

@@ -1,4 +1,4 @@
-// The pages that the navigation leads to, for it, the palette and the keyboard.
+// The pages of the navigation, the palette and the keyboard shortcuts.
 import {
   ArrowLeftRight,
   Banknote,
@@ -31,9 +31,9 @@ export type NavPage = {
   title: string
   to: string
   icon: LucideIcon
-  /** The area of the API that it shows; switched off, the link says so. */
+  /** The API area of the page. If the area is switched off, the link shows that. */
   area?: string
-  /** After `g`. */
+  /** The key after `g`. */
   key?: string
 }
 
@@ -66,7 +66,7 @@ export const OPERATOR_PAGES: NavPage[] = [
   { title: 'Tenants', to: '/ops/tenants', icon: Building2, key: 't' },
 ]
 
-/** Pages that only the palette leads to. */
+/** Pages that are only in the palette. */
 export const PALETTE_PAGES: NavPage[] = [
   { title: 'Disputes', to: '/disputes', icon: ArrowLeftRight, area: 'payments' },
 ]

@@ -1,11 +1,11 @@
-// How often what is shown is read again.
+// Polling intervals.
 import type { QueryState } from '@tanstack/react-query'
 
 const MAX_INTERVAL_MS = 30_000
 
 /**
- * How long until something is read again that is read every `interval_ms`. While that fails the pauses grow: each is as long
- * as it has failed until then.
+ * The delay until the next poll, in ms. While polling fails, the delay grows: it is as long as the failure has lasted,
+ * up to a maximum.
  */
 export function pollInterval(
   interval_ms: number,

@@ -1,17 +1,17 @@
-// What came of an act on record.
+// The outcome of an audit entry.
 import { Status } from '../kit/Status.tsx'
 
 type Outcome = { outcome: Record<string, unknown> | null; expects_outcome: boolean | null }
 
-/** By the status that was answered. What has no outcome of its own was done with the entry. */
+/** By the HTTP status of the response. An entry without an outcome of its own took effect with the entry. */
 export function EntryOutcome({ of: { outcome, expects_outcome } }: { of: Outcome }) {
   if (outcome === null) {
-    // Old entries do not say whether one was to follow.
+    // Old entries do not record whether an outcome follows.
     if (expects_outcome === null) return <span className="dim">–</span>
     return expects_outcome ? <Status status="unknown" label="Not on record" /> : <Status status="done" />
   }
   const { status, state, refused } = outcome
-  // An act of operators, as it stands.
+  // The current state of an operator's act.
   if (typeof state === 'string')
     return state === 'done' && refused !== 0 ? <Status status="refused" /> : <Status status={state} />
   if (typeof status !== 'number') return <Status status="done" />

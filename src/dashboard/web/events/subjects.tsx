@@ -1,9 +1,9 @@
-// What events are about, and where its page is.
+// The subject of an event, with a link to its page.
 import { Link } from '@tanstack/react-router'
 import { shortId } from '../kit/Id.tsx'
 import { resourceLabel, pageOfResource } from '../resources.ts'
 
-/** The subject of an event by its kind and id, as a link where it has a page. */
+/** The subject of an event by type and id, as a link if it has a page. */
 export function EventSubject({ type, id, full = false }: { type: string; id: string; full?: boolean }) {
   const text = (
     <>

@@ -1,4 +1,4 @@
-// What a message says: its texts as they were sent, and its attachments.
+// The content of a message: the texts as they were sent, and the attachments.
 import { Tabs } from '@mantine/core'
 import { CodeBlock } from '../kit/CodeBlock.tsx'
 
@@ -9,7 +9,7 @@ type Content = {
   attachments?: { filename: string; content_type: string; size: number }[] | null
 }
 
-/** HTML is shown as it is written: what strangers may have put into it is never run here. */
+/** HTML is shown as source and never rendered: it may contain untrusted input. */
 export function MessageContent({ message: { text, html, body, attachments = null } }: { message: Content }) {
   const bodies = [
     { name: 'Text', text: body ?? text },
@@ -17,7 +17,7 @@ export function MessageContent({ message: { text, html, body, attachments = null
   ].flatMap((part) => (part.text === null ? [] : [{ name: part.name, text: part.text }]))
   return (
     <>
-      {bodies.length === 0 && <p className="dim">Its text is not kept.</p>}
+      {bodies.length === 0 && <p className="dim">Its text is not retained.</p>}
       {bodies.length > 0 && (
         <Tabs defaultValue={bodies[0]!.name}>
           {bodies.length > 1 && (

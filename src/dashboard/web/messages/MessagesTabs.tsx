@@ -1,4 +1,4 @@
-// The three lists of messages, each at its own address.
+// The tabs of messages, templates and suppressions, each with its own address.
 import { Tabs } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'

@@ -1,4 +1,4 @@
-// The dialogs in which one email or SMS is written and sent.
+// The dialogs that send one email or one SMS.
 import { NativeSelect, Textarea, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'

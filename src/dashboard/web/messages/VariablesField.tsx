@@ -1,7 +1,7 @@
-// The variables of a template, typed as JSON.
+// A field for the variables of a template, as JSON.
 import { JsonInput } from '@mantine/core'
 
-/** An object of JSON; undefined where the text is none. */
+/** Parses a JSON object. Undefined: the text is not one. */
 export function parseVariables(text: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text.trim() === '' ? '{}' : text)

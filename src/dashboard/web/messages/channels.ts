@@ -1,4 +1,4 @@
-// The channels of messages in words.
+// Labels of the message channels.
 import type { Channel } from '#sdk/index.ts'
 
 export const CHANNEL_LABELS: Record<Channel, string> = { email: 'Email', sms: 'SMS' }

@@ -1,11 +1,11 @@
-// Whether figures still are of now: workers count them, and may have stopped.
+// Whether the figures are current: workers count them, and may have stopped.
 import { formatInstant } from '../kit/Instant.tsx'
 import { toneClass } from '../kit/Status.tsx'
 import type { QueuesAnswer } from './shapes.ts'
 
 type CountingState = Pick<QueuesAnswer, 'as_of' | 'counting'>
 
-/** Says what is wrong with the figures; nothing while they are counted in time, or before they are there. */
+/** A warning about stale figures. Nothing while they are current or loading. */
 export function CountingNote({ of }: { of: CountingState | undefined }) {
   if (of === undefined || of.counting === 'current') return null
   return (

@@ -1,4 +1,4 @@
-// Before an act about jobs: how many they are, why it is done, and then how far it is.
+// The dialog of an act on jobs: the number of jobs, the reason, then the progress.
 import { useState } from 'react'
 import { Skeleton } from '../kit/Skeleton.tsx'
 import { ConfirmDialog, DialogError } from '../kit/ConfirmDialog.tsx'
@@ -12,7 +12,7 @@ import { TookEffect } from './TookEffect.tsx'
 import { isOutcomeUnknown } from '../outcomes.ts'
 import { LatestActs } from './LatestActs.tsx'
 
-/** About one job, or about all that the filters find. */
+/** One job, or all jobs that match the filters. */
 export type JobActTarget = { act: JobActKind } & (
   | { job: { id: string; name: string } }
   | { filters: Record<string, string> }
@@ -29,7 +29,7 @@ export function JobActDialog({ target, close }: { target: JobActTarget | undefin
 function Dialog({ target, opened, close }: { target: JobActTarget; opened: boolean; close: () => void }) {
   const [reason, setReason] = useState('')
   const [took_effect, setTookEffect] = useState<boolean>()
-  /** Whether it was asked for, and no answer came. */
+  /** Whether the request was sent and its response lost. */
   const [outcome_unknown, setLost] = useState(false)
   const { title, effect, title_for_all, note_for_all }: JobActTexts = JOB_ACTS[target.act]
   const filters = 'filters' in target ? target.filters : undefined
@@ -78,7 +78,7 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
           throw error
         }
       }}
-      unknown="No answer came: it may have been asked for, and workers may be carrying it out. Look at the latest acts before you ask again."
+      unknown="There was no response: the act may have been accepted, and workers may be carrying it out. Check the recent acts before you request it again."
       outcome={(result) => <RequestedJobAct of={result} />}
       onSettled={() => invalidate('/ops/jobs', '/ops/acts')}
     >
@@ -89,7 +89,7 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
   )
 }
 
-/** How many jobs the filters find; `count` undefined: they are being counted. */
+/** The number of matching jobs. `count` undefined: loading. */
 function Matching({ filters, count }: { filters: Record<string, string>; count: JobCount | undefined }) {
   if (count === undefined) return <Skeleton width={220} />
   if (count.filter === null) return filterRefusal(filters)

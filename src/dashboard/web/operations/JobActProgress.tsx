@@ -1,4 +1,4 @@
-// How far an act about jobs is.
+// The progress of an act on jobs.
 import { Link } from '@tanstack/react-router'
 import { useEffect } from 'react'
 import { AuditLink, type ActResponse } from '../kit/ActResult.tsx'
@@ -8,7 +8,7 @@ import { invalidate, useAnswer } from '../queries.ts'
 import { JOB_ACTS } from './job-acts.ts'
 import type { JobActItemRow, JobActRow } from './shapes.ts'
 
-/** Reads the act until it is over. */
+/** Polls the act until it is finished. */
 export function useJobAct(id: string) {
   const first = useAnswer<JobActRow>(`/ops/acts/${id}`)
   const finished = first.data?.finished_at !== undefined && first.data.finished_at !== null
@@ -19,7 +19,7 @@ export function useJobAct(id: string) {
   return query
 }
 
-/** Of an act that was just asked for: how far it is, where its results are, and where it is on record. */
+/** The progress of an act that was just requested, with links to its results and its audit entry. */
 export function RequestedJobAct({ of: { data, audit_seq } }: { of: ActResponse<JobActRow> }) {
   return (
     <>
@@ -64,7 +64,7 @@ export function JobActProgress({ id }: { id: string }) {
   )
 }
 
-/** Of an act about one job: what became of it, in words instead of counts. */
+/** The outcome of an act on one job, as text instead of counts. */
 function SingleJobResult({ act: { id, act } }: { act: JobActRow }) {
   const { data: items } = useAnswer<JobActItemRow[]>(`/ops/acts/${id}/items`)
   const [item] = items ?? []
@@ -74,7 +74,7 @@ function SingleJobResult({ act: { id, act } }: { act: JobActRow }) {
   return (
     <div role="status">
       {refused === null ? (
-        <Status status="done" label={lookup_only ? `${done}: it is looked up now, and not sent` : done} />
+        <Status status="done" label={lookup_only ? `${done}: the call is only looked up, not sent` : done} />
       ) : (
         <Status status="refused" label={`Not ${lowerFirst(done)}: ${lowerFirst(refused)}`} />
       )}

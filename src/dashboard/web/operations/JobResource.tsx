@@ -1,4 +1,4 @@
-// The row that a job works on, with its money, and the way to its page in its tenant.
+// The resource of a job, with its money and a link to its page.
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
@@ -42,7 +42,7 @@ export function JobResource({ job }: { job: JobDetails | undefined }) {
   )
 }
 
-/** What was posted for it: to the balance, or from it. */
+/** Postings of the resource: amounts added to or taken from the balance. */
 function Postings({ postings }: Pick<JobDetails, 'postings'>) {
   return postings.map(({ kind, at, added, amount_minor, currency }) => (
     <div key={kind}>
@@ -52,7 +52,7 @@ function Postings({ postings }: Pick<JobDetails, 'postings'>) {
   ))
 }
 
-/** To the delivery of which a job is an attempt. */
+/** A link to the delivery that a job attempts. */
 export function DeliveryLink({ job, id }: { job: JobDetails; id: string }) {
   return <TenantLink of={job} to={`/webhooks/deliveries/${id}`} label="See the delivery" />
 }

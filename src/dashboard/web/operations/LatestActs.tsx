@@ -1,4 +1,4 @@
-// The latest acts of operators about jobs, each with who asked for it and how it stands.
+// The latest acts on jobs, each with its operator, reason and state.
 import { Link } from '@tanstack/react-router'
 import { Instant } from '../kit/Instant.tsx'
 import { Status } from '../kit/Status.tsx'

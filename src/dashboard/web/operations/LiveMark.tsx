@@ -1,4 +1,4 @@
-// Whether a page of operators is told what changes as it happens.
+// Whether the page receives live updates.
 import { toneClass } from '../kit/Status.tsx'
 import { useStreamState } from './stream.ts'
 
@@ -13,4 +13,4 @@ export function LiveMark() {
 }
 
 const TONES = { live: 'good', connecting: 'idle', reconnecting: 'warn' } as const
-const TEXTS = { live: 'Live', connecting: 'Connecting', reconnecting: 'Not live: connecting again' }
+const TEXTS = { live: 'Live', connecting: 'Connecting', reconnecting: 'Not live: reconnecting' }

@@ -1,4 +1,4 @@
-// Pausing and resuming: a queue, a tenant, or a tenant in a queue.
+// The dialog that pauses or resumes a queue, a tenant, or a tenant in a queue.
 import { Select } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { useState } from 'react'
@@ -13,14 +13,14 @@ export type PauseTarget = {
   act: 'Pause' | 'Resume'
   queue: string | null
   tenant?: { id: string; slug: string }
-  /** How many jobs are due there, where that is known. */
+  /** The number of due jobs, if it is known. */
   due?: number
 }
 
-/** `target` undefined: it is closed. */
+/** `target` undefined: closed. */
 export function PauseDialog({ target, close }: { target: PauseTarget | undefined; close: () => void }) {
   const [shown, setShown] = useState(target)
-  // What it was about stays in it while it closes.
+  // The dialog keeps its target during the closing animation.
   if (target !== undefined && target !== shown) setShown(target)
   return shown === undefined ? null : (
     <Dialog
@@ -52,7 +52,7 @@ function Dialog({ target, opened, close }: { target: PauseTarget; opened: boolea
       {...(pauses && { tone: 'bad' as const })}
       effect={
         pauses
-          ? `After at most 1 s, no new call to a provider starts. Due jobs wait.${count}`
+          ? `Within 1 s, no new call to a provider starts. Due jobs wait.${count}`
           : `Due jobs start again at once.${count}`
       }
       ready={!pauses || reason.trim() !== ''}
@@ -75,7 +75,7 @@ function Dialog({ target, opened, close }: { target: PauseTarget; opened: boolea
   )
 }
 
-/** A field in which a tenant is searched and chosen. */
+/** A field that searches and selects a tenant. */
 export function TenantField({
   chosen,
   choose,

@@ -1,4 +1,4 @@
-// The pauses that hold, each with who made it and why, and a way to end it.
+// The active pauses, each with its author, its reason and a button that ends it.
 import { Button } from '@mantine/core'
 import { useState } from 'react'
 import { Instant } from '../kit/Instant.tsx'

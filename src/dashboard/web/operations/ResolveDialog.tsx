@@ -1,4 +1,4 @@
-// An operator says what became of a call whose outcome is not known: what they chose decides what will happen.
+// The dialog that resolves a call whose outcome is unknown. The operator's choice decides the effect.
 import { TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { sendAct } from '../kit/ActResult.tsx'
@@ -69,7 +69,7 @@ export function ResolveDialog({
 
 function effectText({ works_on, call }: JobDetails, took_effect: boolean): string {
   if (took_effect)
-    return 'A worker looks the call up at the provider and settles what it finds there. Nothing is sent again.'
+    return 'A worker looks up the call at the provider and settles the result. Nothing is sent again.'
   const resource = works_on === null ? 'resource' : resourceLabel(works_on.resource).toLowerCase()
   const money =
     works_on === null || works_on.amount_minor === null || works_on.currency === null
@@ -77,7 +77,7 @@ function effectText({ works_on, call }: JobDetails, took_effect: boolean): strin
       : ` of ${formatMoney(works_on.amount_minor, works_on.currency)}`
   const becomes =
     call?.makes === null
-      ? `The ${resource}${money} is as it was before the call, and the call can be requested again.`
-      : `The ${resource}${money} fails, and what it reserved is free again.`
-  return `${becomes} Nothing is sent. If the call did take effect, money may have moved that is not in the books: that shows as a drift.`
+      ? `The ${resource}${money} returns to its state before the call, and the call can be requested again.`
+      : `The ${resource}${money} fails, and its reserved money is available again.`
+  return `${becomes} Nothing is sent. If the call did take effect, money may have moved that is not in the books: a drift reports it.`
 }

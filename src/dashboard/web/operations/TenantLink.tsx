@@ -1,4 +1,4 @@
-// The way from a page of operators to a page of a tenant, which may have to be chosen first.
+// Links from operators' pages to pages of a tenant, which may have to be selected first.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState, type ReactNode } from 'react'
@@ -6,15 +6,15 @@ import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { useSession } from '../session.tsx'
 import { useChooseTenant } from '../shell/tenant.ts'
 
-/** `tenant`: the slug, where it is known. */
+/** `tenant`: the slug, if it is known. */
 type TenantRef = { tenant_id: string; tenant: string | null }
 
-/** Where a link leads, and what it says. */
+/** A page of a tenant, and the label of its link. */
 type TenantPage = { of: TenantRef; to: string; label: string }
 
 /**
- * `open` shows a page of a tenant, and asks first where an operator looks at a tenant of others; that `dialog` stands
- * in the page beside other dialogs, not within one.
+ * `open` goes to a page of a tenant. For a tenant that the operator does not belong to, it opens `dialog` first. Render
+ * `dialog` outside other dialogs.
  */
 export function useTenantPage(): { open: (page: TenantPage) => void; dialog: ReactNode } {
   const [requested, setRequested] = useState<TenantPage>()
@@ -34,16 +34,19 @@ export function useTenantPage(): { open: (page: TenantPage) => void; dialog: Rea
       <ConfirmDialog
         opened={opened}
         onClose={() => setOpened(false)}
-        title={`Look at tenant ${tenant_name}?`}
-        action="Look at tenant"
-        effect={`You look at ${tenant_name} as an operator, and what you read is recorded. The banner on each page leads back.`}
+        title={`View tenant ${tenant_name}?`}
+        action="View tenant"
+        effect={`You view ${tenant_name} as an operator, and your access is audited. The banner on each page leads back.`}
         act={() => choose(requested.of.tenant_id, requested.to)}
       />
     ),
   }
 }
 
-/** A link to a page of a tenant, or the button that chooses the tenant first. `button`: what that one says. */
+/**
+ * A link to a page of the current tenant, or a button that selects another tenant first. `button`: the label of that
+ * button.
+ */
 export function TenantPageLink({
   page,
   open,
@@ -63,7 +66,7 @@ export function TenantPageLink({
   )
 }
 
-/** The same with its dialog. */
+/** A `TenantPageLink` with its dialog. */
 export function TenantLink(page: TenantPage) {
   const { open, dialog } = useTenantPage()
   return (

@@ -1,4 +1,4 @@
-// Whose jobs keep a queue busy, or all of them.
+// Tenants by their share of a queue's run time, or of all queues.
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
 import { singlePageList } from '../kit/list.ts'
@@ -23,7 +23,7 @@ const COLUMNS: TableColumn<ShareRow>[] = [
   { title: 'Run time', align: 'end', cell: ({ run_ms }) => formatDuration(run_ms) },
 ]
 
-/** `queue` undefined: of all queues. */
+/** `queue` undefined: all queues. */
 export function TenantShares({ queue, window }: { queue?: string; window: string }) {
   const query = useAnswer<SharesAnswer>('/ops/shares', { queue, window }, { interval_ms: 30_000 })
   return (

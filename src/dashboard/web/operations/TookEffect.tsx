@@ -1,4 +1,4 @@
-// Whether a call took effect, as the provider shows.
+// The field for whether a call took effect at the provider.
 import { Radio, Stack } from '@mantine/core'
 
 export function TookEffect({

@@ -1,8 +1,8 @@
-// What operators may do about jobs: by which name, what it does, and which jobs it can be for.
+// The acts of operators on jobs: labels, effects, and the jobs that they apply to.
 import { FastForward, Gavel, RotateCcw, Trash2, type LucideIcon } from 'lucide-react'
 import { ACTIONABLE_STATES, type JobActKind, type JobDetails } from './shapes.ts'
 
-/** `note_for_all`: what is said besides of all that filters find. */
+/** `note_for_all`: a note for an act on all matching jobs. */
 export type JobActTexts = {
   title: string
   title_for_all?: string
@@ -21,8 +21,8 @@ export const JOB_ACTS = {
     in_progress: 'Retrying',
     done: 'Retried',
     effect:
-      'runs again with all its attempts, and its handler decides what is left to do. A call to a provider is sent again with the same key, or only looked up if that key is too old.',
-    note_for_all: 'Jobs that wait for their time and have not been tried yet are left alone.',
+      'runs again with a full set of attempts, and its handler continues where it stopped. A call to a provider is sent again with the same key, or only looked up if that key is too old.',
+    note_for_all: 'Scheduled jobs without an attempt are not changed.',
   },
   discard: {
     title: 'Discard',
@@ -31,7 +31,7 @@ export const JOB_ACTS = {
     in_progress: 'Discarding',
     done: 'Discarded',
     effect:
-      'ends without being done. This is refused while the outcome of its call to a provider is not known.',
+      'ends without being done. This is refused while the outcome of its call to a provider is unknown.',
   },
   run_now: {
     title: 'Run now',
@@ -39,7 +39,7 @@ export const JOB_ACTS = {
     icon: FastForward,
     in_progress: 'Making due',
     done: 'Made due',
-    effect: 'becomes due now instead of waiting for its time. Past attempts still count.',
+    effect: 'becomes due now instead of at its scheduled time. Past attempts still count.',
     note_for_all: 'This also sends messages scheduled for later.',
   },
   resolve: {
@@ -48,20 +48,20 @@ export const JOB_ACTS = {
     icon: Gavel,
     in_progress: 'Resolving',
     done: 'Resolved',
-    effect: 'ends with the outcome that you choose. First look for its call at the provider.',
+    effect: 'ends with the outcome that you choose. Check its call at the provider first.',
     note_for_all:
-      'Jobs whose call created something that exists are refused: resolve each with its reference, on its own page.',
+      'Jobs whose call created an object at the provider are refused: resolve each of them with its reference, on its own page.',
   },
 } satisfies Record<JobActKind, JobActTexts>
-/** Of one job, or of all that filters find. */
+/** Acts on one job or on all matching jobs. */
 export const JOB_ACT_KINDS = ['retry', 'discard', 'run_now'] as const satisfies JobActKind[]
 
-/** What can be done about all that filters find: only what is unknown can be resolved. */
+/** The acts on all matching jobs: `resolve` is only for jobs with an unknown outcome. */
 export function bulkActs(filters: Record<string, string>): JobActKind[] {
   return filters['state'] === 'unknown' ? [...JOB_ACT_KINDS, 'resolve'] : JOB_ACT_KINDS.slice()
 }
 
-/** Whether the job's state allows the act; the server looks again. */
+/** Whether the job's state allows the act. The server checks again. */
 export function allowsAct(job: JobDetails, act: JobActKind, now: number): boolean {
   const waits = job.state === 'ready' || job.state === 'unknown'
   const is_unknown = waits && job.unknown_since !== null
@@ -69,12 +69,12 @@ export function allowsAct(job: JobDetails, act: JobActKind, now: number): boolea
   if (act === 'run_now') return is_later
   if (act === 'resolve') return is_unknown && job.call !== null
   if (act === 'discard') return waits && !(is_unknown && job.call?.under_way === true)
-  // An attempt of a delivery is over with the delivery.
+  // Discarded attempts of a delivery are retried through the delivery.
   const can_open = job.state === 'discarded' && job.calls.length === 0 && job.delivery === null
   return (waits && !(is_later && job.attempt === 0)) || can_open
 }
 
-/** Why no act can ever be for what these filters find; undefined: one may be. */
+/** Why no act can use these filters. Undefined: acts can use them. */
 export function unsupportedFilter(filters: Record<string, string>): string | undefined {
   if (filters['search'] !== undefined)
     return 'An act cannot use the filter Search: remove it, or open the job.'
@@ -85,7 +85,7 @@ export function unsupportedFilter(filters: Record<string, string>): string | und
 
 const ONE_OF = new Intl.ListFormat('en', { type: 'disjunction' })
 
-/** Why no act can be for what these filters find, when the server says that none can. */
+/** Why no act can use these filters, after the server refused them. */
 export function filterRefusal(filters: Record<string, string>): string {
   const never = unsupportedFilter(filters)
   if (never !== undefined) return never
@@ -93,7 +93,7 @@ export function filterRefusal(filters: Record<string, string>): string {
   return 'An act cannot use these filters.'
 }
 
-/** Filters in words: `State parked, Queue payments`. */
+/** Filters as text: `State parked, Queue payments`. */
 export function filtersText(filters: Record<string, string>): string {
   return Object.entries({ state: 'open', ...filters })
     .map(([name, value]) => `${FILTER_LABELS[name] ?? name} ${value}`)

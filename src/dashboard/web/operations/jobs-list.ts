@@ -1,4 +1,4 @@
-// The list of jobs as the address says: its filters, and the page, with pages both ways.
+// Reads the list of jobs: filters and page come from the address, with pages in both directions.
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useAddressSearch } from '../address.ts'
 import { read } from '../api.ts'
@@ -11,7 +11,7 @@ import type { JobRow, JobsAnswer } from './shapes.ts'
 const LIMIT = 25
 const INTERVAL_MS = 5_000
 
-/** `fixed` are filters that do not come from the address. */
+/** `fixed` are filters that are not in the address. */
 export function useJobsList(
   { fields }: ListSource<JobRow>,
   fixed?: Record<string, string>,

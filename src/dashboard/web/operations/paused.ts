@@ -1,15 +1,15 @@
-// What is paused for the tenant that is shown, for everybody.
+// The pauses that affect the current tenant.
 import type { Answers } from '../generated/answers.ts'
 import { useAnswer } from '../queries.ts'
 
 type PausedQueue = Answers['GET /session/pauses'][number]
 
-/** The queues whose work waits here; one that is null stands for all. */
+/** The paused queues. A null queue stands for all queues. */
 export function usePausedQueues(): PausedQueue[] {
   return useAnswer<PausedQueue[]>('/session/pauses', undefined, { interval_ms: 5_000 }).data ?? []
 }
 
-/** Whether the work of a queue waits here until somebody resumes it. */
+/** Whether a queue is paused for the current tenant. */
 export function useIsPaused(of: string): boolean {
   return usePausedQueues().some(({ queue }) => queue === null || queue === of)
 }

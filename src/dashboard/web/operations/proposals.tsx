@@ -1,4 +1,4 @@
-// Proposals of operators: in words, and the dialogs that make and decide them.
+// Proposals of operators: their texts, and the dialogs that create and decide them.
 import { useState } from 'react'
 import { sendAct, AuditLink } from '../kit/ActResult.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
@@ -22,7 +22,7 @@ function moneyOf({ amount_minor, currency }: ProposalRow): string {
   return amount_minor === null || currency === null ? '' : formatMoney(amount_minor, currency)
 }
 
-/** What a proposal is about, and the way to its page: a payout, or the balance of a tenant. */
+/** The subject of a proposal with a link to its page: a payout, or a tenant's balance. */
 export function ProposalSubject({
   proposal,
   open,
@@ -30,7 +30,7 @@ export function ProposalSubject({
 }: {
   proposal: ProposalRow
   open: ReturnType<typeof useTenantPage>['open']
-  /** For tables, where the row says what it is. */
+  /** For tables, where another column names the kind. */
   short?: boolean
 }) {
   const { payout_id, currency } = proposal
@@ -53,7 +53,7 @@ export function ProposalSubject({
   )
 }
 
-/** Proposes to fail a payout whatever the processor does. */
+/** Proposes to fail a payout without the processor's confirmation. */
 export function ForceFailDialog({
   opened,
   onClose,
@@ -104,7 +104,7 @@ export function ForceFailDialog({
   )
 }
 
-/** What happens when it is confirmed. */
+/** The effect of a confirmation. */
 function effectOf(proposal: ProposalRow): string {
   const money = moneyOf(proposal)
   return proposal.kind === 'correction'
@@ -112,7 +112,7 @@ function effectOf(proposal: ProposalRow): string {
     : `The payout is failed and ${money} is available at once, although the processor may still pay it.`
 }
 
-/** Confirms or rejects a proposal; the operator who made it takes it back. */
+/** Confirms or rejects a proposal. Its author can only reject it. */
 export function DecideProposalDialog({
   opened,
   onClose,
@@ -126,7 +126,7 @@ export function DecideProposalDialog({
   decision: 'confirm' | 'reject'
   proposal: ProposalRow
   own: boolean
-  /** Shows what it is about. */
+  /** Opens the page of the subject. */
   open: ReturnType<typeof useTenantPage>['open']
 }) {
   const label = proposalTitle(proposal)
@@ -142,7 +142,7 @@ export function DecideProposalDialog({
         <>
           <p>
             {decision === 'reject'
-              ? `Nothing is changed.${own ? ' It is your own proposal: you take it back.' : ''}`
+              ? `Nothing changes.${own ? ' It is your own proposal: you withdraw it.' : ''}`
               : `${effectOf(proposal)} Proposed by ${proposal.proposed_by}: ${proposal.reason}`}
           </p>
           <ProposalSubject proposal={proposal} open={open} />
@@ -154,7 +154,7 @@ export function DecideProposalDialog({
           {decision === 'confirm'
             ? 'Confirmed. It is carried out within a second.'
             : own
-              ? 'Taken back.'
+              ? 'Withdrawn.'
               : 'Rejected.'}{' '}
           <AuditLink of="installation" seq={audit_seq} />
         </>

@@ -1,4 +1,4 @@
-// Reads a queue over time, up to now.
+// Reads the time series of a queue, up to now.
 import { keepPreviousData, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { read } from '../api.ts'
 import { pollInterval } from '../poll-interval.ts'
@@ -22,7 +22,7 @@ export function useSeries(
   })
 }
 
-/** The times that figures can be of, with the points that their lines have. */
+/** The selectable periods, with the number of points of their lines. */
 export const RANGES = [
   { value: '1h', label: '1 h', ms: 3600_000, points: 60 },
   { value: '24h', label: '24 h', ms: 86_400_000, points: 48 },

@@ -1,4 +1,4 @@
-// The parts of what /api/ops answers that have names in the pages.
+// Response types of /api/ops.
 import type { Answers } from '../generated/answers.ts'
 import { LIST_FILTERS } from '../generated/filters.ts'
 
@@ -38,6 +38,6 @@ const ACTIONABLE: Record<ActState, true> = {
   unknown: true,
   discarded: true,
 }
-/** The states of jobs that acts can be for. */
+/** The states of jobs that acts can filter by. */
 export const ACTIONABLE_STATES = Object.keys(ACTIONABLE)
 export const QUEUE_NAMES: readonly string[] = LIST_FILTERS['/ops/jobs'].queue

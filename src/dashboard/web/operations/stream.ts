@@ -1,4 +1,4 @@
-// What the server tells operators by itself, put where the pages read it.
+// Live updates for operators, stored in the query cache.
 import { useLocation } from '@tanstack/react-router'
 import { useEffect, useSyncExternalStore } from 'react'
 import { useServerEvents, type ConnectionState } from '../kit/live.ts'
@@ -7,14 +7,14 @@ import type { JobActRow } from './shapes.ts'
 
 const NAMES = ['pauses', 'acts', 'queues']
 
-/** Listens on the pages of operators; the shell has it once. */
+/** Subscribes on operators' pages. The shell calls it once. */
 export function useOperationsStream(): void {
   const at_operations = useLocation({ select: ({ pathname }) => pathname.startsWith('/ops/') })
   const state = useServerEvents('/api/ops/stream', cacheEvent, { names: NAMES, enabled: at_operations })
   useEffect(() => setConnection(state), [state])
 }
 
-/** Whether the pages of operators are told what changes as it happens. */
+/** Whether live updates arrive. */
 export function useStreamState(): ConnectionState {
   return useSyncExternalStore(subscribe, () => connection)
 }

@@ -1,14 +1,14 @@
-// The chart of the overview: what was captured on each day, against the same number of days before.
+// The captured volume by day, compared with the period before.
 import type { Answers } from '../generated/answers.ts'
 import { formatMoney, compactMoney } from '../kit/amounts.ts'
 import { LineChart } from '../kit/LineChart.tsx'
 
 type Currency = Answers['GET /overview']['currencies'][number]
 
-/** Half of the days that are known: as many are before them. */
+/** The response has twice as many days: this period and the one before. */
 const PERIOD_DAYS = 30
 
-/** `of` undefined: nothing was captured in this currency. `loading`: that is not known yet. */
+/** `of` undefined: no captures in this currency. `loading`: not known yet. */
 export function VolumeChart({
   of,
   currency,
@@ -40,6 +40,6 @@ export function VolumeChart({
   )
 }
 
-/** Days are UTC; at noon they have one name in nearly every time zone. */
+/** Days are UTC. Noon has the same date in nearly every time zone. */
 const noonOf = (day: string) => `${day}T12:00:00Z`
 const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone: 'UTC' })

@@ -1,4 +1,4 @@
-// What needs a person: each line says what, how many and since when, and leads to the act that settles it.
+// The list of what needs attention. Each item has a count and a time, and links to the act that settles it.
 import { Link } from '@tanstack/react-router'
 import {
   CalendarX2,
@@ -32,20 +32,20 @@ type KindTexts = {
   icon: LucideIcon
   one: string
   many: string
-  /** What `oldest_at` is. */
+  /** The label of `oldest_at`. */
   since: string
-  /** The button-like end of the line: what is done there. */
+  /** The label of the act. */
   act: string
-  /** Where one of them is, and where all are. */
+  /** The page of one row, and the list of all. */
   item_path: string
   list_path: string
   search?: (as_of: string) => AddressSearch
-  /** The operation that the act is; who may not do it is only shown where. */
+  /** The operation of the act. Readers without it get the label `VIEW`. */
   required_operation?: string
   operators_only?: boolean
 }
 
-/** The end of a line for who may not act there, or where nothing is done on these pages. */
+/** The label for readers who may not act, and for items without an act on these pages. */
 const VIEW = 'See'
 const DAY_MS = 86_400_000
 
@@ -66,8 +66,8 @@ const KINDS: Record<Exclude<AttentionItem['kind'], 'provider_outage'>, KindTexts
   },
   effect_unknown: {
     icon: CircleHelp,
-    one: 'effect at a provider is not known',
-    many: 'effects at a provider are not known',
+    one: 'effect at a provider is unknown',
+    many: 'effects at a provider are unknown',
     since: 'the oldest',
     act: 'Decide',
     item_path: '/ops/jobs/',
@@ -80,7 +80,7 @@ const KINDS: Record<Exclude<AttentionItem['kind'], 'provider_outage'>, KindTexts
     one: 'difference between the books and the processor',
     many: 'differences between the books and the processor',
     since: 'the oldest',
-    act: 'Look at the difference',
+    act: 'See the difference',
     item_path: '',
     list_path: '/ops/drifts',
     operators_only: true,
@@ -117,8 +117,8 @@ const KINDS: Record<Exclude<AttentionItem['kind'], 'provider_outage'>, KindTexts
   },
   endpoint_disabled: {
     icon: Unplug,
-    one: 'webhook endpoint no longer gets events',
-    many: 'webhook endpoints no longer get events',
+    one: 'webhook endpoint is disabled',
+    many: 'webhook endpoints are disabled',
     since: 'the oldest',
     act: 'Enable',
     required_operation: 'updateWebhookEndpoint',
@@ -130,7 +130,7 @@ const KINDS: Record<Exclude<AttentionItem['kind'], 'provider_outage'>, KindTexts
     one: 'webhook endpoint fails every delivery',
     many: 'webhook endpoints fail every delivery',
     since: 'the oldest',
-    act: 'Look at the failures',
+    act: 'See the failures',
     item_path: '/webhooks/',
     list_path: '/webhooks',
   },
@@ -190,7 +190,7 @@ export function AttentionList({ of }: { of: Answers['GET /overview'] | undefined
 function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
   const { is_operator, may } = useSession()
   const { kind, count, is_more, oldest_at, examples } = item
-  // A page that was loaded before the server was updated knows fewer kinds.
+  // A page that was loaded before a deployment may not have the new kinds.
   const words = kind === 'provider_outage' ? undefined : (KINDS[kind] as KindTexts | undefined)
   if (words === undefined) return `${count.toLocaleString()}: ${humanize(kind)}. Reload the page.`
   const {
@@ -253,7 +253,7 @@ function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
 
 const hasOutage = (item: AttentionItem): item is OutageItem => item.outage !== null
 
-/** A provider that does not answer: what waits for it, and since when. */
+/** An outage of a provider: what waits for it, and since when. */
 function OutageRow({ item: { outage, oldest_at, is_more } }: { item: OutageItem }) {
   const { is_operator } = useSession()
   const waiting = outage.waiting.map(({ resource, count }) => resourceCount(count, resource))

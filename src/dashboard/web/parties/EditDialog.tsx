@@ -1,11 +1,11 @@
-// The dialog that changes what may change of a customer, a recipient or a merchant.
+// The dialog that edits a customer, a recipient or a merchant.
 import { Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Answer } from '#sdk/index.ts'
 import { actResponse, notifyActDone } from '../kit/ActResult.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 
-/** A field of what the API takes as a change: required where it cannot be emptied. */
+/** A field of an update. Required if the API does not accept null. */
 export type EditField<Update> = {
   [Name in Exclude<keyof Update & string, 'metadata'>]: {
     name: Name
@@ -15,8 +15,8 @@ export type EditField<Update> = {
 }[Exclude<keyof Update & string, 'metadata'>]
 
 /**
- * Fields with what `row` has, and its metadata. `send` gets what was changed, an emptied field as null. `action` is the
- * button: `Save customer`.
+ * Fields with the values of `row`, and its metadata. `send` gets only changed fields; an emptied field is null.
+ * `action` is the label of the button: `Save customer`.
  */
 export function EditDialog<T extends object, Update extends object>({
   opened,

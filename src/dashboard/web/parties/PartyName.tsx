@@ -1,4 +1,4 @@
-// Customers, recipients and merchants by their names.
+// The names of customers, recipients and merchants.
 import { VisuallyHidden } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import type { Customer, KycSubjectType, Merchant, Recipient } from '#sdk/index.ts'
@@ -11,7 +11,7 @@ import { useAreaState } from '../session.tsx'
 export const customerName = ({ name, email }: Pick<Customer, 'name' | 'email'>): string =>
   name ?? email ?? 'No name'
 
-/** Its name, read by its id; where that cannot be read, the end of the id. `link`: leads to its page. */
+/** The name, read by id. If that fails, the end of the id. `link`: links to the page. */
 export function PartyName({ type, id, link = false }: { type: KycSubjectType; id: string; link?: boolean }) {
   const deployed = useAreaState(`${type}s`) === 'deployed'
   const { data, error } = useAnswer<Customer | Recipient | Merchant>(
@@ -26,7 +26,7 @@ export function PartyName({ type, id, link = false }: { type: KycSubjectType; id
     return (
       <>
         <Skeleton width={120} />
-        {/* A row is a link by this name, also meanwhile. */}
+        {/* The accessible name of the row's link while the name is loading. */}
         <VisuallyHidden>{shortId(id)}</VisuallyHidden>
       </>
     )

@@ -1,4 +1,4 @@
-// The page of one customer, merchant or recipient, as its record says.
+// The page of a customer, a merchant or a recipient.
 import { Button } from '@mantine/core'
 import { Archive, Pencil, Trash2 } from 'lucide-react'
 import type { ReactNode } from 'react'
@@ -24,12 +24,12 @@ type Operation = Parameters<typeof useMay>[0]
 
 export type Party<T, Update> = {
   type: KycSubjectType
-  /** Where the API has it. */
+  /** The path of the API. */
   api_path: (id: string) => PathTo<T>
-  /** The list that it belongs to. */
+  /** The title of the list. */
   list: string
   fields: EditField<Update>[]
-  /** Besides its verification and when it was written. */
+  /** Facts in addition to verification, creation and update. */
   facts: Record<string, (row: T) => ReactNode>
   update: { may: Operation; send: (id: string, changes: Update) => Answer<T> }
   removedAt: (row: T) => string | null
@@ -37,13 +37,13 @@ export type Party<T, Update> = {
     verb: 'Archive' | 'Delete'
     may: Operation
     send: (id: string, options: RequestOptions) => Answer<T>
-    /** What the dialog says before, and what it then came to. */
+    /** The dialog's text before the act, and after it. */
     effect: string
     outcome: string
-    /** What is said of it ever after, behind when it was. */
+    /** The text on the page of a removed row, after the time of its removal. */
     removed: string
   }
-  /** Above its verifications. */
+  /** Shown above the verifications. */
   section: (id: string) => ReactNode
   note?: (row: T) => ReactNode
   action?: (row: T) => ReactNode
@@ -117,7 +117,7 @@ export function PartyPage<T extends AnyParty, Update extends object>({
   )
 }
 
-/** What is to be known of it, or that it was deleted or archived. */
+/** A note, or the time of its removal. */
 function PartyNote<T, Update>({
   of: { removal, removedAt, note },
   row,

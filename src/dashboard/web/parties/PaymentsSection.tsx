@@ -1,4 +1,4 @@
-// The newest payments of a customer or a merchant, on its page.
+// The newest payments of a customer or a merchant.
 import { Link } from '@tanstack/react-router'
 import { CREATED_COLUMN } from '../kit/columns.tsx'
 import { firstPaymentCurl } from '../kit/curl.ts'

@@ -1,10 +1,10 @@
-// One sentence on how something stands, in the colour of that.
+// One sentence about a status, in the colour of the status.
 import type { ReactNode } from 'react'
 import { toneClass } from '../kit/Status.tsx'
 import { statusFacts, type Tone } from '../kit/statuses.ts'
 import './parties.css'
 
-/** Coloured as the `status`, or by a `tone`. */
+/** The colour comes from `tone`, or else from `status`. */
 export function StatusNote({
   status,
   tone,

@@ -1,4 +1,4 @@
-// The verifications of a customer, a recipient or a merchant, on its page, and the button that starts one.
+// The verifications of a customer, a recipient or a merchant, and the button that starts one.
 import { Button } from '@mantine/core'
 import { ShieldCheck } from 'lucide-react'
 import { useState } from 'react'
@@ -23,7 +23,7 @@ const COLUMNS: TableColumn<Verification>[] = [
   { title: 'Failure', cell: ({ failure }) => failure?.message ?? '–', clip: true },
 ]
 
-/** `gone`: it was deleted or archived, and is not verified any more. */
+/** `removed`: it was deleted or archived, and cannot be verified. */
 export function VerificationSection({
   type,
   id,
@@ -71,9 +71,7 @@ export function VerificationSection({
         to={(row) => `/compliance/${row.id}`}
         paged={false}
         empty={
-          <EmptyState title="Not verified yet">
-            Nobody has checked yet that {name} is who they say they are.
-          </EmptyState>
+          <EmptyState title="Not verified yet">The identity of {name} has not been checked yet.</EmptyState>
         }
       />
       <StartVerification

@@ -1,4 +1,4 @@
-// The timeline of a payment, or of one refund or dispute of it.
+// The timeline of a payment, or of one of its refunds or disputes.
 import type { Payment } from '#sdk/index.ts'
 import { useEffect } from 'react'
 import { useNow } from '../kit/Instant.tsx'
@@ -8,7 +8,7 @@ import { earlierOf, TimelineFrame } from '../timeline/TimelineSection.tsx'
 import { requestItem, timelineItems, type TimelineChild } from './items.tsx'
 import type { PaymentTimelineQuery } from './timeline.ts'
 
-/** `part`: only what is of that refund or dispute. */
+/** `child`: shows only entries of that refund or dispute. */
 export function PaymentTimeline({
   payment,
   timeline,
@@ -25,7 +25,7 @@ export function PaymentTimeline({
   const earlier = earlierOf(timeline)
   const since = data?.entries[0]?.at
   const is_cut = hasNextPage && since !== undefined && child !== undefined && child.since < since
-  // What is of a part may be long past: then it is read as far back as its beginning.
+  // The entries of a child may be on earlier pages: read back to its beginning.
   useEffect(() => {
     if (is_cut && !isFetching) void fetchNextPage()
   }, [is_cut, isFetching, fetchNextPage])

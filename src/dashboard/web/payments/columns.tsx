@@ -1,10 +1,10 @@
-// The columns of lists of payments that say how much money a payment is.
+// Columns for amounts of payments.
 import type { Payment } from '#sdk/index.ts'
 import { moneyColumn } from '../kit/columns.tsx'
 import type { TableColumn } from '../kit/DataTable.tsx'
 import { formatMoney, decimalAmount } from '../kit/amounts.ts'
 
-/** What was authorized; of a payment that was captured in part, how much of it: `$5.00 of $11.11`. */
+/** The authorized amount. For a partial capture: `$5.00 of $11.11`. */
 export const PAYMENT_AMOUNT_COLUMN: TableColumn<Payment> = {
   title: 'Amount',
   align: 'end',

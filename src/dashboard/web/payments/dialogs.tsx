@@ -1,4 +1,4 @@
-// The acts on a payment: capture, cancel, refund. Each asks first, and says what became of it.
+// The dialogs of a payment: capture, cancel, refund.
 import type { CancelPayment, CreateRefund, Payment } from '#sdk/index.ts'
 import { NativeSelect, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
@@ -14,7 +14,7 @@ type ActDialog = { payment: Payment; opened: boolean; onClose: () => void }
 
 const refreshLists = () => invalidate('/v1/payments', '/v1/refunds', '/overview')
 
-/** The amount in a field, from 1 to `most`; undefined when it is no such amount. */
+/** The amount of a field, from 1 to `max` minor units. Undefined: invalid. */
 function useAmount(max: number, currency: string) {
   const [typed, setTyped] = useState<string>()
   const text = typed ?? decimalAmount(max, currency)
@@ -57,7 +57,7 @@ export function CaptureDialog({ payment, opened, onClose }: ActDialog) {
   const rest =
     minor < on_hold
       ? ` ${money(on_hold - minor)} is released and cannot be captured later.`
-      : ' Nothing of the hold remains.'
+      : ' This captures the full hold.'
   return (
     <ConfirmDialog
       opened={opened}
@@ -66,8 +66,8 @@ export function CaptureDialog({ payment, opened, onClose }: ActDialog) {
       action="Capture"
       effect={
         valid
-          ? `Capture ${money(minor)} of ${money(on_hold)} held at ${processorName(payment.processor)}.${rest}`
-          : `${money(on_hold)} is held at ${processorName(payment.processor)}.`
+          ? `Capture ${money(minor)} of ${money(on_hold)} on hold at ${processorName(payment.processor)}.${rest}`
+          : `${money(on_hold)} is on hold at ${processorName(payment.processor)}.`
       }
       ready={valid}
       act={(idempotency_key) =>
@@ -179,7 +179,7 @@ export function RefundDialog({ payment, opened, onClose }: ActDialog) {
   )
 }
 
-/** One of the reasons that the processor knows. */
+/** A reason that the processor accepts. */
 function ProcessorReasonField<T extends string>({
   reasons,
   value,

@@ -1,6 +1,6 @@
-// What several lists are filtered by.
+// Filter options that several lists share.
 
-/** The currencies that are offered; any other may stand in the address. */
+/** The currencies in the select. The address may have any other. */
 export const CURRENCIES = [
   'USD',
   'EUR',

@@ -1,4 +1,4 @@
-// The story of a payment as entries of the waterfall: in sentences, with what each changed.
+// Builds the timeline of a payment: entries as sentences, with their changes.
 import type { Payment, TimelineEntry } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import { formatDuration } from '../kit/Instant.tsx'
@@ -30,14 +30,14 @@ type TimelineContext = {
   now: number
   is_operator: boolean
   paused: boolean
-  /** Nothing happened before its first entry. */
+  /** Whether all entries are loaded, back to the first. */
   is_complete: boolean
 }
 
-/** A refund or a dispute, with its id at the processor and when it began. */
+/** A refund or a dispute: its id, its id at the processor, and its creation time. */
 export type TimelineChild = { id: string; reference: string | null; since: string }
 
-/** How a payment began, where the entry that says so is not read yet. */
+/** The first entry of a payment, while the page with that entry is not loaded. */
 export const requestItem = (payment: Payment): TimelineItem => ({
   id: 'request',
   at: payment.created_at,
@@ -45,7 +45,7 @@ export const requestItem = (payment: Payment): TimelineItem => ({
   name: `Payment of ${moneyOf(payment)} requested`,
 })
 
-/** Oldest first. `part` keeps what is of one refund or dispute; left out, all of the payment is told. */
+/** The entries, oldest first. `child` selects those of one refund or dispute. Default: all. */
 export function timelineItems(context: TimelineContext, child?: TimelineChild): TimelineItem[] {
   const { timeline } = context
   const since = context.is_complete ? '' : (timeline.entries[0]?.at ?? '')
@@ -72,7 +72,7 @@ export function timelineItems(context: TimelineContext, child?: TimelineChild): 
   ].toSorted(byTime)
 }
 
-/** An entry as any timeline shows it, in the words of a payment. */
+/** An entry of any timeline, with texts for payments. */
 function paymentEntryItem(context: TimelineContext, entry: TimelineEntry): TimelineItem {
   const item = entryItem(entry)
   switch (entry.kind) {
@@ -126,7 +126,7 @@ function attemptFields(context: TimelineContext, entry: TimelineEntry) {
   const waits_for_buyer = name === 'payment.authorize' && payment.status === 'requires_action'
   const done =
     name === 'payment.authorize' && neededBuyerAction(timeline)
-      ? `${at} accepted the request; nothing ${waits_for_buyer ? 'is' : 'was'} held yet`
+      ? `${at} accepted the request; no money ${waits_for_buyer ? 'is' : 'was'} on hold yet`
       : `${jobText(name, 'done', amount)} at ${at}`
   const forms = {
     at,
@@ -140,7 +140,7 @@ function attemptFields(context: TimelineContext, entry: TimelineEntry) {
   const [words, changed] = found ?? [
     ended_at === null && job?.state === 'running'
       ? `${jobText(name, 'doing', amount)} at ${at}`
-      : `The worker was lost before ${at} answered`,
+      : `The worker stopped before ${at} responded`,
   ]
   return {
     name: words,
@@ -152,7 +152,7 @@ function attemptFields(context: TimelineContext, entry: TimelineEntry) {
         ? 'requires_action'
         : (outcome ?? (job?.state === 'running' ? 'running' : 'lost')),
     changed,
-    // Of many tries that came to nothing the first and the last are enough.
+    // Of repeated failures, only the first and the last are major.
     is_major:
       attempt === 1 ||
       attempt === job?.attempt ||
@@ -165,7 +165,7 @@ function attemptFields(context: TimelineContext, entry: TimelineEntry) {
   }
 }
 
-/** When the next attempt follows: ` in 2 s`, or ` 2 s later` where that was. */
+/** The time of the next attempt: ` in 2 s`, or ` 2 s later` if it already happened. */
 function nextAttemptText(
   { timeline, now }: TimelineContext,
   job: TimelineJob | undefined,
@@ -184,7 +184,7 @@ function nextAttemptText(
   return job.run_at === null ? '' : dueText(job.run_at, now)
 }
 
-/** A job as what was asked for, and how long it then waited for its first attempt. */
+/** A job: the request, and the wait for its first attempt. */
 function jobItem(
   { payment, timeline, now, is_operator, paused }: TimelineContext,
   job: TimelineJob,
@@ -209,7 +209,7 @@ function jobItem(
         ? 'then waited for a worker'
         : job.name,
     outcome: waits ? 'queued' : null,
-    // Of the others an event tells that they were asked for.
+    // Other jobs have an event for their request.
     is_major: waits || context,
     links: is_operator && (
       <Link to="/ops/jobs/$id" params={{ id: job.id }}>

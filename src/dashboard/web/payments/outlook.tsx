@@ -1,4 +1,4 @@
-// How a payment stands, in sentences: what happened, what the system does next and when, and what a person can do.
+// The outlook of a payment: what happened, what happens next and when, and what a person can do.
 import type { Dispute, Payment } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
@@ -14,7 +14,7 @@ import { amountOfJob, buyerActionText, jobText, moneyOf, processorName, refundsT
 
 export type OutlookLine = { key: string; tone: Tone; text: ReactNode }
 
-/** One line for each thing that is to be known. */
+/** One line for each open job, the status and each dispute. */
 export function PaymentOutlook({
   payment,
   timeline,
@@ -54,12 +54,12 @@ const REQUESTED_STATUS: Record<string, Payment['status']> = {
   'payment.cancel': 'canceling',
 }
 
-/** Whether a notification has told what the job will only see on its next attempt. */
+/** Whether a notification has already settled the payment, before the job's next attempt. */
 function isSettled({ name }: TimelineJob, { status }: Payment): boolean {
   return name in REQUESTED_STATUS && REQUESTED_STATUS[name] !== status
 }
 
-/** What becomes of a job that is open. */
+/** The outlook of an open job. */
 export function jobOutlook({
   payment,
   timeline,
@@ -73,7 +73,7 @@ export function jobOutlook({
   job: TimelineJob
   now: number
   is_operator: boolean
-  /** Its queue is. */
+  /** Whether its queue is paused. */
   paused: boolean
 }): OutlookLine {
   const at = processorName(payment.processor)
@@ -99,28 +99,28 @@ export function jobOutlook({
   if (job.unknown_since !== null || last === 'unknown')
     return say(
       'unknown',
-      `${pause_text}It is not known whether ${at} did ${to_do}. It is looked up${due}, and sent again only if it never took effect, so no money moves twice. ${is_paused ? 'If' : 'You need not do anything; if'} it stays unknown, an operator decides.`,
+      `${pause_text}It is unknown whether ${at} did ${to_do}. It is looked up${due}, and sent again only if it did not take effect, so no money moves twice. ${is_paused ? 'If' : 'You need not do anything; if'} it stays unknown, an operator decides.`,
     )
   if (last === 'parked')
-    return say('warn', `${doing} is waiting for an operator. Nothing is sent until they decide.`)
+    return say('warn', `${doing} waits for an operator. Nothing is sent until the operator decides.`)
   if (last === 'misconfigured')
     return say(
       'bad',
-      `${pause_text}${at} refused our credentials. An operator has to correct them. It is then retried automatically, next${due}.`,
+      `${pause_text}${at} refused our credentials. An operator has to correct them. Then it is retried automatically, next${due}.`,
     )
-  if (job.state === 'running') return say('pending', `${doing}: waiting for ${at} to answer.`)
+  if (job.state === 'running') return say('pending', `${doing}: waiting for the response of ${at}.`)
   const tried = last === 'retry' || last === 'returned'
   if (last === 'ambiguous' || (tried && job.in_doubt))
     return say(
       'unknown',
-      `${pause_text}${at} has not said whether it did ${to_do}. It is retried with the same key${due}, so no money moves twice.${is_paused ? '' : ' You need not do anything.'}`,
+      `${pause_text}${at} has not confirmed whether it did ${to_do}. It is retried with the same key${due}, so no money moves twice.${is_paused ? '' : ' You need not do anything.'}`,
     )
   if (paused)
     return say('warn', `${doing} is waiting: the queue is paused. It continues when the queue is resumed.`)
   if (tried)
     return say(
       'warn',
-      `${at} did not ${to_do} yet, and nothing happened. It is retried${due}. You need not do anything.`,
+      `${at} did not ${to_do}, and no money moved. It is retried${due}. You need not do anything.`,
     )
   return say('pending', `${doing} is waiting for a worker and is due${due}.`)
 }
@@ -136,7 +136,7 @@ function JobLink({ id }: { id: string }) {
   )
 }
 
-/** What a payment waits for, or how it ended. `who_may`: the roles that can act on it, where the reader's cannot. */
+/** The outlook of a status. `who_may`: the roles that may act, if the reader's role may not. */
 function statusOutlook(
   payment: Payment,
   timeline: PaymentTimelineData | undefined,
@@ -146,14 +146,16 @@ function statusOutlook(
   const say = (tone: Tone, text: string): OutlookLine[] => [{ key: status, tone, text }]
   const amount = moneyOf(payment)
   const bank =
-    failure?.decline_code == null ? '' : ` The bank says: ${humanize(failure.decline_code).toLowerCase()}.`
+    failure?.decline_code == null
+      ? ''
+      : ` Reason of the bank: ${humanize(failure.decline_code).toLowerCase()}.`
   if (status === 'requires_action')
     return say(
       'warn',
-      `Nothing is held yet. ${buyerActionText(payment, timeline)} The payment continues when they have. Until then you can cancel it.`,
+      `No money is on hold yet. ${buyerActionText(payment, timeline)} Then the payment continues. Until then you can cancel it.`,
     )
   if (status === 'authorized') {
-    const pause_text = formatMoney(amount_capturable_minor, currency)
+    const on_hold = formatMoney(amount_capturable_minor, currency)
     const until = capture_before === null ? '' : ` until ${formatInstant(capture_before)}`
     const soon = capture_before !== null && Date.parse(capture_before) - Date.now() < 86_400_000
     const failed =
@@ -164,7 +166,7 @@ function statusOutlook(
         : `A member with the role ${who_may} can capture it before then, or cancel it`
     return say(
       failure === null ? (soon ? 'warn' : 'pending') : 'bad',
-      `${failed}${pause_text} is held${until}. ${to_do}. After that the hold lapses and nothing can be captured.`,
+      `${failed}${on_hold} is on hold${until}. ${to_do}. After that the hold lapses and nothing can be captured.`,
     )
   }
   if (status === 'failed')
@@ -189,16 +191,16 @@ function statusOutlook(
   return []
 }
 
-/** How a dispute stands; of one that is over nothing is said on its payment. */
+/** The outlook of a dispute. Closed disputes have none on the page of the payment. */
 export function disputeOutlook(dispute: Dispute, { with_link = true } = {}): OutlookLine[] {
   const { id, status, reason, closed_at, evidence_due_by } = dispute
   if (closed_at !== null) {
     if (with_link) return []
     const ended =
       status === 'won'
-        ? 'was won: the money is yours again'
+        ? 'was won: the money was returned to you'
         : status === 'lost'
-          ? 'was lost: the buyer has the money'
+          ? 'was lost: the buyer keeps the money'
           : 'is over'
     return [{ key: id, tone: 'idle', text: `The dispute of ${moneyOf(dispute)} ${ended}.` }]
   }
@@ -208,7 +210,7 @@ export function disputeOutlook(dispute: Dispute, { with_link = true } = {}): Out
     needs_response: `The buyer's bank disputes ${moneyOf(dispute)}${reason_text}. Respond in the processor's dashboard${until}, or it is lost.`,
     under_review: `The buyer's bank is deciding the dispute of ${moneyOf(dispute)}. You need not do anything.`,
     warning: `The buyer's bank is inquiring about ${moneyOf(dispute)}${reason_text}. No money was taken. Respond in the processor's dashboard${until}.`,
-    lost: `The dispute of ${moneyOf(dispute)} was lost. It is not closed yet.`,
+    lost: `The dispute of ${moneyOf(dispute)} was lost. The bank has not closed it yet.`,
     won: `The dispute of ${moneyOf(dispute)} was won.`,
   }[status]
   return [

@@ -1,4 +1,4 @@
-// The refunds and disputes of a payment, on its page.
+// The refunds and disputes on the page of a payment.
 import type { Dispute, Refund } from '#sdk/index.ts'
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
@@ -22,7 +22,7 @@ export function PaymentDisputes({ disputes }: { disputes: Dispute[] | undefined 
   )
 }
 
-/** How many are shown at first. */
+/** The number of rows that are shown initially. */
 const INITIAL_COUNT = 5
 
 type ChildRow = Pick<Refund, 'id' | 'amount_minor' | 'currency' | 'status' | 'reason'>

@@ -1,29 +1,26 @@
-// What the list of payments is filtered by: its address, and what the text of `Search` names.
+// The search of the list of payments: maps the text of `Search` to parameters.
 import type { Payment } from '#sdk/index.ts'
 import { useAddressSearch } from '../address.ts'
 import { UUID } from '../kit/Id.tsx'
 import { useList, singlePageList, type ListSource, type ListState, type TableList } from '../kit/list.ts'
 import { useAnswer } from '../queries.ts'
 
-/** The customers who have the email that was searched for, newest first. */
+/** The customers with the searched email, newest first. */
 export type EmailSearch = { text: string; customer_ids: string[] }
 
-/** `key=value` as the API takes it; undefined when it is nothing of that kind. */
+/** The metadata filter for `key=value`. Undefined: the text has another form. */
 export function metadataFilter(text: string): Record<string, string> | undefined {
   const [, key, value] = /^([^=]+)=(.*)$/s.exec(text) ?? []
   return key === undefined || value === undefined ? undefined : { [`metadata[${key.trim()}]`]: value.trim() }
 }
 
-/** The parameters that the text of `Search` stands for. Whose an email is must be looked up first. */
+/** The parameters for the text of `Search`. An email has none: its customers must be looked up first. */
 export function searchParameters(text: string): { customer_id?: string; processor_reference?: string } {
   if (UUID.test(text)) return { customer_id: text }
   return text.includes('@') ? {} : { processor_reference: text }
 }
 
-/**
- * The payment of the id that was searched for, or else the payments of a customer, by id or by email, or those with a
- * reference of the processor.
- */
+/** Payments that match the search: by id, by the customer's id or email, or by the processor's reference. */
 export function useSearchedPayments(payments: ListSource<Payment>): {
   list: TableList<Payment>
   exported?: ListState<Payment>

@@ -1,40 +1,43 @@
-// The words that the story of a payment is told in.
+// Texts of the timeline and the outlook of a payment.
 import type { Payment, Refund } from '#sdk/index.ts'
 import { formatMoney } from '../kit/amounts.ts'
 import { humanize } from '../kit/statuses.ts'
 import type { PaymentTimelineData } from './timeline.ts'
 
-/** Whether a buyer's bank has the money: then the processor refuses refunds. An inquiry takes none. */
+/**
+ * Whether the buyer's bank has the money because of a dispute. Then the processor refuses refunds. An inquiry takes no
+ * money.
+ */
 export function bankHasMoney({ dispute }: Payment): boolean {
   return dispute !== null && dispute.status !== 'won' && dispute.status !== 'warning'
 }
 
-/** What can still be refunded: a refund that is under way may take its part yet. */
+/** The amount that can still be refunded, in minor units. Pending refunds count as refunded. */
 export const refundableMinor = (payment: Payment): number =>
   payment.amount_captured_minor - payment.amount_refunded_minor - payment.amount_refund_pending_minor
 
-/** What became of what was captured: what went back, what is on its way back, and what stays. */
+/** The refunds of a payment as text: refunded, pending, and still captured. */
 export function refundsText(payment: Payment): string {
   const { amount_captured_minor: captured, amount_refunded_minor: refunded } = payment
   const { amount_refund_pending_minor: pending } = payment
   const money = (minor: number) => formatMoney(minor, payment.currency)
   if (refunded + pending === 0)
     return bankHasMoney(payment)
-      ? 'The bank has the money now: it cannot be refunded.'
-      : 'It can be refunded, all or in parts.'
-  if (refunded === captured) return 'All of it went back.'
+      ? 'The bank has the money, so it cannot be refunded.'
+      : 'It can be refunded in full or in part.'
+  if (refunded === captured) return 'It was refunded in full.'
   const back = [
-    ...(refunded > 0 ? [`${money(refunded)} went back`] : []),
+    ...(refunded > 0 ? [`${money(refunded)} was refunded`] : []),
     ...(pending > 0 ? [`${money(pending)} is being refunded`] : []),
   ]
   return `${back.join(', ')}; ${money(refundableMinor(payment))} stays captured.`
 }
 
-/** Whether the buyer had to act before anything was held. */
+/** Whether the buyer had to act before the authorization. */
 export const neededBuyerAction = ({ entries }: Pick<PaymentTimelineData, 'entries'>): boolean =>
   entries.some(({ kind, name }) => kind === 'event' && name === 'payment.requires_action')
 
-/** What a payment that waits for its buyer waits for, as far as the processor told. */
+/** What the buyer has to do, as far as the processor reported. */
 export function buyerActionText(
   { failure }: Payment,
   timeline: Pick<PaymentTimelineData, 'entries'> | undefined,
@@ -42,20 +45,20 @@ export function buyerActionText(
   const last = timeline?.entries.findLast(
     ({ kind, name }) => kind === 'notification' && /\.(?:requires_action|payment_failed)$/.test(name),
   )
-  if (last?.name.endsWith('requires_action')) return 'The buyer has to confirm the payment with their bank.'
+  if (last?.name.endsWith('requires_action')) return 'The buyer has to confirm the payment with the bank.'
   if (failure !== null)
     return `The last attempt failed: ${failure.message} The buyer has to try again, with this card or another.`
-  return 'The buyer has to enter a card and, if their bank asks, confirm the payment.'
+  return 'The buyer has to enter a card and, if the bank asks, confirm the payment.'
 }
 
-/** What a job does: done, to be done, being done. `{}` is the amount. */
+/** The texts of a job. `{}` is the amount. */
 type JobTexts = { done: string; to_do: string; doing: string; requested: string; resource: string }
 
 const JOBS: Record<string, JobTexts> = {
   'payment.authorize': {
-    done: 'Held {}',
-    to_do: 'hold {}',
-    doing: 'Holding {}',
+    done: 'Authorized {}',
+    to_do: 'authorize {}',
+    doing: 'Authorizing {}',
     requested: 'Payment of {} requested',
     resource: 'authorization',
   },
@@ -89,14 +92,14 @@ const JOBS: Record<string, JobTexts> = {
   },
 }
 
-/** What a job is called in sentences; `kind` says in which form. */
+/** The text of a job in the form `kind`. */
 export function jobText(name: string, kind: keyof JobTexts, amount: string): string {
   const words = JOBS[name]?.[kind]
   if (words === undefined) return humanize(name)
   return amount === '' ? words.replace(/( of)? {}/, '') : words.replace('{}', amount)
 }
 
-/** The amount that a job moves, for people; empty where it is not known. */
+/** The amount that a job moves, as text. Empty: unknown. */
 export function amountOfJob(
   payment: Payment,
   { refunds, entries }: Pick<PaymentTimelineData, 'refunds' | 'entries'>,
@@ -117,14 +120,14 @@ export function amountOfJob(
 export const moneyOf = ({ amount_minor, currency }: Pick<Refund, 'amount_minor' | 'currency'>) =>
   formatMoney(amount_minor, currency)
 
-/** The name of a processor, for people. */
+/** The display name of a processor. */
 export const processorName = (processor: string) => humanize(processor)
 
-/** What events say, of those that say more than an attempt does. */
+/** Texts of events. */
 export const EVENT_TEXTS: Record<string, string> = {
   'payment.created': 'Payment requested',
   'payment.requires_action': 'The buyer has to act',
-  'payment.authorized': 'The money is held',
+  'payment.authorized': 'The money is on hold',
   'payment.authorization_failed': 'An attempt by the buyer failed',
   'payment.capture_expiring': 'The hold lapses within a day',
   'payment.captured': 'The money was captured',
@@ -135,13 +138,13 @@ export const EVENT_TEXTS: Record<string, string> = {
   'payment.disputed': "The buyer's bank disputes the payment",
   'payment.dispute_won': 'The dispute was won',
   'payment.dispute_lost': 'The dispute was lost',
-  'payment.dispute_closed': 'The dispute is over',
+  'payment.dispute_closed': 'The dispute was closed',
   'refund.created': 'Refund requested',
   'refund.succeeded': 'The refund succeeded',
   'refund.failed': 'The refund failed; the money stays',
 }
 
-/** Events that are shown also when the story is folded. Others repeat what an attempt says. */
+/** Events that are major entries. Others repeat an attempt. */
 export const MAJOR_EVENTS = new Set([
   'payment.created',
   'payment.requires_action',
@@ -155,7 +158,7 @@ export const MAJOR_EVENTS = new Set([
   'refund.failed',
 ])
 
-/** What a posting did to the balance. */
+/** The effect of a posting on the balance. */
 export function postingText(kind: string, credit_account: unknown, amount: string): string {
   const what = POSTINGS[kind] ?? humanize(kind).toLowerCase()
   return credit_account === 'available'

@@ -1,4 +1,4 @@
-// Everything that is known of how a payment came to be as it is: read together, and again while something is under way.
+// Reads the timeline of a payment with its jobs, deliveries, refunds and disputes, and polls while work is in progress.
 import type { Dispute, Payment, Refund, TimelineEntry } from '#sdk/index.ts'
 import {
   useInfiniteQuery,
@@ -15,23 +15,23 @@ export type TimelineContextAnswer = Answers['GET /stories/{id}']
 export type TimelineJob = TimelineContextAnswer['jobs'][number]
 
 export type PaymentTimelineData = {
-  /** The latest, oldest first. There are others before them while the query has a next page. */
+  /** The loaded entries, oldest first. While the query has a next page, there are earlier ones. */
   entries: TimelineEntry[]
-  /** Those that were open at some time since the first entry. */
+  /** Jobs that were open after the first loaded entry. */
   jobs: TimelineJob[]
-  /** Of the events since the first entry. */
+  /** Deliveries of events after the first loaded entry. */
   deliveries: TimelineContextAnswer['deliveries']
-  /** Of what each event is: the payment, a refund or a dispute; by the event's id. */
+  /** The resource of each event by the event's id: the payment, a refund or a dispute. */
   resource_of_event: Map<string, string>
   refunds: Refund[]
   disputes: Dispute[]
 }
 export type PaymentTimelineQuery = UseInfiniteQueryResult<PaymentTimelineData>
 
-/** A page of the timeline with what belongs to the same stretch of time. */
+/** A page of the timeline, with jobs, deliveries and events of the same period. */
 type TimelineDataPage = Pick<TimelineContextAnswer, 'jobs' | 'deliveries' | 'events'> & {
   entries: TimelineEntry[]
-  /** Where the page before it ends; undefined: there is none. */
+  /** The cursor of the page before. Undefined: there is none. */
   since: string | undefined
 }
 type PaymentTimelinePage = {
@@ -42,7 +42,7 @@ type PaymentTimelinePage = {
 const LIMIT = 100
 const UNDER_WAY = ['pending', 'capturing', 'canceling']
 
-/** Whether something happens by itself soon: then it is looked at every second. */
+/** Whether work is in progress: then it is polled every second. */
 function isUnderWay(payment: Payment | undefined, timeline: PaymentTimelineData | undefined): boolean {
   if (payment !== undefined && UNDER_WAY.includes(payment.status)) return true
   return (
@@ -52,10 +52,10 @@ function isUnderWay(payment: Payment | undefined, timeline: PaymentTimelineData 
   )
 }
 
-/** How often what is shown is read again. */
+/** The polling interval in ms. */
 const intervalMs = (under_way: boolean) => (under_way ? 1000 : 10_000)
 
-/** The payment and its story. */
+/** The payment and its timeline. */
 export function usePaymentTimeline(id: string | undefined) {
   const enabled = id !== undefined
   const path = `/v1/payments/${id ?? ''}` as const
@@ -81,7 +81,10 @@ export function usePaymentTimeline(id: string | undefined) {
   return { payment, timeline }
 }
 
-/** The last entries before `before` with all that is of the same time; with the latest also what there is of it now. */
+/**
+ * Reads the entries before `before`, with jobs and deliveries of the same period. The latest page also has the refunds
+ * and disputes.
+ */
 async function readTimelinePage(
   id: string,
   before: string | undefined,
@@ -105,7 +108,7 @@ async function readTimelinePage(
   return { page, children }
 }
 
-/** The pages as one; the latest comes first. A job can be in several. */
+/** Merges the pages, of which the first is the latest. A job can be in several pages. */
 function mergePages({ pages }: InfiniteData<PaymentTimelinePage>): PaymentTimelineData {
   const all = pages.map(({ page }) => page).toReversed()
   const jobs = new Map(all.flatMap((page) => page.jobs).map((job) => [job.id, job]))
@@ -118,7 +121,7 @@ function mergePages({ pages }: InfiniteData<PaymentTimelinePage>): PaymentTimeli
   }
 }
 
-/** One refund or dispute, read again while its payment's story goes on. */
+/** Reads one refund or dispute, and polls it. */
 export function useTimelineChild<T extends Refund | Dispute>(path: PathTo<T>) {
   return useAnswer<T>(path, undefined, { interval_ms: 3000 })
 }

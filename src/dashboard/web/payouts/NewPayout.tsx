@@ -1,4 +1,4 @@
-// The dialog that pays a recipient out of the available balance.
+// The dialog that pays out of the available balance to a recipient.
 import { Select, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -12,10 +12,10 @@ import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
 import { BalanceChange } from '../wallet/BalanceChange.tsx'
 
-/** One that the processor did not take is there all the same, as failed. */
+/** A payout that the processor refused exists, with status `failed`. */
 type PayoutResult = { accepted: ActResponse<Payout> } | { refused: SluiceError; payout_id: string }
 
-/** `recipient` left out: the dialog asks who is paid. The currency is that of the recipient. */
+/** Without `recipient`, the dialog has a field for it. The currency is the recipient's. */
 export function NewPayout({
   opened,
   onClose,
@@ -49,7 +49,7 @@ export function NewPayout({
             : `New payout to ${recipient.name}`
       }
       action="Create payout"
-      effect="The amount is reserved at once, and leaves your balance when the processor has paid it."
+      effect="The amount is reserved at once, and leaves your balance when the processor pays it."
       ready={Boolean(amount_minor)}
       act={(idempotency_key) =>
         pay(
@@ -105,7 +105,7 @@ export function NewPayout({
   )
 }
 
-/** `currency` undefined: nobody is chosen yet. */
+/** `currency` undefined: no recipient is selected. */
 function AmountField({
   currency,
   value,
@@ -133,7 +133,7 @@ function AmountField({
   )
 }
 
-/** The newest recipients by name; any other by its id. */
+/** Selects one of the newest recipients by name, or any recipient by id. */
 function RecipientField({
   chosen,
   choose,
@@ -162,7 +162,7 @@ function RecipientField({
       description="By name or id."
       placeholder="Choose a recipient"
       searchable
-      // The id of somebody who is not among the newest finds them too.
+      // A full id also finds recipients that are not among the newest.
       filter={({ options, search }) => {
         const words = search.trim().toLowerCase()
         return options.filter(

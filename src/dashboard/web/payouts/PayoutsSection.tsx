@@ -1,4 +1,4 @@
-// The newest payouts of a recipient, on its page.
+// The newest payouts of a recipient.
 import { Link } from '@tanstack/react-router'
 import { AMOUNT_COLUMN } from '../kit/columns.tsx'
 import { defineList } from '../kit/define-list.ts'

@@ -1,4 +1,4 @@
-// The columns of payouts, for their list and for the page of a recipient.
+// Columns of payouts.
 import type { Payout } from '#sdk/index.ts'
 import { ID_COLUMN, CREATED_COLUMN } from '../kit/columns.tsx'
 import type { TableColumn } from '../kit/DataTable.tsx'

@@ -1,4 +1,4 @@
-// The dialogs that act on a payout: cancel it, or say that it failed.
+// The dialogs that cancel a payout or mark it as failed.
 import { useState } from 'react'
 import type { Payout } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
@@ -30,8 +30,8 @@ export function CancelPayoutDialog({ opened, onClose, payout: now }: PayoutDialo
           {money} to <PartyName type="recipient" id={payout.recipient_id} /> is stopped and becomes available
           again.{' '}
           {payout.status === 'pending'
-            ? 'This happens at once if it has not been sent yet. If it is not known whether it was sent, this happens once that is known.'
-            : 'The processor already has it and may be unable to stop it; then nothing changes.'}
+            ? 'A payout that was not sent yet stops at once. If it is unknown whether it was sent, it stops when that is known.'
+            : 'The processor already has it and may be unable to stop it. Then nothing changes.'}
         </>
       }
       act={(idempotency_key) => actResponse(sluice.payouts.cancel(payout.id, {}, { idempotency_key }))}
@@ -44,7 +44,7 @@ export function CancelPayoutDialog({ opened, onClose, payout: now }: PayoutDialo
               <Status status="canceled" /> {money} is available again.
             </>
           ) : (
-            'Your request is recorded. The payout is canceled as soon as the processor answers, if it still can be.'
+            'Your request is recorded. If the processor can still stop the payout, it is canceled.'
           )}
         </ActResultText>
       )}
@@ -70,9 +70,9 @@ export function FailPayoutDialog({ opened, onClose, payout: now }: PayoutDialog)
       ready={reason.trim() !== ''}
       effect={
         <>
-          If it was never sent, it is failed at once and {money} is available again. Otherwise the processor
-          is asked to stop it, and {money} to <PartyName type="recipient" id={payout.recipient_id} /> stays
-          reserved until it is certain that nothing will be paid. If the processor pays it all the same, it
+          If it was never sent, it fails at once and {money} is available again. Otherwise the processor is
+          requested to stop it, and {money} to <PartyName type="recipient" id={payout.recipient_id} /> stays
+          reserved until the processor confirms that it pays nothing. If the processor pays it anyway, it
           becomes paid. This cannot be undone.
         </>
       }
@@ -88,7 +88,7 @@ export function FailPayoutDialog({ opened, onClose, payout: now }: PayoutDialog)
               <Status status="failed" /> {money} is available again.
             </>
           ) : (
-            'Your request is recorded. The payout fails as soon as nothing can leave any more.'
+            'Your request is recorded. The payout fails when the processor confirms that it pays nothing.'
           )}
         </ActResultText>
       )}

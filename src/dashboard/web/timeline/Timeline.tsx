@@ -1,4 +1,4 @@
-// What happened to something, as a waterfall: each entry a bar on one time axis.
+// A timeline as a waterfall: each entry is a bar on a shared time axis.
 import { Button, Tooltip } from '@mantine/core'
 import { useElementSize } from '@mantine/hooks'
 import { ChevronDown, ChevronRight, type LucideIcon } from 'lucide-react'
@@ -11,32 +11,32 @@ import { formatClock, formatExact, formatOffset } from './offset.ts'
 import { labelsOf, placeBars, type Waterfall } from './waterfall.ts'
 
 export type TimelineItem = {
-  /** Of one list, each its own. */
+  /** Unique within the timeline. */
   id: string
   at: string
-  /** When it was over; left out for what took no time. */
+  /** The end. Omitted for entries without a duration. */
   ended_at?: string | null
   icon: LucideIcon
-  /** What it is: `Capture`. */
+  /** The name of the entry: `Capture`. */
   name: ReactNode
-  /** By whom or with what: `payment.capture, attempt 2`. */
+  /** The actor or the job: `payment.capture, attempt 2`. */
   note?: ReactNode
   /** A status of statuses.ts. */
   outcome?: string | null
-  /** What it changed, or in one sentence why it failed. */
+  /** The change, or one sentence about the failure. */
   changed?: ReactNode
-  /** Links to what it is about; shown when it is unfolded. */
+  /** Links to related pages, shown when the entry is expanded. */
   links?: ReactNode
-  /** Shown when it is unfolded, as JSON. */
+  /** JSON that is shown when the entry is expanded. */
   details?: unknown
-  /** False: only shown with all others. */
+  /** False: hidden until all entries are shown. */
   is_major?: boolean
 }
 
-/** There are entries before those that are shown. `start`: how it began, which is shown before them all the same. */
+/** Loads earlier entries. `start`: the first entry of all, which is shown before the gap. */
 export type EarlierEntries = { show: () => unknown; busy: boolean; start?: TimelineItem }
 
-/** Oldest first. Long stretches in which nothing happened are cut out of the axis, and said between the entries. */
+/** Entries, oldest first. Long periods without activity are cut out of the axis and named between the entries. */
 export function Timeline({
   items,
   label = 'Timeline',
@@ -97,7 +97,7 @@ function ShowEarlier({ earlier: { show, busy } }: { earlier: EarlierEntries }) {
   )
 }
 
-/** The entries that came or ended when the list was last read; at first none. */
+/** The ids of entries that were added or ended in the last read. */
 function useChangedEntries(items: TimelineItem[]): Set<string> {
   const text = items.map(({ id, outcome }) => `${id} ${outcome ?? ''}`).join('\n')
   const [seen, setSeen] = useState({ text, changed_ids: new Set<string>() })
@@ -143,7 +143,7 @@ function Entry({
   changed_ids,
 }: {
   item: TimelineItem
-  /** When the first entry was: since then its time is counted. */
+  /** The time of the first entry. Other times are relative to it. */
   first: string
   bar: { left: number; width: number }
   breaks: Waterfall['breaks']

@@ -1,4 +1,4 @@
-// The section of a page with a timeline: while it is on its way, when it could not be read, and when it goes further back.
+// The section of a page with a timeline: its states, and its paging back.
 import { useInfiniteQuery, type UseInfiniteQueryResult } from '@tanstack/react-query'
 import type { TimelineEntry } from '#sdk/index.ts'
 import { read, readPage, type PathTo } from '../api.ts'
@@ -19,7 +19,7 @@ import { Timeline, type EarlierEntries, type TimelineItem } from './Timeline.tsx
 const LIMIT = 100
 const INTERVAL_MS = 5_000
 
-/** What happened to something, read from `path`, again and again. */
+/** Reads the timeline at `path` and polls it. */
 export function TimelineSection({
   path,
   interval_ms = INTERVAL_MS,
@@ -41,7 +41,7 @@ export function TimelineSection({
   return <TimelineFrame query={query} items={entries?.map(entryItem)} earlier={earlierOf(query)} />
 }
 
-/** The timeline of a row in sentences, with its waiting jobs and its deliveries. */
+/** The timeline of a resource as sentences, with its waiting jobs and its deliveries. */
 export function RowTimeline({
   path,
   id,
@@ -50,7 +50,7 @@ export function RowTimeline({
 }: {
   path: PathTo<TimelineEntry[]>
   id: string
-  /** The name of its provider; undefined while it is on its way. */
+  /** The provider of the resource. Undefined: loading. */
   at: string | undefined
   texts: RowTexts
 }) {
@@ -75,7 +75,7 @@ export function RowTimeline({
     retry: retryUntilLoaded(queryKey),
   })
   const pages = query.data?.pages.toReversed()
-  // A job is in the page of every stretch of time in which it was open.
+  // A job is in every page whose period it was open in.
   const jobs = new Map(pages?.flatMap((page) => page.jobs).map((job) => [job.id, job]))
   const timeline = pages && {
     entries: pages.flatMap(({ entries }) => entries),
@@ -95,7 +95,7 @@ export function RowTimeline({
   )
 }
 
-/** The same of items that were read elsewhere; undefined while they are on their way. */
+/** A timeline of given items. Undefined: loading. */
 export function TimelineFrame({
   query: { error, refetch, dataUpdatedAt },
   items,
@@ -126,7 +126,7 @@ export function TimelineFrame({
   )
 }
 
-/** The way to the page before those that were read; undefined where there is none. */
+/** Loads the page of earlier entries. Undefined: there is none. */
 export function earlierOf({
   hasNextPage,
   isFetchingNextPage,

@@ -1,4 +1,4 @@
-// The entries of any timeline of the API: the icon and the words of each kind. A payment has words of its own.
+// Entries of any timeline of the API: icon and texts of each kind. Payments have their own texts.
 import {
   BookOpen,
   Cpu,
@@ -15,7 +15,7 @@ import { Money } from '../kit/Money.tsx'
 import { humanize } from '../kit/statuses.ts'
 import type { TimelineItem } from './Timeline.tsx'
 
-/** One icon for each kind of entry, wherever it is shown; also of what only some pages have. */
+/** The icon of each kind of entry, including kinds that only some pages have. */
 export const KIND_ICONS = {
   job: ListChecks,
   attempt: Cpu,
@@ -27,22 +27,22 @@ export const KIND_ICONS = {
   person: UserRound,
 } satisfies Record<TimelineKind | 'job' | 'delivery' | 'person', LucideIcon>
 
-/** What an attempt and a call are called. */
+/** The name of an attempt. */
 export const attemptName = (attempt: number): string => `Attempt ${attempt}`
 export const CALL_NAME = 'Call to the provider'
-/** What became of a call that was replaced. */
+/** The text for a call that was replaced by another. */
 export const REPLACED_TEXT = 'It failed, and another call was made under a new key.'
 
-/** The notification that we make ourselves of what the provider says when it is asked. */
+/** The notification that Sluice creates from a lookup at the provider. */
 const LOOKUP_KIND = 'reconciliation.lookup'
 
-/** Folded are calls that went well, which say no more than their attempt, and what changed nothing. */
+/** Converts an entry. Minor entries: successful calls, which repeat their attempt, and entries without a change. */
 export function entryItem(entry: TimelineEntry): TimelineItem {
   const { at, kind, name, outcome, details } = entry
   return {
     id: idOf(entry),
     at,
-    // Of a call is known when it was sent, and not when it was answered: that is when its attempt ended.
+    // A call has only the time of its request. Its response arrived when the attempt ended.
     ended_at: textOf(details['ended_at'] ?? details['applied_at']),
     icon: KIND_ICONS[kind],
     name: nameOf(entry),

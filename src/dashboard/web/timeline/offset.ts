@@ -1,4 +1,4 @@
-// The times of a timeline: exactly, as its beginning, and as what had passed since then.
+// Formats of times in a timeline: exact, time of day, and offset.
 const EXACT = new Intl.DateTimeFormat(undefined, {
   year: 'numeric',
   month: 'short',
@@ -10,10 +10,10 @@ const EXACT = new Intl.DateTimeFormat(undefined, {
   timeZoneName: 'short',
 })
 
-/** A moment to the millisecond, in the reader's time zone, which it names. */
+/** The exact time to the millisecond, with the reader's time zone. */
 export const formatExact = (at: string): string => EXACT.format(new Date(at))
 
-/** The time of day, and the day where it is not today. */
+/** The time of day, with the date if it is not today. */
 export function formatClock(at: string): string {
   const then = new Date(at)
   return then.toLocaleString(undefined, {
@@ -31,7 +31,7 @@ const UNITS = [
   ['s', 1000],
 ] as const
 
-/** How long after `first` it was, so that what came right after it can be told from it: `+4.203 s`, `+2 d 3 h`. */
+/** The time since `first`, precise enough to order adjacent entries: `+4.203 s`, `+2 d 3 h`. */
 export function formatOffset(first: string, at: string): string {
   const ms = Date.parse(at) - Date.parse(first)
   if (ms < 1000) return `+${Math.max(0, ms)} ms`

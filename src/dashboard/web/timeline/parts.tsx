@@ -1,4 +1,4 @@
-// What timelines of rows show beside the entries of the API: deliveries, and the time until something happens.
+// Entries and texts that several timelines share.
 import { Link } from '@tanstack/react-router'
 import type { TimelineEntry } from '#sdk/index.ts'
 import type { Answers } from '../generated/answers.ts'
@@ -11,14 +11,14 @@ import type { TimelineItem } from './Timeline.tsx'
 
 export type TimelineDelivery = Answers['GET /stories/{id}']['deliveries'][number]
 
-/** ` in 2 s`, or ` now` when it is due. */
+/** ` in 2 s`, or ` now` if it is due. */
 export function dueText(at: string, now: number): string {
   const ms = Date.parse(at) - now
   if (ms <= 1000) return ' now'
   return ms < 10_000 ? ` in ${Math.round(ms / 1000)} s` : ` in ${formatDuration(ms)}`
 }
 
-/** Delivered events are folded. */
+/** The entry of a delivery. Successful deliveries are minor. */
 export function deliveryItem(delivery: TimelineDelivery): TimelineItem {
   const { id, status, type, url, next_attempt_at, last_status_code, last_error } = delivery
   const delivered = status === 'delivered'
@@ -44,14 +44,14 @@ export function deliveryItem(delivery: TimelineDelivery): TimelineItem {
   }
 }
 
-/** What was asked of a provider, reported by it or posted, in sentences. `at`: the name of the provider that was asked. */
+/** Entries of provider calls, notifications and postings as sentences. `at`: the name of the called provider. */
 export function providerItem(entry: TimelineEntry, at: string): TimelineItem {
   const { kind, name, outcome, details } = entry
   const item = entryItem(entry)
   if (kind === 'provider_call')
     return {
       ...item,
-      name: `Asked ${at}: ${name}`,
+      name: `Called ${at}: ${name}`,
       note: details['last_sent_at'] === entry.at ? undefined : 'sent more than once, with the same key',
       is_major: outcome === 'rotated' || outcome === 'discarded',
     }
@@ -61,19 +61,22 @@ export function providerItem(entry: TimelineEntry, at: string): TimelineItem {
       name: `${processorName(String(details['provider']))} reported: ${humanize(name).toLowerCase()}`,
       note: undefined,
       is_major: outcome === 'parked' || outcome === 'received',
-      changed: outcome === 'parked' ? 'It waits for the object that it names.' : undefined,
+      changed: outcome === 'parked' ? 'It waits until its object exists.' : undefined,
     }
   const { amount_minor, credit_account, currency } = details
   const amount = typeof amount_minor === 'number' ? formatMoney(amount_minor, String(currency)) : ''
   return { ...item, name: postingText(name, credit_account, amount), changed: undefined }
 }
 
-/** The earlier one first. */
+/** Orders by time, ascending. */
 export const byTime = (a: TimelineItem, b: TimelineItem): number => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0)
 
 const UNCERTAIN_OUTCOMES: (string | null)[] = ['ambiguous', 'unknown', null]
 
-/** Whether an earlier sending of the call that an attempt made may have had an effect. Then no later one can say that it had none. */
+/**
+ * Whether an earlier attempt of the same call may have taken effect. Then a later attempt cannot prove that nothing
+ * happened.
+ */
 export function isInDoubt(
   { entries, jobs }: { entries: TimelineEntry[]; jobs: Answers['GET /stories/{id}']['jobs'] },
   { at, details: { job_id } }: TimelineEntry,
@@ -85,17 +88,17 @@ export function isInDoubt(
     ({ kind, outcome, details }) =>
       kind === 'attempt' && UNCERTAIN_OUTCOMES.includes(outcome) && details['attempt'] !== running,
   )
-  // Another key is another call.
+  // A new idempotency key starts a new call.
   const since = of_job.findLast((entry) => entry.kind === 'provider_call' && entry.at <= at)?.at ?? ''
   if (uncertain.some((before) => before.at >= since && before.at < at)) return true
-  // Then it is of an attempt that is not among the entries.
+  // The uncertain attempt is on an earlier page.
   return job?.in_doubt === true && !uncertain.some((each) => each.at >= since)
 }
 
 /**
- * What became of an attempt, in a sentence, and what follows: by its outcome. `at`: the provider's name; `done`, `to_do`
- * and `resource`: what the job did or does, in the forms that sentences need; `next`: when another attempt follows;
- * `in_doubt`: an earlier one may have had an effect.
+ * Sentences about an attempt by outcome, each with what follows. `at`: the provider's name. `done`, `to_do`,
+ * `resource`: the job in the needed forms. `next`: the time of the next attempt. `in_doubt`: an earlier attempt may
+ * have taken effect.
  */
 export function attemptSentences(
   { at, done, to_do, resource }: Record<'at' | 'done' | 'to_do' | 'resource', string>,
@@ -103,15 +106,18 @@ export function attemptSentences(
   error: unknown,
 ): Partial<Record<string, [sentence: string, follows?: string | undefined]>> {
   const { message } = Object(error) as { message?: unknown }
-  const unconfirmed = `${at} did not say whether it did ${to_do}`
+  const unconfirmed = `${at} did not confirm whether it did ${to_do}`
   return {
     done: [done],
     declined: [`${at} refused to ${to_do}`, typeof message === 'string' ? message : undefined],
-    retry: [in_doubt ? unconfirmed : `${at} did not ${to_do}, and nothing happened`, `It is retried${next}.`],
+    retry: [
+      in_doubt ? unconfirmed : `${at} did not ${to_do}, and nothing took effect`,
+      `It is retried${next}.`,
+    ],
     ambiguous: [unconfirmed, `It is retried with the same key${next}.`],
     unknown: [
-      `It is not known whether ${at} did ${to_do}`,
-      `It is looked up${next}, and sent again only if it never took effect.`,
+      `It is unknown whether ${at} did ${to_do}`,
+      `It is looked up${next}, and sent again only if it did not take effect.`,
     ],
     misconfigured: [`${at} refused our credentials`, 'An operator has to correct them.'],
     returned: ['Nothing was sent', `Another attempt follows${next}.`],

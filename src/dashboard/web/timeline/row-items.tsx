@@ -1,4 +1,4 @@
-// The timeline of a payout, a top-up or a verification in sentences, as that of a payment is.
+// Builds the timelines of payouts, top-ups and verifications.
 import type { TimelineEntry } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import type { Answers } from '../generated/answers.ts'
@@ -10,14 +10,14 @@ import type { RowJobTexts, RowTexts } from './row-texts.ts'
 import type { TimelineItem } from './Timeline.tsx'
 
 type TimelineAnswer = Answers['GET /stories/{id}']
-/** A page of a timeline, with the jobs and deliveries of the same time. */
+/** A page of a timeline, with jobs and deliveries of the same period. */
 export type TimelinePage = {
   entries: TimelineEntry[]
   jobs: TimelineAnswer['jobs']
   deliveries: TimelineAnswer['deliveries']
 }
 
-/** Oldest first. `at`: the provider's name, for people. */
+/** The entries, oldest first. `at`: the provider's display name. */
 export function rowItems(
   { entries, jobs, deliveries }: TimelinePage,
   texts: RowTexts,
@@ -112,7 +112,7 @@ function attemptFields(
   )
   const is_running = outcome === null && job?.state === 'running'
   const [sentence, changed] = (outcome === null ? undefined : sentences[outcome]) ?? [
-    is_running ? `${doing} at ${at}` : `The worker was lost before ${at} answered`,
+    is_running ? `${doing} at ${at}` : `The worker stopped before ${at} responded`,
   ]
   return {
     name: sentence,
@@ -120,7 +120,7 @@ function attemptFields(
     ended_at: ended_at ?? (is_running ? new Date(now).toISOString() : null),
     outcome: outcome ?? (is_running ? 'running' : 'lost'),
     changed,
-    // Of many tries that came to nothing the first and the last are enough.
+    // Of repeated failures, only the first and the last are major.
     is_major:
       attempt === 1 || after === undefined || !['retry', 'ambiguous', 'returned'].includes(outcome ?? ''),
   }

@@ -1,12 +1,12 @@
-// The words of the timelines of payouts, top-ups and verifications.
+// Texts of the timelines of payouts, top-ups and verifications.
 
-/** What a job does, in the forms that sentences need: `Sent the payout`, `send the payout`, `Sending the payout`. */
+/** The texts of a job: `Sent the payout`, `send the payout`, `Sending the payout`. */
 export type RowJobTexts = { done: string; to_do: string; doing: string }
 
-/** The words of a kind of row. */
+/** The texts of a resource. */
 export type RowTexts = {
   jobs: Record<string, RowJobTexts>
-  /** By the type of an event: what it says. Those that are left out repeat what another entry says, and are folded. */
+  /** Texts by event type. Events without a text repeat another entry and are minor. */
   events: Record<string, string>
 }
 
@@ -26,7 +26,7 @@ export const PAYOUT_TEXTS: RowTexts = {
   events: {
     'payout.created': 'Payout requested; its amount is reserved',
     'payout.paid': 'The payout was paid',
-    'payout.fail_overtaken': 'It was to be marked as failed, but the processor paid it',
+    'payout.fail_overtaken': 'A request to mark it as failed came too late: the processor paid it',
     'payout.failed': 'The payout failed',
     'payout.canceled': 'The payout was stopped in time',
   },
@@ -35,16 +35,16 @@ export const PAYOUT_TEXTS: RowTexts = {
 export const TOP_UP_TEXTS: RowTexts = {
   jobs: {
     'top_up.create': {
-      done: 'Asked for the money',
-      to_do: 'ask for the money',
-      doing: 'Asking for the money',
+      done: 'Requested the money',
+      to_do: 'request the money',
+      doing: 'Requesting the money',
     },
   },
   events: {
     'top_up.created': 'Top-up requested',
     'top_up.succeeded': 'The money is in the balance',
-    'top_up.failed': 'The money did not come',
-    'top_up.canceled': 'The top-up was canceled before the money came',
+    'top_up.failed': 'The money did not arrive',
+    'top_up.canceled': 'The top-up was canceled before the money arrived',
     'top_up.reversed': 'The money was taken back',
   },
 }
@@ -57,9 +57,9 @@ export const VERIFICATION_TEXTS: RowTexts = {
       doing: 'Starting the check',
     },
     'kyc.link': {
-      done: 'Made a link for the person',
-      to_do: 'make a link for the person',
-      doing: 'Making a link for the person',
+      done: 'Created a link for the person',
+      to_do: 'create a link for the person',
+      doing: 'Creating a link for the person',
     },
     'kyc.cancel': {
       done: 'Ended the check',

@@ -1,30 +1,32 @@
-// Where the bars of a waterfall are: one axis that is true to scale, but for stretches that are cut out of it.
+// The layout of a waterfall: one axis to scale, with long periods cut out.
 
 export type Waterfall = {
-  /** `left` and `width` are shares of the axis; before it nothing happened for `gap_ms`, if that is worth saying. */
+  /**
+   * `left` and `width` are shares of the axis. `gap_ms`: the time without activity before the bar; 0 if it is short.
+   */
   bars: { left: number; width: number; gap_ms: number }[]
-  /** Where time is cut out: how wide that is drawn, and how long it was. */
+  /** Cut-out periods: position and width on the axis, and their duration. */
   breaks: { left: number; width: number; ms: number }[]
-  /** Labels of the axis: the time since its beginning. */
+  /** Labels of the axis: the time since its start. */
   ticks: { left: number; ms: number }[]
 }
 
-/** Nothing for longer than this is said, and can be cut out even while something waits. */
+/** A longer period without activity is named, and may be cut out even while an entry is running. */
 const LONG_GAP_MS = 10_000
-/** Nothing shorter is cut out. */
+/** Shorter periods are not cut out. */
 const MIN_BREAK_MS = 500
-/** A stretch is cut out when it is so many times as long as all shorter ones together. */
+/** A period is cut out if it is this many times as long as all shorter ones together. */
 const BREAK_RATIO = 4
-/** How wide a break is, of the axis; all of them together take no more than `MAX_BREAK_SHARE`. */
+/** The width of a break as a share of the axis. All breaks together take at most `MAX_BREAK_SHARE`. */
 const BREAK_SHARE = 0.08
 const MAX_BREAK_SHARE = 0.4
-/** The width of a letter of a label, and the least between two labels, in pixels. */
+/** The width of a character, and the minimum gap between two labels, in pixels. */
 const CHARACTER_PX = 7
 const MIN_LABEL_GAP_PX = 10
 
 type Step = { from: number; to: number; ms: number; busy: boolean }
 
-/** The bars of entries in order of time. */
+/** Places the bars of entries, which are in order of time. */
 export function placeBars(entries: { at: string; ended_at?: string | null }[]): Waterfall {
   const spans = entries.map(({ at, ended_at }) => {
     const from = Date.parse(at)
@@ -71,7 +73,10 @@ export function placeBars(entries: { at: string; ended_at?: string | null }[]): 
   }
 }
 
-/** The stretches that would leave no room for the others. What runs is only cut when it runs for long. */
+/**
+ * The steps to cut out: they would leave no room for the others. Steps with a running entry are cut only if they are
+ * long.
+ */
 function stepsToCut(steps: Step[]): Set<Step> {
   const cut = new Set<Step>()
   const canCut = (step: Step) => step.ms >= (step.busy ? LONG_GAP_MS : MIN_BREAK_MS)
@@ -82,7 +87,7 @@ function stepsToCut(steps: Step[]): Set<Step> {
   return cut
 }
 
-/** The beginning, the end, and where a break begins or ends. */
+/** Ticks at the start, at the end, and at the edges of breaks. */
 function ticksOf(positions: Waterfall['ticks'], breaks: Waterfall['breaks']): Waterfall['ticks'] {
   const [first] = positions
   const last = positions.at(-1)
@@ -91,7 +96,7 @@ function ticksOf(positions: Waterfall['ticks'], breaks: Waterfall['breaks']): Wa
   return [first, ...positions.slice(1, -1).filter(({ left }) => edges.has(left)), last]
 }
 
-/** The labels that an axis of so many pixels has room for: none covers another. The last ends where the axis ends. */
+/** The labels that fit an axis of `width_px` without overlap. The last label is right-aligned at the end. */
 export function labelsOf(
   ticks: Waterfall['ticks'],
   width_px: number,

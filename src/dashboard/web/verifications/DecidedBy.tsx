@@ -1,9 +1,9 @@
-// Who decided a verification by hand: a member of the tenant, or a program by its key.
+// The author of a manual decision: a member of the tenant, or a program by its API key.
 import type { Answers } from '../generated/answers.ts'
 import { Id } from '../kit/Id.tsx'
 import { useAnswer } from '../queries.ts'
 
-/** `id`: of the member who was signed in, or of the key. */
+/** `id`: of the member or of the API key. */
 export function DecidedBy({ id }: { id: string }) {
   const { data: people } = useAnswer<Answers['GET /members']>('/members')
   const { data: keys } = useAnswer<Answers['GET /keys']>('/keys')

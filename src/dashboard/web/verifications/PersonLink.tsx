@@ -10,6 +10,6 @@ export function PersonLink({ url, done }: { url: string | null; done: boolean })
       </div>
     )
   return done
-    ? 'There is no link to show: the person has nothing to do now.'
-    : 'The provider has not answered yet. Open the verification in a moment, and renew the link there.'
+    ? 'There is no link: the person has nothing to do now.'
+    : 'The provider has not responded yet. Open the verification in a moment, and renew the link there.'
 }

@@ -1,4 +1,4 @@
-// The dialog that begins a verification, and ends in the link for the person.
+// The dialog that starts a verification and shows the link for the person.
 import { NativeSelect, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -15,10 +15,10 @@ const TYPES = [
   { value: 'merchant', label: 'Merchant' },
 ]
 
-/** A verification that the provider did not take is there all the same, as rejected. */
+/** A verification that the provider refused exists, with status `rejected`. */
 type VerificationResult = { started: ActResponse<Verification> } | { refused: SluiceError; kyc_id: string }
 
-/** `subject` left out: the dialog asks for it. */
+/** Without `subject`, the dialog has fields for it. */
 export function StartVerification({
   opened,
   onClose,

@@ -1,4 +1,4 @@
-// The dialogs that act on a verification: decide it by hand, or ask for another link.
+// The dialogs that decide a verification by hand, and that renew its link.
 import { useState } from 'react'
 import type { KycDecision, Verification } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
@@ -45,7 +45,7 @@ export function DecideDialog({
           is final: a verification can be decided by hand only once.{' '}
           {decided_by === 'provider' &&
             before !== null &&
-            `The provider ${before} it before; that no longer counts. `}
+            `This replaces the provider's decision: ${before}. `}
           {isUndecided({ status }) && 'A session that still waits for the person is canceled. '}
           {!approves && subject_type === 'recipient' && 'New payouts to the recipient are refused.'}
         </>
@@ -64,7 +64,7 @@ export function DecideDialog({
     >
       {(errorOf) => (
         <ReasonField
-          description="Kept with the decision."
+          description="Stored with the decision."
           value={reason}
           error={errorOf('reason')}
           onChange={setReason}

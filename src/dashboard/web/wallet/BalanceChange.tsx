@@ -1,4 +1,4 @@
-// What an act makes of the available balance.
+// The available balance before and after an act.
 import type { ReactNode } from 'react'
 import { Skeleton } from '../kit/Skeleton.tsx'
 import { Money } from '../kit/Money.tsx'
@@ -6,7 +6,7 @@ import { useAreaState } from '../session.tsx'
 import { useBalances } from './balances.ts'
 import '../parties/parties.css'
 
-/** The available balance in `currency` now, and when `change_minor` has been added; undefined: no amount yet. */
+/** The available balance in `currency` now, and after adding `change_minor`. Undefined: no amount yet. */
 export function BalanceChange({
   currency,
   change_minor,
@@ -18,7 +18,7 @@ export function BalanceChange({
 }) {
   const { data, error } = useBalances()
   const deployed = useAreaState('wallet') === 'deployed'
-  // A currency in which nothing has happened is not listed.
+  // Currencies without transactions are not listed.
   const before =
     data === undefined
       ? undefined

@@ -1,4 +1,4 @@
-// The dialog that brings money into a balance.
+// The dialog that tops up the balance.
 import { NativeSelect, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -14,7 +14,7 @@ import { useSession } from '../session.tsx'
 import { useBalances } from './balances.ts'
 import { BalanceChange } from './BalanceChange.tsx'
 
-/** One that the processor did not take is there all the same, as failed. */
+/** A top-up that the processor refused exists, with status `failed`. */
 type TopUpResult = { accepted: ActResponse<TopUp> } | { refused: SluiceError; top_up_id: string }
 
 export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
@@ -128,7 +128,7 @@ function Outcome({ result }: { result: TopUpResult }) {
   )
 }
 
-/** First those in which there is something, then all others. */
+/** Currencies with a balance first, then all others. */
 function CurrencyField({
   balance_currencies,
   value,

@@ -1,4 +1,4 @@
-// What the two tabs of the wallet have in common: its balances, and the button that tops one up.
+// The frame of the wallet's two tabs: balances, and the button for a top-up.
 import { Button, Tabs } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
@@ -33,7 +33,7 @@ export function WalletFrame({ tab, children }: { tab: (typeof TABS)[number]['tab
       <PageHeader
         title={tab === 'transactions' ? 'Wallet' : 'Top-ups · Wallet'}
         heading="Wallet"
-        description="Your balance in each currency, and what changed it."
+        description="Your balance in each currency, and its transactions."
         read={balances}
         actions={
           may_top_up && (
@@ -78,7 +78,7 @@ function Balances({ balances }: { balances: WalletBalance[] | undefined }) {
       ?.filter((top_up) => top_up.currency === currency)
       .reduce((sum, { amount_minor }) => sum + amount_minor, 0)
   if (balances === undefined) return <BalancesSkeleton />
-  // Money that is on its way may be the first in its currency.
+  // A pending top-up may be the first in its currency.
   const first = [...new Set(pending?.map(({ currency }) => currency))].filter((currency) =>
     balances.every((balance) => balance.currency !== currency),
   )

@@ -1,11 +1,11 @@
-// The balances of the tenant, for the pages that show or move them.
+// The balances of the tenant.
 import type { UseQueryResult } from '@tanstack/react-query'
 import type { WalletBalance } from '#sdk/index.ts'
 import type { Option } from '../kit/filter-fields.ts'
 import { useAnswer } from '../queries.ts'
 import { useAreaState } from '../session.tsx'
 
-/** Read again every few seconds; where the wallet is switched off, never. */
+/** Polls the balances. If the wallet is not deployed, nothing is read. */
 export function useBalances(): UseQueryResult<WalletBalance[]> {
   const enabled = useAreaState('wallet') === 'deployed'
   return useAnswer<WalletBalance[]>('/v1/wallet/balances', undefined, { interval_ms: 10_000, enabled })
@@ -19,7 +19,7 @@ export type CurrencyFilter = {
   options: (chosen: string) => Option[]
 }
 
-/** Offers the currencies in which there is something, and that of the address. */
+/** Options: the currencies with a balance, and the currency of the address. */
 export function useCurrencyFilter(): CurrencyFilter {
   const { data = [] } = useBalances()
   const currencies = data.map(({ currency }) => currency)

@@ -1,4 +1,4 @@
-// Says on the page of an endpoint that it is disabled, why, and what to do.
+// The note on the page of a disabled endpoint: the reason, and what to do.
 import { Button } from '@mantine/core'
 import { CircleSlash } from 'lucide-react'
 import type { WebhookEndpoint } from '#sdk/index.ts'
@@ -6,12 +6,12 @@ import { Instant } from '../kit/Instant.tsx'
 import { useMay } from '../session.tsx'
 
 const REASONS = {
-  gone: 'It answered 410 Gone, which means that nothing more should be sent there.',
-  failing: 'Everything sent there failed for five days.',
+  gone: 'It responded with 410 Gone, which means that nothing more should be sent there.',
+  failing: 'All deliveries failed for five days.',
   manual: 'Someone disabled it.',
 } as const
 
-/** Why an endpoint is disabled, in one sentence. */
+/** The reason why an endpoint is disabled. */
 function disabledReason({ disabled_reason }: WebhookEndpoint): string {
   return REASONS[disabled_reason ?? 'manual']
 }

@@ -1,4 +1,4 @@
-// The dialogs of what can be done to an endpoint.
+// The dialogs of an endpoint's acts.
 import { NativeSelect, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -27,7 +27,7 @@ export function TestDialog({ opened, onClose, endpoint: { id, url } }: ActProps)
       effect={
         <>
           One event with example data is sent once to <span className="mono">{url}</span>. It is not in the
-          feed and not counted in any statistics.
+          feed and not in the statistics.
         </>
       }
       act={(idempotency_key) => {
@@ -37,7 +37,7 @@ export function TestDialog({ opened, onClose, endpoint: { id, url } }: ActProps)
       onDone={refreshEndpoints}
       outcome={(result) => (
         <ActResultText of={result} true_if_accepted>
-          The test is on its way. <Link to={`/webhooks/deliveries/${result.data.id}`}>See the delivery</Link>
+          The test was accepted. <Link to={`/webhooks/deliveries/${result.data.id}`}>See the delivery</Link>
         </ActResultText>
       )}
     >
@@ -55,7 +55,7 @@ export function TestDialog({ opened, onClose, endpoint: { id, url } }: ActProps)
 }
 
 const GRACE_OPTIONS = [
-  { value: '0', label: 'Not at all: it has leaked' },
+  { value: '0', label: 'Not at all: it leaked' },
   { value: '3600', label: 'For an hour' },
   { value: '86400', label: 'For a day' },
   { value: '604800', label: 'For a week' },
@@ -93,7 +93,7 @@ export function RotateSecretDialog({ opened, onClose, endpoint: { id } }: ActPro
   )
 }
 
-/** Disables an endpoint that is enabled, and enables one that is not. `pending`: how many deliveries wait. */
+/** Disables an enabled endpoint, or enables a disabled one. `pending`: the number of waiting deliveries. */
 export function SwitchDialog({
   opened,
   onClose,
@@ -224,7 +224,7 @@ export function DeleteEndpointDialog({
   )
 }
 
-/** A moment as a `datetime-local` field has it. */
+/** A time in the format of a `datetime-local` field. */
 function localMinute(ms: number): string {
   const at = new Date(ms - new Date(ms).getTimezoneOffset() * 60_000)
   return at.toISOString().slice(0, 16)

@@ -1,4 +1,4 @@
-// The dialogs in which an endpoint is added and edited.
+// The dialogs that add and edit an endpoint.
 import { Checkbox, TagsInput, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { EventTypes, WebhookEndpoint } from '#sdk/index.ts'
@@ -77,7 +77,7 @@ export function EditEndpointDialog({
       onClose={onClose}
       title="Edit the endpoint"
       action="Save endpoint"
-      effect="It applies to all further attempts, including those of waiting events."
+      effect="It applies to all further attempts, including those of waiting deliveries."
       ready={isComplete(fields)}
       act={() => actResponse(sluice.webhookEndpoints.update(endpoint.id, bodyOf(fields)))}
       onDone={() => invalidate('/v1/webhook_endpoints')}
@@ -133,7 +133,7 @@ function EndpointFields({ fields, set }: { fields: EndpointForm; set: (fields: E
       </div>
       <Checkbox
         label="In order"
-        description="One at a time, by sequence. One that fails holds up those after it."
+        description="One at a time, by sequence. A failed delivery blocks those after it."
         checked={fields.ordered}
         onChange={(event) => set({ ...fields, ordered: event.currentTarget.checked })}
       />
@@ -148,7 +148,7 @@ function isComplete({ url, types, max_in_flight }: EndpointForm): boolean {
 function bodyOf({ url, types, description, max_in_flight, rate_per_s, ordered }: EndpointForm) {
   return {
     url: url.trim(),
-    // What is no type is refused by the API, in its own words.
+    // The API refuses values that are not event types.
     types: types as EventTypes[],
     description: description.trim() === '' ? null : description.trim(),
     max_in_flight: Number(max_in_flight),

@@ -1,4 +1,4 @@
-// How an endpoint fared in the last seven days: its statistics, and the same over time.
+// The statistics of an endpoint in the last seven days, and the same over time.
 import type { WebhookEndpointStats } from '#sdk/index.ts'
 import type { UseQueryResult } from '@tanstack/react-query'
 import type { Answers } from '../generated/answers.ts'
@@ -79,7 +79,7 @@ function Figures({ stats, hours }: { stats: WebhookEndpointStats | undefined; ho
 
 type DeliveryCounts = { delivered: number; failed: number; attempts_failed: number }
 
-/** The share of deliveries that arrived; where none has ended yet, that every attempt failed counts. Null: nothing was sent. */
+/** The share of successful deliveries. While none has ended, failed attempts count as 0. Null: nothing was sent. */
 function rateOf({ delivered, failed, attempts_failed }: DeliveryCounts): number | null {
   if (delivered + failed + attempts_failed === 0) return null
   return delivered === 0 ? 0 : delivered / (delivered + failed)

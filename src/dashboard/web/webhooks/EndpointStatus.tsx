@@ -1,4 +1,4 @@
-// The status of an endpoint, in lists and on its page: `Failing` while every attempt fails.
+// The status of an endpoint: `Failing` while every attempt fails.
 import type { WebhookEndpoint } from '#sdk/index.ts'
 import { Status } from '../kit/Status.tsx'
 

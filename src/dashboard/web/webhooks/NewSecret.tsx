@@ -1,4 +1,4 @@
-// A secret that is shown this once.
+// A new secret, which is shown once.
 import { CopyField } from '../kit/CopyField.tsx'
 
 export function NewSecret({ secret }: { secret: string | null }) {

@@ -1,4 +1,4 @@
-// How far a recovery is.
+// The progress of a recovery.
 import { Progress } from '@mantine/core'
 import { RotateCcw } from 'lucide-react'
 import { useEffect } from 'react'
@@ -14,7 +14,7 @@ export function RecoveryNote({ id }: { id: string }) {
   })
   const endpoint_id = data?.status === 'completed' ? data.endpoint_id : undefined
   useEffect(() => {
-    // The figures and deliveries below were read before they arrived.
+    // Figures and deliveries on the page are stale once the recovery completes.
     if (endpoint_id !== undefined)
       void invalidate(`/v1/webhook_endpoints/${endpoint_id}`, `/webhook_endpoints/${endpoint_id}`)
   }, [endpoint_id])

@@ -1,11 +1,11 @@
-// Deliveries in a table.
+// Columns of deliveries.
 import type { WebhookDelivery } from '#sdk/index.ts'
 import { ID_COLUMN, CREATED_COLUMN } from '../kit/columns.tsx'
 import type { TableColumn } from '../kit/DataTable.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Status } from '../kit/Status.tsx'
 
-/** What came last of a delivery: an HTTP status, or why there was none. */
+/** The last response of a delivery: an HTTP status, or the error. */
 function LastResponse({ delivery: { last_status_code, last_error } }: { delivery: WebhookDelivery }) {
   if (last_status_code !== null) return <span className="figures">{last_status_code}</span>
   return <span className="dim">{last_error ?? '–'}</span>
