@@ -49,10 +49,10 @@ const refused = (
 async function keptAfter(
   subject: string,
   error?: Error,
-  words = 'Refund $4.00',
+  title = 'Refund $4.00',
 ): Promise<string | undefined> {
   let meanwhile: string | undefined
-  const asked = runWithStoredKey({ subject, key: KEY, words }, async () => {
+  const asked = runWithStoredKey({ subject, key: KEY, title }, async () => {
     meanwhile = storedKeyOf(subject)
     if (error !== undefined) throw error
   })

@@ -54,12 +54,12 @@ export function resourceFiles(document: Document): Map<string, string> {
       group.methods.push(methodOf(name, verb, path, operation, document))
     }
   const all = descendants(root)
-  const named = new Set(all.map(({ path }) => path.at(-1)!))
+  const resource_names = new Set(all.map(({ path }) => path.at(-1)!))
   for (const group of all) {
     // A tag that names another resource does not describe this one.
     const tag =
       document.tags.find(({ name }) => camelCase(name) === group.path.at(-1)) ??
-      document.tags.find(({ name }) => name === group.tag && !named.has(camelCase(name)))
+      document.tags.find(({ name }) => name === group.tag && !resource_names.has(camelCase(name)))
     if (tag !== undefined) group.description = tag.description
   }
   return new Map([
@@ -69,13 +69,14 @@ export function resourceFiles(document: Document): Map<string, string> {
 }
 
 function nameOf(verb: string, path: string, { operationId }: Operation): string {
-  const parts = path.split('/').slice(2)
-  const at = parts.findIndex((part) => part.startsWith('{'))
-  const [group, rest] = at === -1 ? [parts, []] : [parts.slice(0, at), parts.slice(at + 1)]
-  if (rest.length > 1) throw new Error(`${operationId} needs a name of its own`)
-  const default_method = VERBS[at === -1 ? 'name' : 'id']![verb]
+  const segments = path.split('/').slice(2)
+  const id_index = segments.findIndex((segment) => segment.startsWith('{'))
+  const [group, rest] =
+    id_index === -1 ? [segments, []] : [segments.slice(0, id_index), segments.slice(id_index + 1)]
+  if (rest.length > 1) throw new Error(`${operationId} needs an entry in EXCEPTIONS`)
+  const default_method = VERBS[id_index === -1 ? 'name' : 'id']![verb]
   const method = rest[0] ?? (operationId.startsWith('archive') ? 'archive' : default_method)
-  if (method === undefined) throw new Error(`${operationId} needs a name of its own`)
+  if (method === undefined) throw new Error(`${operationId} needs an entry in EXCEPTIONS`)
   return [...group, method].map(camelCase).join('.')
 }
 

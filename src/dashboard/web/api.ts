@@ -29,12 +29,12 @@ export const sluice: Sluice = new Sluice({
     return tenant_id === null ? {} : { [TENANT_HEADER]: tenant_id }
   },
   async fetch(url, init) {
-    const asked = fetch(url, init)
-    if (init.method !== 'GET') trackChange(asked)
-    const answer = await asked
-    if (answer.status === 409 && (await isTenantMismatch(answer.clone())))
-      mismatch_listeners.forEach((each) => each())
-    return answer
+    const pending = fetch(url, init)
+    if (init.method !== 'GET') trackChange(pending)
+    const response = await pending
+    if (response.status === 409 && (await isTenantMismatch(response.clone())))
+      mismatch_listeners.forEach((listener) => listener())
+    return response
   },
 })
 
@@ -54,8 +54,8 @@ export function onTenantMismatch(listener: () => void): () => void {
 
 const pending_changes = new Set<Promise<unknown>>()
 
-function trackChange(asked: Promise<Response>): void {
-  const settled = asked.catch(() => {}).finally(() => pending_changes.delete(settled))
+function trackChange(response: Promise<Response>): void {
+  const settled = response.catch(() => {}).finally(() => pending_changes.delete(settled))
   pending_changes.add(settled)
 }
 
@@ -88,18 +88,18 @@ type RequestContent = {
 }
 
 /** Sends a request and returns the parsed body; undefined for 204. Throws `SluiceError`. */
-async function ask<T>(method: string, path: ApiPath, asked: RequestContent = {}): Promise<T> {
-  const { body } = await requestWithHeaders(method, path, asked)
+async function request<T>(method: string, path: ApiPath, content: RequestContent = {}): Promise<T> {
+  const { body } = await requestWithHeaders(method, path, content)
   return body as T
 }
 
 /** Reads one resource. */
 export const read = <T>(path: PathTo<T>, query?: ApiQuery, signal?: AbortSignal): Promise<T> =>
-  ask<T>('GET', path, { query, signal })
+  request<T>('GET', path, { query, signal })
 
 /** Posts `body`. Acts of /v1 are retried with the dialog's `idempotency_key`; other routes are not retried. */
 export const post = <T>(path: ApiPath, body?: unknown, idempotency_key?: string): Promise<T> =>
-  ask<T>('POST', path, { body, idempotency_key })
+  request<T>('POST', path, { body, idempotency_key })
 
 /**
  * A page of a list. `next`: query parameters of the next page; null: there is none. `scanned_until`: the page is not
@@ -114,10 +114,10 @@ export async function readPage<T>(
   signal?: AbortSignal,
 ): Promise<PageOfRows<T>> {
   const { body, headers } = await requestWithHeaders('GET', path, { query, signal })
-  const found = body as T[] | { data: T[] }
+  const list = body as T[] | { data: T[] }
   const next = nextQuery(headers.get('link'))
   return {
-    rows: Array.isArray(found) ? found : found.data,
+    rows: Array.isArray(list) ? list : list.data,
     next: next && changedParameters(next, query ?? {}),
     scanned_until: headers.get('x-scanned-until'),
   }
@@ -142,27 +142,27 @@ async function requestWithHeaders(
   path: ApiPath,
   { query, body, idempotency_key, signal }: RequestContent,
 ): Promise<{ body: unknown; headers: Headers }> {
-  const asked = Object.fromEntries(Object.entries(query ?? {}).filter(([, value]) => value !== ''))
+  const parameters = Object.fromEntries(Object.entries(query ?? {}).filter(([, value]) => value !== ''))
   const key = keyOptions(path, idempotency_key)
   const answer = sluice.request(
     method,
     path,
-    { query: asked, body, ...key.content },
+    { query: parameters, body, ...key.content },
     { ...key.options, signal },
   )
   const { data, response } = await answer.withResponse()
   return { body: data, headers: response.headers }
 }
 
-async function isTenantMismatch(answer: Response): Promise<boolean> {
-  const body: unknown = await answer.json().catch(() => null)
+async function isTenantMismatch(response: Response): Promise<boolean> {
+  const body: unknown = await response.json().catch(() => null)
   const { error } = Object(body) as { error?: { code?: string; param?: string } }
   return error?.code === 'conflict' && error.param === TENANT_HEADER
 }
 
 /** The parameters of a link that differ from the request's. */
-function changedParameters(link: Record<string, string>, asked: ApiQuery): Record<string, string> {
+function changedParameters(link: Record<string, string>, requested: ApiQuery): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(link).filter(([name, value]) => String(asked[name] ?? '') !== value),
+    Object.entries(link).filter(([name, value]) => String(requested[name] ?? '') !== value),
   )
 }

@@ -1,34 +1,34 @@
-// What became of an act whose answer was lost, and the keys under which acts are asked again.
+// Outcomes of acts whose response was lost, and the idempotency keys of their retries.
 import { randomId } from '#sdk/client.ts'
 import { SluiceError, type RememberedRequest } from '#sdk/index.ts'
 
-/** In which a page names the tenant that it shows. */
+/** The header in which a page names its tenant. */
 export const TENANT_HEADER = 'x-sluice-tenant'
-/** Server errors that are outcomes: it was tried, and failed. */
+/** Server errors that are outcomes: the provider was called and failed. */
 const PROVIDER_FAILURES = new Set<string>(['email_send_failed', 'sms_send_failed', 'processor_error'])
 
-/** Whether nobody knows, after this error, if the act was done. */
+/** Whether the outcome of the act is unknown after this error. */
 export function isOutcomeUnknown(error: Error): boolean {
   if (!(error instanceof SluiceError)) return false
-  // It was asked again with other words: what was asked first has arrived.
+  // The key was reused with a different body, so the first request has arrived.
   return error.code === 'idempotency_key_reused' || (error.maybe_done && !isFinalResponse(error))
 }
 
-/** Whether the API has looked the key up before it said this: then it knows of no other outcome. */
+/** Whether the API checked the key before this error, so that no other outcome exists. */
 function isFinalResponse({ code, status, param }: SluiceError): boolean {
   if (status === null || ![402, 404, 409, 422].includes(status)) return PROVIDER_FAILURES.has(code)
   if (code === 'conflict') return param !== TENANT_HEADER
   return !['unreadable_answer', 'route_not_found', 'idempotency_key_reused'].includes(code)
 }
 
-/** A key for one act: made when its dialog opens, kept while it is asked again. */
+/** A new idempotency key for one act. A dialog creates it and reuses it for retries. */
 export function newIdempotencyKey(): string {
   return `dashboard-${randomId()}`
 }
 
 /**
- * How a key is sent with a POST: the routes of /v1 remember it, so that one whose answer was lost is sent again. All other
- * routes would do it twice, so those are asked once.
+ * Request options for a POST with a key. Routes of /v1 store the key, so the SDK may retry them. Other routes would
+ * repeat the effect, so they are not retried.
  */
 export function keyOptions(
   path: string,
@@ -38,28 +38,28 @@ export function keyOptions(
   return { content: { key: 'header' }, options: { idempotency_key } }
 }
 
-/** A key, and what was asked under it, in words: more than one thing when it was asked again otherwise. */
-type StoredAct = { key: string; words: string[] }
+/** A key, and the titles of the acts that were requested with it. */
+type StoredAct = { key: string; titles: string[] }
 const STORAGE_KEY = 'sluice.open-acts'
 const stored_acts = new Map<string, StoredAct>(loadStoredActs())
 
-/** The key of an act about `subject` whose outcome is not known; undefined: there is none. */
+/** The stored key of an act on `subject` with an unknown outcome. Undefined: there is none. */
 export const storedKeyOf = (subject: string): string | undefined => stored_acts.get(subject)?.key
 
-/** What was asked under that key. */
-export const storedTitlesOf = (subject: string): readonly string[] => stored_acts.get(subject)?.words ?? []
+/** The titles of the acts that were requested with that key. */
+export const storedTitlesOf = (subject: string): readonly string[] => stored_acts.get(subject)?.titles ?? []
 
 /**
- * Asks for an act, and keeps its key from then on until it is known what became of it: also when its dialog is closed or
- * the page is loaded again. A refusal from before the key was looked up says nothing of what was asked before.
+ * Requests an act, and stores its key in the session storage until the outcome is known, even if the dialog is closed
+ * or the page reloaded. A refusal before the key was checked says nothing about an earlier request.
  */
 export async function runWithStoredKey<T>(
-  { subject, key, words }: { subject: string; key: string; words: string },
+  { subject, key, title }: { subject: string; key: string; title: string },
   act: (idempotency_key: string) => Promise<T>,
 ): Promise<T> {
   const before = stored_acts.get(subject)
   const is_retry = before?.key === key
-  storeAct(subject, { key, words: [...new Set([...(is_retry ? before.words : []), words])] })
+  storeAct(subject, { key, titles: [...new Set([...(is_retry ? before.titles : []), title])] })
   try {
     const done = await act(key)
     deleteStoredKey(subject, key)
@@ -67,7 +67,7 @@ export async function runWithStoredKey<T>(
   } catch (error) {
     if (error instanceof SluiceError) {
       if (isFinalResponse(error) || (!is_retry && !isOutcomeUnknown(error))) deleteStoredKey(subject, key)
-      // It was not taken with these words.
+      // The request with this title was not accepted.
       else if (is_retry && (!error.maybe_done || error.code === 'idempotency_key_reused'))
         storeAct(subject, before)
     }
@@ -75,7 +75,7 @@ export async function runWithStoredKey<T>(
   }
 }
 
-/** It is known what became of it. */
+/** Deletes the stored key: the outcome is known. */
 export function deleteStoredKey(subject: string, key: string): void {
   if (storedKeyOf(subject) !== key) return
   stored_acts.delete(subject)
@@ -87,7 +87,7 @@ function storeAct(subject: string, act: StoredAct): void {
   saveStoredActs()
 }
 
-// A browser may keep nothing for us: then the keys last as long as the page.
+// Session storage may be unavailable. Then the keys last as long as the page.
 function loadStoredActs(): [string, StoredAct][] {
   try {
     return JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? '[]') as [string, StoredAct][]
@@ -102,10 +102,10 @@ function saveStoredActs(): void {
   } catch {}
 }
 
-/** What became of an act; `missing`: it has not arrived; `unknown`: whether the provider did it is being found out. */
+/** The outcome of an act. `missing`: it never arrived. `unknown`: its effect at the provider is being looked up. */
 export type FoundOutcome = { state: RememberedRequest['status'] | 'missing'; request?: RememberedRequest }
 
-/** Asks what became of the act with this key. Throws while that cannot be found out. */
+/** Looks up the outcome of the act with this key. Throws if the lookup fails. */
 export async function findOutcome(
   list: (key: string) => PromiseLike<readonly RememberedRequest[]>,
   key: string,
@@ -120,15 +120,15 @@ export async function findOutcome(
   }
 }
 
-/** The outcome in words; `asked`: what was asked, so that it says whom and how much. */
+/** The outcome as text. `titles`: the requested acts, with recipient and amount. */
 export function outcomeText({ state, request }: FoundOutcome, titles: readonly string[] = []): string {
   const resource = `${request?.resource.replaceAll('_', ' ') ?? 'what it is about'} ${request?.resource_id ?? ''}`
   const what = titles.length === 0 ? resource : `${resource} (${titles.join(', or ')})`
   return {
     finished: `It was done: ${what}.`,
-    under_way: `It was received and is under way: ${what}.`,
+    under_way: `It was received and is in progress: ${what}.`,
     failed: `It was received and failed: ${what}.`,
-    unknown: `It was received, but whether it took effect at the provider is not known yet: ${what}.`,
+    unknown: `It was received, but its effect at the provider is not known yet: ${what}.`,
     missing: 'It was never received. Try again.',
   }[state]
 }

@@ -1,4 +1,4 @@
-// How answers are kept: one client, its retry rules, and hooks that read one resource or go on reading it.
+// The query cache: its client, its retry rules, and hooks that read one resource.
 import { QueryCache, QueryClient, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { SluiceError } from '#sdk/index.ts'
 import { read, type ApiQuery, type PathTo } from './api.ts'
@@ -6,21 +6,21 @@ import { pollInterval } from './poll-interval.ts'
 
 export const SESSION_KEY = ['session'] as const
 
-/** The key of what `path` answers: `[path, query]`. To refresh it and all below: `invalidate(path)`. */
+/** The cache key of a path: `[path, query]`. To refresh it and all paths below it: `invalidate(path)`. */
 export const answerKey = (path: string, query?: ApiQuery) => [path, query ?? {}] as const
 
-/** Tried again: no answer, a full or broken server, and then twice at most. A refusal is an answer. */
+/** Retries requests without a response and 502 to 504, at most twice. */
 function shouldRetry(failures: number, error: Error): boolean {
   return failures < 2 && error instanceof SluiceError && (error.status === null || error.status >= 502)
 }
 
-/** While there is nothing to show. What is shown is read again before long anyway. */
+/** Retries only while there is no data. Later polls replace retries. */
 export const retryUntilLoaded =
   (queryKey: readonly unknown[]) =>
   (failures: number, error: Error): boolean =>
     queryClient.getQueryData(queryKey) === undefined && shouldRetry(failures, error)
 
-/** The one client of the page. A 401 anywhere has the session looked at again, which leads to the sign-in. */
+/** The query client of the page. After a 401, the session is refetched, which leads to the sign-in. */
 export const queryClient: QueryClient = new QueryClient({
   queryCache: new QueryCache({
     onError: (error, query) => {
@@ -30,7 +30,7 @@ export const queryClient: QueryClient = new QueryClient({
   }),
   defaultOptions: {
     queries: {
-      // Without a network requests fail, and say so, as they do without the server.
+      // Without a network, requests fail with an error, as without the server.
       networkMode: 'always',
       retry: shouldRetry,
       retryDelay: (failures, error) =>
@@ -38,12 +38,12 @@ export const queryClient: QueryClient = new QueryClient({
       staleTime: 2_000,
       gcTime: 60_000,
     },
-    // What moves money is never asked twice by itself.
+    // Acts are never retried automatically.
     mutations: { retry: false },
   },
 })
 
-/** Reads one resource, e.g. `useAnswer<Customer>('/v1/customers/…')`. `interval_ms`: reads it again and again. */
+/** Reads one resource, e.g. `useAnswer<Customer>('/v1/customers/…')`. `interval_ms`: polls it. */
 export function useAnswer<T>(
   path: PathTo<T>,
   query?: ApiQuery,
@@ -53,7 +53,7 @@ export function useAnswer<T>(
   return useQuery({
     queryKey,
     queryFn: ({ signal }) => read<T>(path, query, signal),
-    // What is not there is not asked for again and again.
+    // A resource that could not be read is not polled.
     refetchInterval: ({ state }) =>
       interval_ms === undefined || (state.data === undefined && state.error !== null)
         ? false
@@ -63,7 +63,7 @@ export function useAnswer<T>(
   })
 }
 
-/** Has everything read again whose path begins with one of `paths`; for after an act. */
+/** Refetches all queries whose path begins with one of `paths`. For use after an act. */
 export function invalidate(...paths: string[]): Promise<void> {
   return queryClient.invalidateQueries({
     predicate: ({ queryKey: [path] }) =>

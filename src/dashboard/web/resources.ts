@@ -1,7 +1,10 @@
-// The nouns of the API: how people call them, and where their pages are. A test compares them with the API and the routes.
+// The resources of the API: labels, and addresses of their pages. A test compares them with the API and the routes.
 import { humanize } from './kit/statuses.ts'
 
-/** `page`: each row has one below it. `list`: they are only on the page of all. `word`: where it is not the noun itself. */
+/**
+ * `page`: each row has a page below this address. `list`: rows are only shown in this list. `label`: default is the
+ * humanized name.
+ */
 export const RESOURCE_PAGES = {
   customer: { page: '/customers' },
   recipient: { page: '/recipients' },
@@ -27,7 +30,7 @@ type ResourceEntry = { label?: string } & ({ page: string } | { list: string })
 const entryOf = (resource: string): ResourceEntry | undefined =>
   Object.entries<ResourceEntry>(RESOURCE_PAGES).find(([name]) => name === resource)?.[1]
 
-/** The address of a row's page; undefined for a noun that the pages do not know. */
+/** The address of a row's page. Undefined: the pages do not have this resource. */
 export function pageOfResource(resource: keyof typeof RESOURCE_PAGES, id: string): string
 export function pageOfResource(resource: string, id: string): string | undefined
 export function pageOfResource(resource: string, id: string): string | undefined {
@@ -35,15 +38,15 @@ export function pageOfResource(resource: string, id: string): string | undefined
   return entry && ('page' in entry ? `${entry.page}/${id}` : entry.list)
 }
 
-/** A noun for people: `webhook_endpoint` is `Webhook endpoint`. */
+/** The label of a resource: `webhook_endpoint` is `Webhook endpoint`. */
 export function resourceLabel(resource: string): string {
   return entryOf(resource)?.label ?? humanize(resource)
 }
 
 /** `1 AI task`, `12 payments`. */
 export function resourceCount(count: number, resource: string): string {
-  const words = resourceLabel(resource)
+  const label = resourceLabel(resource)
   // `AI task` keeps its capitals.
-  const lower = /^[A-Z][a-z]/.test(words) ? words[0]!.toLowerCase() + words.slice(1) : words
+  const lower = /^[A-Z][a-z]/.test(label) ? label[0]!.toLowerCase() + label.slice(1) : label
   return `${count.toLocaleString()} ${lower}${count === 1 ? '' : 's'}`
 }

@@ -1,4 +1,4 @@
-// The addresses, each with its page, which is loaded when somebody goes there.
+// The routes. The code of a page is loaded when it is opened.
 import {
   createRootRoute,
   createRoute,
@@ -18,7 +18,7 @@ import { Shell } from './shell/Shell.tsx'
 
 const root = createRootRoute({
   component: Outlet,
-  // Filters are plain words: each page reads those that it knows.
+  // Filters are plain strings. Each page reads those that it has.
   validateSearch: (search): AddressSearch => search as AddressSearch,
 })
 const signedIn = createRoute({ getParentRoute: () => root, id: 'signed-in', component: Shell })
@@ -32,7 +32,7 @@ const page = <Name extends string>(path: string, load: PageLoader<Name>, name: N
     component: lazyRouteComponent(() => loadPage(load, name)),
   })
 
-/** A page of an area, which may be switched off; `title` is shown then. */
+/** A page of an area, which may be switched off. `title` is shown then. */
 const areaPage = <Name extends string>(
   area: string,
   title: string,
@@ -53,7 +53,7 @@ const areaPage = <Name extends string>(
   })
 }
 
-/** A page of operators: others see only that it is not for them. */
+/** A page of operators. Others get a message. */
 const operatorPage = <Name extends string>(path: string, load: PageLoader<Name>, name: Name) => {
   const Page = lazyRouteComponent(() => loadPage(load, name))
   const component = () => (
@@ -196,7 +196,7 @@ const PAGES = [
   operatorPage('/ops/processes', () => import('./pages/ops/processes.tsx'), 'ProcessesPage'),
   operatorPage('/ops/providers', () => import('./pages/ops/providers.tsx'), 'ProvidersPage'),
   operatorPage('/ops/tenants', () => import('./pages/ops/tenants.tsx'), 'TenantsPage'),
-  // So that what is nowhere has the navigation beside it.
+  // Unknown addresses are shown within the shell.
   createRoute({ getParentRoute: () => signedIn, path: '$', component: NoSuchPage }),
 ]
 

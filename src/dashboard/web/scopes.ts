@@ -1,4 +1,4 @@
-// The scopes of API keys, each with what it allows. A test holds them to those of the API.
+// Descriptions of the API key scopes. A test compares them with the scopes of the API.
 
 export const SCOPE_DESCRIPTIONS: Readonly<Record<string, string>> = {
   'customer:write': 'create, change and delete customers',

@@ -1,4 +1,4 @@
-// The look in Mantine's terms: one accent, neutral greys, one size, and the colours of both schemes as variables.
+// The Mantine theme: one accent, neutral greys, one size, and colour variables for both schemes.
 import {
   ActionIcon,
   Button,
@@ -97,7 +97,7 @@ export const theme = createTheme({
     Drawer: Drawer.extend({ defaultProps: { transitionProps: { duration: 120 } } }),
     Menu: Menu.extend({
       defaultProps: {
-        // Focus begins on the first item: an empty element before it is no part of a menu.
+        // The first item gets the focus. An empty element before it would be an invalid child of a menu.
         withInitialFocusPlaceholder: false,
         shadow: 'sm',
         position: 'bottom-end',
@@ -134,7 +134,7 @@ export const theme = createTheme({
   },
 })
 
-/** Mantine's own variables in the colours of look/tokens.css, which says what they are. */
+/** Maps Mantine's variables to the colours of styles/tokens.css. */
 export const variables: CSSVariablesResolver = () => {
   const both = {
     '--mantine-color-body': 'var(--page)',

@@ -98,9 +98,9 @@ function ConfirmBody<T>({
   const missing_text = touched && !done && !ready ? missing : undefined
   const field_errors = new Set<string>()
   const errorOf = (param: string) => {
-    const words = fieldError(mutation.error, param)
-    if (words !== undefined) field_errors.add(param)
-    return words
+    const message = fieldError(mutation.error, param)
+    if (message !== undefined) field_errors.add(param)
+    return message
   }
   const fields = typeof children === 'function' ? children(errorOf) : children
   return (
@@ -174,7 +174,7 @@ function ActProgress<T>({
         <DialogError
           error={mutation.error}
           brief={brief}
-          words={isOutcomeUnknown(mutation.error) ? unknown : undefined}
+          message={isOutcomeUnknown(mutation.error) ? unknown : undefined}
         />
       )}
       <LookupOutcome of={lookup} was_received={was_received} />
@@ -221,7 +221,7 @@ function LookupOutcome({
         ? 'The outcome is not known yet. Looking it up.'
         : data === undefined
           ? 'The outcome is still not known.'
-          : outcomeText(data, data.words)}
+          : outcomeText(data, data.titles)}
     </div>
   )
 }
@@ -237,16 +237,16 @@ function fieldError(error: Error | null, param: string): string | undefined {
 export function DialogError({
   error,
   brief = false,
-  words = errorMessage(error),
+  message = errorMessage(error),
 }: {
   error: Error
   brief?: boolean
-  words?: string | undefined
+  message?: string | undefined
 }) {
   const request_id = error instanceof SluiceError ? error.request_id : null
   return (
     <div className={toneClass('bad', 'dialog-result')} role="alert">
-      {brief ? 'Refused: see the field above.' : words}
+      {brief ? 'Refused: see the field above.' : message}
       {request_id !== null && (
         <div>
           Request <Id id={request_id} label="request id" />

@@ -29,15 +29,15 @@ export function CsvExport<T>({
   async function run(): Promise<void> {
     const { signal } = (running_export.current = new AbortController())
     const exported_columns = columns.flatMap(({ title, csv }) => (csv === undefined ? [] : [{ title, csv }]))
-    const parts = [UTF8_BOM, csvLine(exported_columns.map(({ title }) => title))]
+    const lines = [UTF8_BOM, csvLine(exported_columns.map(({ title }) => title))]
     let rows = 0
     setCount(0)
     try {
       for await (const page of readAll<T>(list.path, list.filters, signal)) {
-        parts.push(...page.map((row) => csvLine(exported_columns.map(({ csv }) => csv(row)))))
+        lines.push(...page.map((row) => csvLine(exported_columns.map(({ csv }) => csv(row)))))
         setCount((rows += page.length))
       }
-      save(new Blob(parts, { type: 'text/csv;charset=utf-8' }), file)
+      save(new Blob(lines, { type: 'text/csv;charset=utf-8' }), file)
       notify({ tone: 'good', text: `${rows} rows exported to ${file}.` })
     } catch (error) {
       if (!signal.aborted)
@@ -66,8 +66,8 @@ export function CsvExport<T>({
 /** The filters and the date are added to the name: `payments.csv` becomes `payments-captured-USD-2026-11-24.csv`. */
 function fileName(name: string, filters: ListState<unknown>['filters']): string {
   const set = Object.values(filters).map((value) => String(value ?? '').replaceAll(/[^\w-]+/g, '_'))
-  const words = [name.replace(/\.csv$/, ''), ...set, new Date().toISOString().slice(0, 10)]
-  return `${words
+  const file_parts = [name.replace(/\.csv$/, ''), ...set, new Date().toISOString().slice(0, 10)]
+  return `${file_parts
     .filter((word) => word !== '')
     .join('-')
     .slice(0, MAX_FILE_NAME_LENGTH)}.csv`

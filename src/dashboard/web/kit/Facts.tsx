@@ -6,9 +6,9 @@ import { Skeleton } from './Skeleton.tsx'
 export type RowContent<T> = ReactNode | ((row: T) => ReactNode)
 
 /** Undefined while the row is loading. */
-export function renderFor<T>(shown: RowContent<T>, row: T | undefined): ReactNode {
-  if (typeof shown !== 'function') return shown
-  return row === undefined ? undefined : (shown(row) ?? null)
+export function renderFor<T>(content: RowContent<T>, row: T | undefined): ReactNode {
+  if (typeof content !== 'function') return content
+  return row === undefined ? undefined : (content(row) ?? null)
 }
 
 /**

@@ -11,8 +11,8 @@ export function Filters({ fields, end }: { fields: FilterField[]; end?: ReactNod
   const [search, change] = useAddressSearch()
   // A changed filter is a different list: back to its first page.
   const set = (changes: AddressSearch) => change({ ...changes, before: undefined, after: undefined })
-  const shown = fields.filter((field) => field.linked !== true || chipsOf(field, search).length > 0)
-  const chips = shown.flatMap((field) => chipsOf(field, search))
+  const visible_fields = fields.filter((field) => field.linked !== true || chipsOf(field, search).length > 0)
+  const chips = visible_fields.flatMap((field) => chipsOf(field, search))
   const [open, setOpen] = useState(false)
   return (
     <search aria-label="Filters" className="filter-bar" data-open={open || undefined}>
@@ -26,7 +26,7 @@ export function Filters({ fields, end }: { fields: FilterField[]; end?: ReactNod
         {open ? 'Hide filters' : chips.length === 0 ? 'Filters' : `Filters (${chips.length})`}
       </Button>
       <div className="filters">
-        {shown.map((field) => (
+        {visible_fields.map((field) => (
           <Field key={field.label} field={field} search={search} set={set} />
         ))}
         {end !== undefined && <div className="filters-end">{end}</div>}
@@ -164,9 +164,9 @@ function AmountFields({
 }
 
 function chipsOf(field: FilterField, search: AddressSearch) {
-  const chip = (name: string, label: string, shown: (value: string) => string) => {
+  const chip = (name: string, label: string, format: (value: string) => string) => {
     const value = search[name]
-    return value === undefined || value === '' ? [] : [{ name, text: `${label}: ${shown(value)}` }]
+    return value === undefined || value === '' ? [] : [{ name, text: `${label}: ${format(value)}` }]
   }
   if (field.kind === 'days')
     return [
@@ -174,8 +174,11 @@ function chipsOf(field: FilterField, search: AddressSearch) {
       ...chip(field.to, `${field.label} until`, (value) => instantToDay(value, 1)),
     ]
   if (field.kind === 'amount') {
-    const shown = (minor: string) => amountText(minor, search['currency'])
-    return [...chip(field.from, `${field.label} from`, shown), ...chip(field.to, `${field.label} to`, shown)]
+    const format = (minor: string) => amountText(minor, search['currency'])
+    return [
+      ...chip(field.from, `${field.label} from`, format),
+      ...chip(field.to, `${field.label} to`, format),
+    ]
   }
   return chip(field.name, field.label, (value) =>
     field.kind === 'select'
@@ -208,6 +211,6 @@ function instantToDay(instant: string | undefined, days = 0): string {
   const at = new Date(instant)
   if (Number.isNaN(at.getTime())) return ''
   at.setDate(at.getDate() - days)
-  const twoDigits = (part: number) => String(part).padStart(2, '0')
+  const twoDigits = (date_part: number) => String(date_part).padStart(2, '0')
   return `${at.getFullYear()}-${twoDigits(at.getMonth() + 1)}-${twoDigits(at.getDate())}`
 }

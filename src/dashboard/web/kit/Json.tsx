@@ -10,17 +10,17 @@ export function Json({ value, label = 'JSON' }: { value: unknown; label?: string
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(\btrue\b|\bfalse\b|\bnull\b)/g
 
 function highlight(text: string) {
-  const parts = []
+  const elements = []
   let end = 0
   for (const { 0: token, 1: string, 2: colon, 3: number, index } of text.matchAll(TOKEN)) {
-    parts.push(text.slice(end, index))
+    elements.push(text.slice(end, index))
     const kind = colon !== undefined ? 'key' : string !== undefined ? 'string' : number ? 'number' : 'word'
-    parts.push(
+    elements.push(
       <span key={index} className={`json-${kind}`}>
         {token}
       </span>,
     )
     end = index + token.length
   }
-  return [...parts, text.slice(end)]
+  return [...elements, text.slice(end)]
 }

@@ -52,14 +52,14 @@ export function ListPage<T>({
 }
 
 /** A list within a page that has its own heading. */
-export function ListView<T>({ list, exported, id, ...parts }: ListViewProps<T>) {
-  if (list === undefined) return <QueriedList {...parts} id={id} />
-  return <ListTable {...parts} list={list} exported={exported} />
+export function ListView<T>({ list, exported, id, ...slots }: ListViewProps<T>) {
+  if (list === undefined) return <QueriedList {...slots} id={id} />
+  return <ListTable {...slots} list={list} exported={exported} />
 }
 
-function QueriedList<T>({ id, ...parts }: ListSlots<T> & { id: string | undefined }) {
-  const list = useList(parts.of, { id })
-  return <ListTable {...parts} list={list} exported={list} />
+function QueriedList<T>({ id, ...slots }: ListSlots<T> & { id: string | undefined }) {
+  const list = useList(slots.of, { id })
+  return <ListTable {...slots} list={list} exported={list} />
 }
 
 function ListTable<T>({

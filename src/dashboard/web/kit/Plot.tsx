@@ -145,8 +145,8 @@ function linePath(values: (number | null)[], { x, y }: Scale): string {
       // A single value between gaps is a dash: a point would be invisible.
       if (previous === null && (values[index + 1] ?? null) === null)
         return `M${(x(index) - 2).toFixed(1)} ${y(value).toFixed(1)}h4`
-      const begins = previous === null
-      return `${begins ? 'M' : 'L'}${x(index).toFixed(1)} ${y(value).toFixed(1)}`
+      const is_start = previous === null
+      return `${is_start ? 'M' : 'L'}${x(index).toFixed(1)} ${y(value).toFixed(1)}`
     })
     .join('')
 }

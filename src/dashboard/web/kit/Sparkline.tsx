@@ -54,7 +54,7 @@ function sparkLines(values: (number | null)[], height: number, top: number) {
   return segments.map((points) => {
     const [[x, y]] = points as [[number, number]]
     const ends = points.length > 1 ? points : [Math.max(0, x - 2), Math.min(100, x + 2)].map((px) => [px, y])
-    const drawn = ends.map((point) => point.map((part) => part.toFixed(2)))
+    const drawn = ends.map((point) => point.map((coordinate) => coordinate.toFixed(2)))
     return {
       path: drawn.map((point, at) => `${at === 0 ? 'M' : 'L'}${point.join(' ')}`).join(''),
       from: drawn[0]?.[0] ?? '0',

@@ -44,8 +44,8 @@ export function useConfirmedAct<T>({
   // The key is passed in: the dialog's operation may have changed when the outcome is found.
   const lookup = useMutation({
     mutationFn: async (of: typeof keyed_act) => {
-      const words = of.subject === undefined ? [] : storedTitlesOf(of.subject)
-      return { ...(await findOutcome((each) => sluice.idempotencyKeys.list(each), of.key)), words }
+      const titles = of.subject === undefined ? [] : storedTitlesOf(of.subject)
+      return { ...(await findOutcome((each) => sluice.idempotencyKeys.list(each), of.key)), titles }
     },
     onSuccess: async ({ state }, of) => {
       if (state === 'missing') return
@@ -57,7 +57,7 @@ export function useConfirmedAct<T>({
     mutationFn: () =>
       subject === undefined
         ? act(key)
-        : runWithStoredKey({ subject, key, words: title.replace(/\?$/, '') }, act),
+        : runWithStoredKey({ subject, key, title: title.replace(/\?$/, '') }, act),
     onMutate: () => {
       lookup.reset()
       onBusy(true)

@@ -86,8 +86,8 @@ export function useList<T>(
       if (cursorOf === undefined) return await readPage<T>(path, parameters, signal)
       // One row more than the page shows whether there is a next page.
       const { rows } = await readPage<T>(path, { ...parameters, limit: limit + 1 }, signal)
-      const shown = rows.slice(0, limit)
-      return { rows: shown, next: rows.length > limit ? { before: cursorOf(shown.at(-1)!) } : null }
+      const page_rows = rows.slice(0, limit)
+      return { rows: page_rows, next: rows.length > limit ? { before: cursorOf(page_rows.at(-1)!) } : null }
     },
     placeholderData: keepPreviousData,
     ...(interval_ms !== undefined && { retry: retryUntilLoaded(queryKey) }),

@@ -28,10 +28,10 @@ export function notify(notice: Omit<Notice, 'id'>): void {
 
 /** The region of the notices. The shell renders it once. */
 export function NoticeRegion() {
-  const shown = useSyncExternalStore(subscribe, () => notices)
+  const current_notices = useSyncExternalStore(subscribe, () => notices)
   return (
     <div className="notices" role="status" aria-live="polite" aria-label="Notices">
-      {shown.map(({ id, tone, text, link, act }) => {
+      {current_notices.map(({ id, tone, text, link, act }) => {
         const Icon = ICONS[tone]
         return (
           <div key={id} className="notice">

@@ -117,6 +117,6 @@ export function statusFacts(status: string, resource?: string): StatusFacts {
 
 /** A name of the API as a label: `requires_action` is `Requires action`. */
 export function humanize(name: string): string {
-  const words = name.replaceAll(/[._-]+/g, ' ')
-  return words.charAt(0).toUpperCase() + words.slice(1)
+  const text = name.replaceAll(/[._-]+/g, ' ')
+  return text.charAt(0).toUpperCase() + text.slice(1)
 }

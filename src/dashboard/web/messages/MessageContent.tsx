@@ -14,7 +14,7 @@ export function MessageContent({ message: { text, html, body, attachments = null
   const bodies = [
     { name: 'Text', text: body ?? text },
     { name: 'HTML', text: html },
-  ].flatMap((part) => (part.text === null ? [] : [{ name: part.name, text: part.text }]))
+  ].flatMap(({ name, text: content }) => (content === null ? [] : [{ name, content }]))
   return (
     <>
       {bodies.length === 0 && <p className="dim">Its text is not retained.</p>}
@@ -29,14 +29,14 @@ export function MessageContent({ message: { text, html, body, attachments = null
               ))}
             </Tabs.List>
           )}
-          {bodies.map((part) =>
-            part.name === 'HTML' ? (
-              <Tabs.Panel key={part.name} value={part.name}>
-                <CodeBlock text={part.text} label="HTML" />
+          {bodies.map(({ name, content }) =>
+            name === 'HTML' ? (
+              <Tabs.Panel key={name} value={name}>
+                <CodeBlock text={content} label="HTML" />
               </Tabs.Panel>
             ) : (
-              <Tabs.Panel key={part.name} value={part.name}>
-                <div className="message-body">{part.text}</div>
+              <Tabs.Panel key={name} value={name}>
+                <div className="message-body">{content}</div>
               </Tabs.Panel>
             ),
           )}

@@ -24,7 +24,7 @@ const EMPTY_FORM: MessageForm = { to: '', subject: '', text: '', template: '', v
 export function SendEmailDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const [fields, set] = useState(EMPTY_FORM)
   const { to, subject, text, template } = fields
-  const recipients = to.split(/[,;\n]/).flatMap((part) => part.trim() || [])
+  const recipients = to.split(/[,;\n]/).flatMap((address) => address.trim() || [])
   return (
     <ConfirmDialog
       opened={opened}

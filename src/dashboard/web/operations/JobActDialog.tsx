@@ -19,11 +19,11 @@ export type JobActTarget = { act: JobActKind } & (
 )
 
 export function JobActDialog({ target, close }: { target: JobActTarget | undefined; close: () => void }) {
-  const [shown, setShown] = useState(target)
-  if (target !== undefined && target !== shown) setShown(target)
-  if (shown === undefined) return null
-  const key = `${shown.act} ${JSON.stringify(shown)}`
-  return <Dialog key={key} target={shown} opened={target !== undefined} close={close} />
+  const [displayed, setDisplayed] = useState(target)
+  if (target !== undefined && target !== displayed) setDisplayed(target)
+  if (displayed === undefined) return null
+  const key = `${displayed.act} ${JSON.stringify(displayed)}`
+  return <Dialog key={key} target={displayed} opened={target !== undefined} close={close} />
 }
 
 function Dialog({ target, opened, close }: { target: JobActTarget; opened: boolean; close: () => void }) {

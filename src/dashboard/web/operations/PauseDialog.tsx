@@ -19,13 +19,13 @@ export type PauseTarget = {
 
 /** `target` undefined: closed. */
 export function PauseDialog({ target, close }: { target: PauseTarget | undefined; close: () => void }) {
-  const [shown, setShown] = useState(target)
+  const [displayed, setDisplayed] = useState(target)
   // The dialog keeps its target during the closing animation.
-  if (target !== undefined && target !== shown) setShown(target)
-  return shown === undefined ? null : (
+  if (target !== undefined && target !== displayed) setDisplayed(target)
+  return displayed === undefined ? null : (
     <Dialog
-      key={`${shown.act} ${shown.queue} ${shown.tenant?.id}`}
-      target={shown}
+      key={`${displayed.act} ${displayed.queue} ${displayed.tenant?.id}`}
+      target={displayed}
       opened={target !== undefined}
       close={close}
     />

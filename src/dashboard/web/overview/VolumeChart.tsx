@@ -19,17 +19,17 @@ export function VolumeChart({
   loading: boolean
 }) {
   const days = of?.days ?? []
-  const shown = days.slice(-PERIOD_DAYS)
+  const period = days.slice(-PERIOD_DAYS)
   const before = days.slice(-2 * PERIOD_DAYS, -PERIOD_DAYS)
   const amounts = (some: Currency['days']) => some.map(({ captured_minor }) => captured_minor)
   return (
     <section className="section">
       <LineChart
         title={`Volume by day, ${currency.toUpperCase()}`}
-        at={loading ? undefined : shown.map(({ day }) => noonOf(day))}
+        at={loading ? undefined : period.map(({ day }) => noonOf(day))}
         summed
         series={[
-          { name: `Last ${PERIOD_DAYS} days`, values: amounts(shown) },
+          { name: `Last ${PERIOD_DAYS} days`, values: amounts(period) },
           { name: `${PERIOD_DAYS} days before`, values: amounts(before) },
         ]}
         format={(minor) => formatMoney(minor, currency)}

@@ -90,7 +90,7 @@ const KINDS: Record<Exclude<AttentionItem['kind'], 'provider_outage'>, KindTexts
     one: 'schedule fails',
     many: 'schedules fail',
     since: 'the first',
-    act: 'See why',
+    act: 'See the reason',
     item_path: '',
     list_path: '/ops/schedules',
     operators_only: true,
@@ -191,8 +191,8 @@ function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
   const { is_operator, may } = useSession()
   const { kind, count, is_more, oldest_at, examples } = item
   // A page that was loaded before a deployment may not have the new kinds.
-  const words = kind === 'provider_outage' ? undefined : (KINDS[kind] as KindTexts | undefined)
-  if (words === undefined) return `${count.toLocaleString()}: ${humanize(kind)}. Reload the page.`
+  const texts = kind === 'provider_outage' ? undefined : (KINDS[kind] as KindTexts | undefined)
+  if (texts === undefined) return `${count.toLocaleString()}: ${humanize(kind)}. Reload the page.`
   const {
     icon: Icon,
     one,
@@ -203,8 +203,8 @@ function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
     search,
     required_operation,
     operators_only = false,
-  } = words
-  const act = required_operation === undefined || may.includes(required_operation) ? words.act : VIEW
+  } = texts
+  const act = required_operation === undefined || may.includes(required_operation) ? texts.act : VIEW
   const text = (
     <>
       <Icon size={16} aria-hidden />

@@ -46,10 +46,10 @@ export function EditDialog<T extends object, Update extends object>({
     const value = Object.entries(row).find(([key]) => key === name)?.[1]
     return name === METADATA ? JSON.stringify(row.metadata, null, 2) : typeof value === 'string' ? value : ''
   }
-  const shown = (name: string) => typed[name] ?? before(name)
+  const valueIn = (name: string) => typed[name] ?? before(name)
   const changed = Object.keys(typed).filter((name) => typed[name]?.trim() !== before(name))
-  const metadata = parseJson(shown(METADATA))
-  const complete = fields.every(({ name, required }) => !required || shown(name).trim() !== '')
+  const metadata = parseJson(valueIn(METADATA))
+  const complete = fields.every(({ name, required }) => !required || valueIn(name).trim() !== '')
   const valueOf = (name: string) => (name === METADATA ? metadata?.value : typed[name]?.trim() || null)
   const set = (name: string, value: string) => setTyped((now) => ({ ...now, [name]: value }))
 
@@ -77,14 +77,14 @@ export function EditDialog<T extends object, Update extends object>({
               label={label}
               type={type}
               required={required}
-              value={shown(name)}
+              value={valueIn(name)}
               error={errorOf(name)}
               onChange={(event) => set(name, event.currentTarget.value)}
               data-autofocus={at === 0 || undefined}
             />
           ))}
           <MetadataField
-            value={shown(METADATA)}
+            value={valueIn(METADATA)}
             error={metadata === undefined ? 'This is not valid JSON.' : errorOf(METADATA)}
             onChange={(text) => set(METADATA, text)}
           />

@@ -30,8 +30,8 @@ export function PartyName({ type, id, link = false }: { type: KycSubjectType; id
         <VisuallyHidden>{shortId(id)}</VisuallyHidden>
       </>
     )
-  const shown = name ?? <code className="mono">{shortId(id)}</code>
-  return link ? <Link to={pageOfResource(type, id)}>{shown}</Link> : <span>{shown}</span>
+  const displayed_name = name ?? <code className="mono">{shortId(id)}</code>
+  return link ? <Link to={pageOfResource(type, id)}>{displayed_name}</Link> : <span>{displayed_name}</span>
 }
 
 export function partyName(party: Customer | Recipient | Merchant): string {

@@ -14,6 +14,6 @@ export function StatusNote({
   tone?: Tone
   children: ReactNode
 }) {
-  const shown = tone ?? (status === undefined ? 'idle' : statusFacts(status).tone)
-  return <p className={toneClass(shown, 'status-note')}>{children}</p>
+  const resolved_tone = tone ?? (status === undefined ? 'idle' : statusFacts(status).tone)
+  return <p className={toneClass(resolved_tone, 'status-note')}>{children}</p>
 }

@@ -51,14 +51,14 @@ export function timelineItems(context: TimelineContext, child?: TimelineChild): 
   const since = context.is_complete ? '' : (timeline.entries[0]?.at ?? '')
   const jobs =
     child === undefined ? timeline.jobs : timeline.jobs.filter(({ refund_id }) => refund_id === child.id)
-  const known = new Set(jobs.map(({ id }) => id))
+  const job_ids = new Set(jobs.map(({ id }) => id))
   const isOfChild = (entry: TimelineEntry): boolean => {
     if (child === undefined) return true
     const { job_id, subject_id, object_id, event_id } = entry.details
     if (entry.kind === 'posting') return subject_id === child.id
     if (entry.kind === 'notification') return object_id === child.reference
     if (entry.kind === 'event') return timeline.resource_of_event.get(String(event_id)) === child.id
-    return known.has(String(job_id))
+    return job_ids.has(String(job_id))
   }
   const deliveries = timeline.deliveries.filter(
     ({ event_id }) => child === undefined || timeline.resource_of_event.get(event_id) === child.id,
@@ -91,12 +91,12 @@ function eventFields({ payment, timeline }: TimelineContext, { name, details }: 
   const event_id = String(details['event_id'])
   const refund = timeline.refunds.find(({ id }) => id === timeline.resource_of_event.get(event_id))
   const amount = name === 'payment.created' ? moneyOf(payment) : refund && moneyOf(refund)
-  const words = EVENT_TEXTS[name] ?? humanize(name)
+  const text = EVENT_TEXTS[name] ?? humanize(name)
   return {
     name:
       amount !== undefined && name.endsWith('.created')
-        ? words.replace(' requested', ` of ${amount} requested`)
-        : words,
+        ? text.replace(' requested', ` of ${amount} requested`)
+        : text,
     note: name,
     is_major: MAJOR_EVENTS.has(name),
     links: (
@@ -137,13 +137,13 @@ function attemptFields(context: TimelineContext, entry: TimelineEntry) {
   const in_doubt = isInDoubt(timeline, entry)
   const sentences = attemptSentences(forms, { next, in_doubt }, details['error'])
   const found = outcome === null ? undefined : sentences[outcome]
-  const [words, changed] = found ?? [
+  const [text, changed] = found ?? [
     ended_at === null && job?.state === 'running'
       ? `${jobText(name, 'doing', amount)} at ${at}`
       : `The worker stopped before ${at} responded`,
   ]
   return {
-    name: words,
+    name: text,
     note: attempt > 1 ? `${name}, attempt ${attempt}` : name,
     ended_at:
       ended_at ?? (outcome === null && job?.state === 'running' ? new Date(context.now).toISOString() : null),

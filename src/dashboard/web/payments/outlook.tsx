@@ -86,7 +86,7 @@ export function jobOutlook({
   const last = timeline.entries.findLast(
     ({ kind, details, outcome }) => kind === 'attempt' && details['job_id'] === job.id && outcome !== null,
   )?.outcome
-  const say = (tone: Tone, text: string): OutlookLine => ({
+  const line = (tone: Tone, text: string): OutlookLine => ({
     key: job.id,
     tone,
     text: (
@@ -97,32 +97,32 @@ export function jobOutlook({
     ),
   })
   if (job.unknown_since !== null || last === 'unknown')
-    return say(
+    return line(
       'unknown',
       `${pause_text}It is unknown whether ${at} did ${to_do}. It is looked up${due}, and sent again only if it did not take effect, so no money moves twice. ${is_paused ? 'If' : 'You need not do anything; if'} it stays unknown, an operator decides.`,
     )
   if (last === 'parked')
-    return say('warn', `${doing} waits for an operator. Nothing is sent until the operator decides.`)
+    return line('warn', `${doing} waits for an operator. Nothing is sent until the operator decides.`)
   if (last === 'misconfigured')
-    return say(
+    return line(
       'bad',
       `${pause_text}${at} refused our credentials. An operator has to correct them. Then it is retried automatically, next${due}.`,
     )
-  if (job.state === 'running') return say('pending', `${doing}: waiting for the response of ${at}.`)
+  if (job.state === 'running') return line('pending', `${doing}: waiting for the response of ${at}.`)
   const tried = last === 'retry' || last === 'returned'
   if (last === 'ambiguous' || (tried && job.in_doubt))
-    return say(
+    return line(
       'unknown',
       `${pause_text}${at} has not confirmed whether it did ${to_do}. It is retried with the same key${due}, so no money moves twice.${is_paused ? '' : ' You need not do anything.'}`,
     )
   if (paused)
-    return say('warn', `${doing} is waiting: the queue is paused. It continues when the queue is resumed.`)
+    return line('warn', `${doing} is waiting: the queue is paused. It continues when the queue is resumed.`)
   if (tried)
-    return say(
+    return line(
       'warn',
       `${at} did not ${to_do}, and no money moved. It is retried${due}. You need not do anything.`,
     )
-  return say('pending', `${doing} is waiting for a worker and is due${due}.`)
+  return line('pending', `${doing} is waiting for a worker and is due${due}.`)
 }
 
 function JobLink({ id }: { id: string }) {
@@ -143,14 +143,14 @@ function statusOutlook(
   who_may: string | undefined,
 ): OutlookLine[] {
   const { status, failure, capture_before, amount_capturable_minor, currency, cancellation_reason } = payment
-  const say = (tone: Tone, text: string): OutlookLine[] => [{ key: status, tone, text }]
+  const line = (tone: Tone, text: string): OutlookLine[] => [{ key: status, tone, text }]
   const amount = moneyOf(payment)
   const bank =
     failure?.decline_code == null
       ? ''
       : ` Reason of the bank: ${humanize(failure.decline_code).toLowerCase()}.`
   if (status === 'requires_action')
-    return say(
+    return line(
       'warn',
       `No money is on hold yet. ${buyerActionText(payment, timeline)} Then the payment continues. Until then you can cancel it.`,
     )
@@ -164,18 +164,18 @@ function statusOutlook(
       who_may === undefined
         ? 'Capture or cancel it before then'
         : `A member with the role ${who_may} can capture it before then, or cancel it`
-    return say(
+    return line(
       failure === null ? (soon ? 'warn' : 'pending') : 'bad',
       `${failed}${on_hold} is on hold${until}. ${to_do}. After that the hold lapses and nothing can be captured.`,
     )
   }
   if (status === 'failed')
-    return say(
+    return line(
       'bad',
       `${failure?.message ?? 'The authorization failed.'}${bank} No money was taken, and the payment is not retried. To try again, create a new payment.`,
     )
   if (status === 'canceled')
-    return say(
+    return line(
       'idle',
       `${amount} was not captured${cancellation_reason === null ? '' : `: ${humanize(cancellation_reason).toLowerCase()}`}. Nothing more happens.`,
     )
@@ -186,7 +186,7 @@ function statusOutlook(
       captured < payment.amount_minor
         ? `, and the other ${money(payment.amount_minor - captured)} was released`
         : ''
-    return say('idle', `${money(captured)} was captured${released}. ${refundsText(payment)}`)
+    return line('idle', `${money(captured)} was captured${released}. ${refundsText(payment)}`)
   }
   return []
 }
@@ -201,7 +201,7 @@ export function disputeOutlook(dispute: Dispute, { with_link = true } = {}): Out
         ? 'was won: the money was returned to you'
         : status === 'lost'
           ? 'was lost: the buyer keeps the money'
-          : 'is over'
+          : 'was closed'
     return [{ key: id, tone: 'idle', text: `The dispute of ${moneyOf(dispute)} ${ended}.` }]
   }
   const reason_text = reason === null ? '' : ` (${humanize(reason).toLowerCase()})`

@@ -37,7 +37,7 @@ export function refundsText(payment: Payment): string {
 export const neededBuyerAction = ({ entries }: Pick<PaymentTimelineData, 'entries'>): boolean =>
   entries.some(({ kind, name }) => kind === 'event' && name === 'payment.requires_action')
 
-/** What the buyer has to do, as far as the processor reported. */
+/** The buyer's next step, as far as the processor reported it. */
 export function buyerActionText(
   { failure }: Payment,
   timeline: Pick<PaymentTimelineData, 'entries'> | undefined,
@@ -94,9 +94,9 @@ const JOBS: Record<string, JobTexts> = {
 
 /** The text of a job in the form `kind`. */
 export function jobText(name: string, kind: keyof JobTexts, amount: string): string {
-  const words = JOBS[name]?.[kind]
-  if (words === undefined) return humanize(name)
-  return amount === '' ? words.replace(/( of)? {}/, '') : words.replace('{}', amount)
+  const template = JOBS[name]?.[kind]
+  if (template === undefined) return humanize(name)
+  return amount === '' ? template.replace(/( of)? {}/, '') : template.replace('{}', amount)
 }
 
 /** The amount that a job moves, as text. Empty: unknown. */

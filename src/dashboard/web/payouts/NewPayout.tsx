@@ -164,11 +164,11 @@ function RecipientField({
       searchable
       // A full id also finds recipients that are not among the newest.
       filter={({ options, search }) => {
-        const words = search.trim().toLowerCase()
+        const query = search.trim().toLowerCase()
         return options.filter(
           (option) =>
             'value' in option &&
-            (option.label.toLowerCase().includes(words) || option.value.startsWith(words)),
+            (option.label.toLowerCase().includes(query) || option.value.startsWith(query)),
         )
       }}
       searchValue={text}

@@ -1,4 +1,4 @@
-// What must be known on every page: whose pages these are, that no money moves, and what is paused.
+// Banners on every page: operator access, emulators and pauses.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { CirclePause, Eye, FlaskConical } from 'lucide-react'
@@ -33,7 +33,7 @@ export function Banners() {
   )
 }
 
-/** An operator looks at a tenant of which they are no member. */
+/** Shown while an operator views a tenant without being a member. */
 function OperatorAccessBanner() {
   const { tenant, tenants } = useSession()
   const choose = useChooseTenant()
@@ -41,7 +41,7 @@ function OperatorAccessBanner() {
   return (
     <div className="banner" data-tone="warn" role="note" aria-label="Operator">
       <Eye size={16} aria-hidden />
-      <span>You are looking at {tenant?.name} as an operator. What you read is recorded.</span>
+      <span>You are viewing {tenant?.name} as an operator. Your access is audited.</span>
       {own === undefined ? (
         <Link to="/ops/queues">Back to operations</Link>
       ) : (
@@ -80,7 +80,7 @@ function PausedBanner() {
   )
 }
 
-/** What is paused for this tenant; by whom and why is for operators. */
+/** The pauses of this tenant. Author and reason are only for operators. */
 function TenantPauseBanner() {
   const paused_queues = usePausedQueues()
   if (paused_queues.length === 0) return null
@@ -95,7 +95,7 @@ function TenantPauseBanner() {
   )
 }
 
-/** What a pause holds back, in words: `queue payments of tenant acme`. */
+/** The scope of a pause as text: `queue payments of tenant acme`. */
 export function pauseText({ queue, tenant, tenant_id }: PauseRow): string {
   const what = queue === null ? 'all queues' : `queue ${queue}`
   const whose = tenant ?? tenant_id

@@ -1,4 +1,4 @@
-// For a session that shows no tenant: which one it should show.
+// Selects a tenant for a session without one.
 import { Button } from '@mantine/core'
 import { Building2 } from 'lucide-react'
 import { useSession } from '../session.tsx'
@@ -13,9 +13,9 @@ export function ChooseTenant() {
       <h2>{tenants.length > 0 ? 'Choose a tenant' : 'You are not a member of any tenant'}</h2>
       <p>
         {tenants.length > 0
-          ? 'You no longer have access to the tenant that you saw last.'
+          ? 'You no longer have access to the tenant that you viewed last.'
           : is_operator
-            ? 'As an operator you can look at any tenant: use the menu above.'
+            ? 'As an operator you can view any tenant: use the menu above.'
             : 'Ask an owner or admin of a tenant to invite you.'}
       </p>
       {tenants.map(({ id, name }) => (

@@ -1,4 +1,4 @@
-// What the keyboard does.
+// The list of keyboard shortcuts.
 import { Modal } from '@mantine/core'
 import { Fragment } from 'react'
 import { OPERATOR_PAGES, TENANT_PAGES } from '../nav.ts'

@@ -1,9 +1,9 @@
-// The navigation: the tenant's pages, and those of operators.
+// The navigation: pages of the tenant and of operators.
 import { Link } from '@tanstack/react-router'
 import { useAreaState, useSession } from '../session.tsx'
 import { OPERATOR_PAGES, TENANT_PAGES, type NavPage } from '../nav.ts'
 
-/** `onGo`: a link was followed; closes the drawer. */
+/** `onGo` is called when a link is followed, to close the drawer. */
 export function Nav({ onGo }: { onGo?: () => void }) {
   const { is_operator, tenant } = useSession()
   return (
@@ -34,7 +34,7 @@ export function Nav({ onGo }: { onGo?: () => void }) {
 function NavItem({ page, onGo }: { page: NavPage; onGo: (() => void) | undefined }) {
   const state = useAreaState(page.area)
   const Icon = page.icon
-  // What stands beside the title is heard after the link's name, not as part of it.
+  // The note is a description, not part of the link's accessible name.
   return (
     <li>
       <Link

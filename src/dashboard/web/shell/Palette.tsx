@@ -1,4 +1,4 @@
-// The palette: every page, what the page offers, and whatever an id, a name or an address finds.
+// The command palette: pages, acts of the current page, and search results.
 import { Modal } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { useNavigate } from '@tanstack/react-router'
@@ -15,7 +15,7 @@ import { useAnswer } from '../queries.ts'
 import { useSession } from '../session.tsx'
 import { useOfferedActs } from './acts.ts'
 
-/** What `GET /api/find?q=` finds. */
+/** A result of `GET /api/find?q=`. */
 type FoundRow = Answers['GET /find'][number]
 type PaletteOption = { key: string; title: string; note?: string; icon: LucideIcon; run: () => void }
 
@@ -102,8 +102,9 @@ function PaletteBody({ close }: { close: () => void }) {
       </div>
       {options.length === 0 && (
         <p className="palette-empty">
-          Nothing found. You can search for a page, an id or its last eight characters, a reference of the
-          processor, the email of a customer, or a word of a name or a description among the latest thousand.
+          No results. You can search for a page, an id or its last eight characters, a reference of the
+          processor, the email of a customer, or a word of a name or a description of the latest thousand
+          rows.
         </p>
       )}
     </>
@@ -142,14 +143,14 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
         icon: Zap,
         run: () => {
           close()
-          // After the dialog has given the focus back.
+          // After the palette has returned the focus.
           setTimeout(run, 0)
         },
       })),
     ...pages
       .filter(({ title }) => matches(title))
       .map(({ title, to, icon }) => ({ key: to, title, icon, run: go(to) })),
-    // Last, because they come later: what is chosen must not move.
+    // Last, because they arrive later: the selection must not move.
     ...rows.map((row) => {
       const to = pageOfResource(row.resource, row.id)
       return {
@@ -157,7 +158,7 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
         title: titleOf(row),
         note: shortId(row.id),
         icon: FileSearch,
-        // Of a noun that these pages do not know, its events tell the most.
+        // Resources without a page: show their events.
         run: go(to ?? '/events', to === undefined ? { subject_id: row.id } : {}),
       }
     }),
@@ -177,6 +178,6 @@ function titleOf({ resource, name, amount_minor, currency }: FoundRow): string {
   return [resourceLabel(resource), amount, name].filter(Boolean).join(' ')
 }
 
-/** No more can be asked. */
+/** The server's limit for `q`. */
 const MAX_SEARCH_LENGTH = 255
 const jobQuery = (search: string) => ({ search, state: 'all', limit: 5 })

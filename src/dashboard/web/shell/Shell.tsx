@@ -1,4 +1,4 @@
-// What is around every page of those who are signed in.
+// The frame of every signed-in page.
 import { ActionIcon, Drawer } from '@mantine/core'
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router'
 import { Menu as MenuIcon } from 'lucide-react'
@@ -18,17 +18,17 @@ import { Nav } from './Nav.tsx'
 import { Palette, PaletteButton } from './Palette.tsx'
 import { TenantSwitch } from './TenantSwitch.tsx'
 
-/** Pages that show nothing of a tenant. */
+/** Pages without data of a tenant. */
 const TENANTLESS_PATHS = /^\/(?:ops|settings\/profile)(?:\/|$)/
 
-/** Lets in who is signed in; all others go to the sign-in, which leads back. */
+/** Renders the page for signed-in users. Others are redirected to the sign-in, which leads back. */
 export function Shell() {
   const { data: session, error, refetch } = useSessionQuery()
   const { href, pathname } = useLocation()
   const navigate = useNavigate()
   const signed_out = isSignedOut(error)
   useEffect(() => {
-    // While the sign-in is loaded, its address is already here.
+    // The address changes before the sign-in page is loaded.
     if (signed_out && pathname !== '/sign-in')
       void navigate({ to: '/sign-in', search: href === '/' ? {} : { to: href }, replace: true })
   }, [signed_out, pathname, href, navigate])
@@ -103,7 +103,7 @@ function SignedInShell() {
 function notifyTenantMismatch(): void {
   notify({
     tone: 'bad',
-    text: 'Another tenant was chosen in another tab, or you no longer have access to this one. Your last request was refused. If you had sent it before, it may have been done: check this tenant again.',
+    text: 'Another tenant was chosen in another tab, or you no longer have access to this one. Your last request was refused. If it was a retry, the first request may have been done: check this tenant again.',
     act: { title: 'Reload page', run: () => location.reload() },
   })
 }

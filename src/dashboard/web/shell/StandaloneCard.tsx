@@ -1,4 +1,4 @@
-// A page of its own, for those who are not signed in.
+// A page without the shell, for signed-out users.
 import { useEffect, type ReactNode } from 'react'
 import { Logo } from './Mark.tsx'
 

@@ -1,4 +1,4 @@
-// For which tenant the pages are, and the way to another one: of one's own, or for operators any.
+// Shows the current tenant and selects another one: the user's own, or any for operators.
 import { Button, Menu, Modal, TextInput } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { Building2, Check, ChevronsUpDown, Eye, Search } from 'lucide-react'
@@ -46,13 +46,13 @@ export function TenantSwitch() {
             <>
               {tenants.length > 0 && <Menu.Divider />}
               <Menu.Item leftSection={<Eye size={14} />} onClick={() => setSearching(true)}>
-                Look at any tenant
+                View any tenant
               </Menu.Item>
             </>
           )}
         </Menu.Dropdown>
       </Menu>
-      <Modal opened={searching} onClose={() => setSearching(false)} title="Look at any tenant" size="md">
+      <Modal opened={searching} onClose={() => setSearching(false)} title="View any tenant" size="md">
         <TenantSearch
           choose={(id) => {
             setSearching(false)
@@ -71,7 +71,7 @@ function TenantSearch({ choose }: { choose: (id: string) => void }) {
   const { data, error, refetch } = useAnswer<TenantRow[]>('/ops/tenants', { search })
   return (
     <div className="stack">
-      <p className="dim">You read as an operator. Each page that you look at is recorded.</p>
+      <p className="dim">You view the tenant as an operator. Each page that you open is audited.</p>
       <TextInput
         type="search"
         label="Search tenants"

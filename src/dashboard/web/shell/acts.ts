@@ -1,9 +1,9 @@
-// What the page that is shown offers to the palette.
+// Acts that the current page adds to the palette.
 import { useEffect, useSyncExternalStore } from 'react'
 
 export type PaletteAct = { title: string; run: () => void }
 
-/** Offers acts of a page in the palette for as long as it is shown, e.g. `[{ title: 'Create key', run }]`. */
+/** Adds acts to the palette while the page is mounted, e.g. `[{ title: 'Create key', run }]`. */
 export function usePaletteActs(acts: PaletteAct[]): void {
   useEffect(() => {
     set([...offered, acts])
@@ -11,7 +11,7 @@ export function usePaletteActs(acts: PaletteAct[]): void {
   }, [acts])
 }
 
-/** All that is offered now. */
+/** All acts in the palette. */
 export function useOfferedActs(): PaletteAct[] {
   return useSyncExternalStore(subscribe, () => offered).flat()
 }

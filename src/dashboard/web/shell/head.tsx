@@ -1,4 +1,4 @@
-// The head of every page: in which colours, and as whom.
+// The header's menus: colour scheme and account.
 import { ActionIcon, Button, Menu, Popover, useMantineColorScheme } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { Check, CircleUserRound, Keyboard, LogOut, Monitor, Moon, Sun, UserRound } from 'lucide-react'
@@ -43,7 +43,7 @@ export function HeaderActions({ openHelp }: { openHelp: () => void }) {
   )
 }
 
-/** Who is signed in. It is no menu, so that its buttons are buttons. */
+/** The account popover. Not a menu, so that its buttons keep their role. */
 function Account({ openHelp }: { openHelp: () => void }) {
   const { user, version } = useSession()
   const navigate = useNavigate()

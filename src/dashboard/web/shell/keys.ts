@@ -1,14 +1,14 @@
-// The keyboard of every page.
+// Keyboard shortcuts.
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef } from 'react'
 import { moveRow } from '../kit/row-focus.ts'
 import { OPERATOR_PAGES, TENANT_PAGES } from '../nav.ts'
 import { useSession } from '../session.tsx'
 
-/** After `g`, the letter of a page is waited for this long. */
+/** The time between `g` and the letter of a page. */
 const SEQUENCE_TIMEOUT_MS = 1_200
 
-/** Listens while the page is there: `/`, `g` and a letter, `j`, `k`, `?`, Ctrl-K. None while something is typed or asked. */
+/** Handles `/`, `g` and a letter, `j`, `k`, `?` and Ctrl-K. Shortcuts are off in text fields and dialogs. */
 export function useKeys(handlers: { openPalette: () => void; openHelp: () => void }): void {
   const navigate = useNavigate()
   const { is_operator } = useSession()

@@ -48,17 +48,17 @@ export function Timeline({
 }) {
   const [all, setAll] = useState(false)
   const start = earlier?.start === undefined ? [] : [earlier.start]
-  const shown = [...start, ...(all ? items : items.filter(({ is_major = true }) => is_major))]
-  const { bars, breaks, ticks } = placeBars(shown)
+  const visible = [...start, ...(all ? items : items.filter(({ is_major = true }) => is_major))]
+  const { bars, breaks, ticks } = placeBars(visible)
   const minor = items.filter(({ is_major = true }) => !is_major).length
   const changed_ids = useChangedEntries(items)
-  const first = shown[0]?.at ?? ''
+  const first = visible[0]?.at ?? ''
   return (
     <>
       {ticks.length > 0 && <Axis ticks={ticks} breaks={breaks} />}
       <ol className="timeline" aria-label={label}>
         {earlier !== undefined && start.length === 0 && <ShowEarlier earlier={earlier} />}
-        {shown.map((item, at) => {
+        {visible.map((item, at) => {
           const { left, width, gap_ms } = bars[at] ?? { left: 0, width: 0, gap_ms: 0 }
           const is_after = at === start.length && start.length > 0
           return (

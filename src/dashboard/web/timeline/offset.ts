@@ -38,6 +38,6 @@ export function formatOffset(first: string, at: string): string {
   if (ms < 60_000) return `+${(ms / 1000).toFixed(3)} s`
   const large = UNITS.findIndex(([, size]) => ms >= size)
   const [unit, size] = UNITS[large]!
-  const [small, part] = UNITS[large + 1]!
-  return `+${Math.floor(ms / size)} ${unit} ${Math.floor((ms % size) / part)} ${small}`
+  const [small, small_size] = UNITS[large + 1]!
+  return `+${Math.floor(ms / size)} ${unit} ${Math.floor((ms % size) / small_size)} ${small}`
 }

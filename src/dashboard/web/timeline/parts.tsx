@@ -22,7 +22,7 @@ export function dueText(at: string, now: number): string {
 export function deliveryItem(delivery: TimelineDelivery): TimelineItem {
   const { id, status, type, url, next_attempt_at, last_status_code, last_error } = delivery
   const delivered = status === 'delivered'
-  const why = last_error ?? (last_status_code === null ? null : `HTTP ${last_status_code}`)
+  const reason = last_error ?? (last_status_code === null ? null : `HTTP ${last_status_code}`)
   return {
     id: `delivery-${id}`,
     at: delivery.created_at,
@@ -33,7 +33,7 @@ export function deliveryItem(delivery: TimelineDelivery): TimelineItem {
     outcome: status === 'pending' && delivery.attempts > 0 ? 'retrying' : status,
     changed: delivered
       ? undefined
-      : `${why ?? 'Not sent yet'}${next_attempt_at === null ? '' : `; next attempt${dueText(next_attempt_at, Date.now())}`}`,
+      : `${reason ?? 'Not sent yet'}${next_attempt_at === null ? '' : `; next attempt${dueText(next_attempt_at, Date.now())}`}`,
     is_major: status !== 'delivered' && status !== 'skipped',
     links: (
       <Link to="/webhooks/deliveries/$id" params={{ id }}>

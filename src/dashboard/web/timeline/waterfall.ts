@@ -41,8 +41,8 @@ export function placeBars(entries: { at: string; ended_at?: string | null }[]): 
   const share = Math.min(BREAK_SHARE, MAX_BREAK_SHARE / cut.size)
   const drawn_ms = steps.reduce((sum, step) => sum + (cut.has(step) ? 0 : step.ms), 0)
   const scale = (1 - cut.size * (cut.size === 0 ? 0 : share)) / (drawn_ms || 1)
-  const [begin = 0] = marks
-  const position = new Map([[begin, 0]])
+  const [start_ms = 0] = marks
+  const position = new Map([[start_ms, 0]])
   const breaks: Waterfall['breaks'] = []
   let left = 0
   for (const step of steps) {
@@ -51,7 +51,7 @@ export function placeBars(entries: { at: string; ended_at?: string | null }[]): 
     left += width
     position.set(step.to, left)
   }
-  let latest = begin
+  let latest = start_ms
   const bars = spans.map(({ from, to }) => {
     const gap = from - latest
     const is_cut = [...cut].some((step) => step.from >= latest && step.to <= from)
@@ -67,7 +67,7 @@ export function placeBars(entries: { at: string; ended_at?: string | null }[]): 
     bars,
     breaks,
     ticks: ticksOf(
-      [...position].map(([at, where]) => ({ left: where, ms: at - begin })),
+      [...position].map(([at, where]) => ({ left: where, ms: at - start_ms })),
       breaks,
     ),
   }

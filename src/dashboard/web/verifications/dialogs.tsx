@@ -89,7 +89,7 @@ export function RenewLinkDialog({
       onClose={onClose}
       title="Renew the link?"
       action="Renew link"
-      effect="Asks the provider for a new link for the person, if the last one was used, lost or has expired. It is shown once and works for one visit within 48 hours."
+      effect="Requests a new link for the person from the provider, if the last one was used, lost or has expired. The new link is shown once and works for one visit within 48 hours."
       act={(idempotency_key) => actResponse(sluice.compliance.kyc.link(id, {}, { idempotency_key }))}
       shown_once
       onDone={refreshLists}

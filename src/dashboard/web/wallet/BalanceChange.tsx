@@ -26,7 +26,7 @@ export function BalanceChange({
   const then = before === undefined || change_minor === undefined ? undefined : before + change_minor
   const amountOr = (minor: number | undefined, none: ReactNode) =>
     minor === undefined ? none : <Money minor={minor} currency={currency} />
-  const missing = error === null ? <Skeleton width={80} /> : 'not known'
+  const missing = error === null ? <Skeleton width={80} /> : 'unknown'
   if (!deployed) return null
   return (
     <dl className="balance-change" aria-label={`Balance in ${currency.toUpperCase()}`} aria-live="polite">

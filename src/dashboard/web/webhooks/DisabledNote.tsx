@@ -6,7 +6,7 @@ import { Instant } from '../kit/Instant.tsx'
 import { useMay } from '../session.tsx'
 
 const REASONS = {
-  gone: 'It responded with 410 Gone, which means that nothing more should be sent there.',
+  gone: 'It responded with 410 Gone, which requests that nothing more is sent.',
   failing: 'All deliveries failed for five days.',
   manual: 'Someone disabled it.',
 } as const
