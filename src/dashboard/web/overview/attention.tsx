@@ -41,7 +41,7 @@ type KindTexts = {
   list_path: string
   search?: (as_of: string) => AddressSearch
   /** The operation of the act. Readers without it get the label `VIEW`. */
-  required_operation?: string
+  operation?: string
   operators_only?: boolean
 }
 
@@ -62,7 +62,7 @@ const KINDS: Record<Exclude<AttentionItem['kind'], 'provider_outage'>, KindTexts
       status: 'authorized',
       capture_before_to: new Date(Date.parse(as_of) + DAY_MS).toISOString(),
     }),
-    required_operation: 'capturePayment',
+    operation: 'capturePayment',
   },
   effect_unknown: {
     icon: CircleHelp,
@@ -111,7 +111,7 @@ const KINDS: Record<Exclude<AttentionItem['kind'], 'provider_outage'>, KindTexts
     many: 'events were not delivered in the last day',
     since: 'the oldest',
     act: 'Deliver again',
-    required_operation: 'replayWebhookDelivery',
+    operation: 'replayWebhookDelivery',
     item_path: '/webhooks/',
     list_path: '/webhooks',
   },
@@ -121,7 +121,7 @@ const KINDS: Record<Exclude<AttentionItem['kind'], 'provider_outage'>, KindTexts
     many: 'webhook endpoints are disabled',
     since: 'the oldest',
     act: 'Enable',
-    required_operation: 'updateWebhookEndpoint',
+    operation: 'updateWebhookEndpoint',
     item_path: '/webhooks/',
     list_path: '/webhooks',
   },
@@ -143,7 +143,7 @@ const KINDS: Record<Exclude<AttentionItem['kind'], 'provider_outage'>, KindTexts
     item_path: '/compliance/',
     list_path: '/compliance',
     search: () => ({ status: 'requires_input' }),
-    required_operation: 'decideKyc',
+    operation: 'decideKyc',
   },
   dispute_needs_response: {
     icon: Gavel,
@@ -193,18 +193,8 @@ function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
   // A page that was loaded before a deployment may not have the new kinds.
   const texts = kind === 'provider_outage' ? undefined : (KINDS[kind] as KindTexts | undefined)
   if (texts === undefined) return `${count.toLocaleString()}: ${humanize(kind)}. Reload the page.`
-  const {
-    icon: Icon,
-    one,
-    many,
-    since,
-    item_path,
-    list_path,
-    search,
-    required_operation,
-    operators_only = false,
-  } = texts
-  const act = required_operation === undefined || may.includes(required_operation) ? texts.act : VIEW
+  const { icon: Icon, since, item_path, list_path, operation } = texts
+  const act = operation === undefined || may.includes(operation) ? texts.act : VIEW
   const text = (
     <>
       <Icon size={16} aria-hidden />
@@ -213,7 +203,7 @@ function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
           {count.toLocaleString()}
           {is_more && ' or more'}
         </strong>{' '}
-        {count === 1 ? one : many}
+        {count === 1 ? texts.one : texts.many}
       </span>
     </>
   )
@@ -222,7 +212,7 @@ function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
       {since} <Instant at={oldest_at} />
     </span>
   )
-  if (operators_only && !is_operator)
+  if (texts.operators_only === true && !is_operator)
     return (
       <div className="attention-row">
         {text}
@@ -236,7 +226,7 @@ function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
     <div className="attention-row">
       <Link
         to={is_one ? `${item_path}${first}` : list_path}
-        search={is_one ? {} : (search?.(as_of) ?? {})}
+        search={is_one ? {} : (texts.search?.(as_of) ?? {})}
         className="row-link"
         data-row
       >
