@@ -29,9 +29,9 @@ export function limitConnections(server: Server, limits: ConnectionLimits, error
   const idle = new Set<Socket>()
 
   function setIdle(socket: Socket, { idle: network_idle }: Network, is_idle: boolean): void {
-    for (const total of [idle, network_idle])
-      if (is_idle) total.add(socket)
-      else total.delete(socket)
+    for (const sockets of [idle, network_idle])
+      if (is_idle) sockets.add(socket)
+      else sockets.delete(socket)
   }
 
   function forget(socket: Socket): void {

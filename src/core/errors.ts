@@ -66,11 +66,11 @@ export const ERRORS = {
   overloaded: [503, 'The service is overloaded; nothing was accepted.'],
   timeout: [
     503,
-    'The answer took too long. The outcome of a create is unknown: repeat it with the same idempotency key.',
+    'The answer took too long. If the request was a create, its outcome is unknown: repeat it with the same idempotency key.',
   ],
   database_unavailable: [
     503,
-    'The database is unavailable. The outcome of a create is unknown: repeat it with the same idempotency key.',
+    'The database is unavailable. If the request was a create, its outcome is unknown: repeat it with the same idempotency key.',
   ],
 } as const satisfies Record<string, readonly [number, string]>
 

@@ -25,25 +25,25 @@ export function createGate({ running: limit, queue }: GateLimits): Gate {
   function wait({ signal, bytes = 0 }: Waiter): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       if (waiters.size >= waiting || used_bytes + bytes > max_waiting_bytes) return reject(refuse())
-      const remove = () => {
+      const stopWaiting = () => {
         clearTimeout(timer)
-        signal?.removeEventListener('abort', release)
+        signal?.removeEventListener('abort', onAbort)
         waiters.delete(next)
         used_bytes -= bytes
       }
       const next = () => {
-        remove()
+        stopWaiting()
         resolve()
       }
-      const release = () => {
-        remove()
+      const onAbort = () => {
+        stopWaiting()
         reject(signal?.reason)
       }
       const timer = setTimeout(() => {
-        remove()
+        stopWaiting()
         reject(refuse())
       }, wait_ms)
-      signal?.addEventListener('abort', release)
+      signal?.addEventListener('abort', onAbort)
       waiters.add(next)
       used_bytes += bytes
     })
@@ -71,7 +71,7 @@ export type FairGate = <T>(id: string, signal: AbortSignal, work: () => Promise<
 
 export function createFairGate({ running: limit, queue }: GateLimits): FairGate {
   const { waiting, wait_ms, refuse } = queue
-  /** In round-robin order. */
+  /** The waiting callers of each id, in round-robin order of the ids. */
   const waiters_by_id = new Map<string, Set<() => void>>()
   let running = 0
   let count = 0
@@ -81,29 +81,29 @@ export function createFairGate({ running: limit, queue }: GateLimits): FairGate 
       if (count >= waiting) return reject(refuse())
       const waiters = waiters_by_id.get(id) ?? new Set()
       waiters_by_id.set(id, waiters)
-      const remove = () => {
+      const stopWaiting = () => {
         clearTimeout(timer)
-        signal.removeEventListener('abort', release)
+        signal.removeEventListener('abort', onAbort)
         count -= 1
       }
       const drop = () => {
-        remove()
+        stopWaiting()
         waiters.delete(next)
         if (waiters.size === 0) waiters_by_id.delete(id)
       }
-      const release = () => {
+      const onAbort = () => {
         drop()
         reject(signal.reason)
       }
       const next = () => {
-        remove()
+        stopWaiting()
         resolve()
       }
       const timer = setTimeout(() => {
         drop()
         reject(refuse())
       }, wait_ms)
-      signal.addEventListener('abort', release)
+      signal.addEventListener('abort', onAbort)
       waiters.add(next)
       count += 1
     })
@@ -174,26 +174,26 @@ export function createByteLimiters({
   function wait(budget: ByteBudget, bytes: number, signal: AbortSignal): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       if (budget.waiters.size >= waiting) return reject(refuse())
-      const remove = () => {
+      const stopWaiting = () => {
         clearTimeout(timer)
-        signal.removeEventListener('abort', release)
+        signal.removeEventListener('abort', onAbort)
         budget.waiters.delete(next)
       }
       const next = () => {
         if (budget.used_bytes + bytes > limit) return false
-        remove()
+        stopWaiting()
         budget.used_bytes += bytes
         resolve()
         return true
       }
       const drop = (error: unknown) => {
-        remove()
+        stopWaiting()
         reject(error)
         serve(budget)
       }
-      const release = () => drop(signal.reason)
+      const onAbort = () => drop(signal.reason)
       const timer = setTimeout(() => drop(refuse()), wait_ms)
-      signal.addEventListener('abort', release)
+      signal.addEventListener('abort', onAbort)
       budget.waiters.add(next)
     })
   }
@@ -209,7 +209,7 @@ export function createByteLimiters({
       reserved = to
       serve(budget)
     }
-    const forget = () => {
+    const removeCaller = () => {
       budget.callers -= 1
       if (budget.callers === 0) budgets.delete(id)
     }
@@ -217,14 +217,14 @@ export function createByteLimiters({
       if (budget.waiters.size > 0 || budget.used_bytes + bytes > limit) await wait(budget, bytes, signal)
       else budget.used_bytes += bytes
     } catch (error) {
-      forget()
+      removeCaller()
       throw error
     }
     return {
       resize,
       release() {
         resize(0)
-        forget()
+        removeCaller()
       },
     }
   }

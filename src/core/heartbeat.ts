@@ -8,7 +8,7 @@ import { VERSION } from './version.ts'
 export type ProcessFacts = { name: string; queues?: readonly string[] }
 
 const HEARTBEAT_INTERVAL_MS = 10_000
-/** How long a stopping process waits for an unavailable database. */
+/** The time that a stopping process waits for an unavailable database. */
 const STOP_TIMEOUT_MS = 500
 /** The name of this process in leases, attempts and recurring work. */
 export const PROCESS_NAME = `${hostname()}/${process.pid}`

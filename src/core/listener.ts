@@ -25,9 +25,9 @@ export const HEALTH_PATH = '/healthz'
 const head_requests = new WeakSet<IncomingMessage>()
 
 const PROXY_WARNING_INTERVAL_MS = 600_000
-/** How long running requests may take after the process is told to stop. */
+/** The time for running requests after the process is told to stop. */
 const CLOSE_TIMEOUT_MS = 12_000
-/** How often requests are checked for timeouts and disconnected callers. */
+/** The interval at which requests are checked for timeouts and disconnected callers. */
 const TIMEOUT_CHECK_INTERVAL_MS = 500
 
 declare module 'fastify' {
@@ -133,8 +133,8 @@ function listenerOptions(
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
     clientErrorHandler: (error, socket) => refuseUnreadable(error, socket, errorBody),
-    genReqId: ({ headers: { 'x-request-id': given } }) =>
-      typeof given === 'string' && REQUEST_ID.test(given) ? given : newId(),
+    genReqId: ({ headers: { 'x-request-id': request_id } }) =>
+      typeof request_id === 'string' && REQUEST_ID.test(request_id) ? request_id : newId(),
   }
 }
 
@@ -224,8 +224,8 @@ function rewriteUrl(request: IncomingMessage): string {
 
 /**
  * Refuses requests whose answer takes longer than `default_ms`, or the `response_timeout_ms` of their route, after
- * they have arrived. Fastify's `handlerTimeout` needs a timer and an `AbortController` for each request, which cost 5
- * % of a request.
+ * they have arrived. Fastify's `handlerTimeout` needs a timer and an `AbortController` for each request, which cost 5%
+ * of a request.
  */
 function enforceResponseTimeout(app: FastifyInstance, default_ms: number): void {
   const open = new Map<FastifyReply, number>()
@@ -251,7 +251,7 @@ function enforceResponseTimeout(app: FastifyInstance, default_ms: number): void 
           if (deadline > now) continue
         }
         open.delete(reply)
-        reply.request.disconnect_listeners?.forEach((left) => left())
+        reply.request.disconnect_listeners?.forEach((disconnected) => disconnected())
         // A disconnected caller gets no answer, and `onResponse` does not follow.
         if (reply.sent || socket.destroyed) continue
         // An answer that has begun cannot be replaced by an error.
@@ -271,21 +271,21 @@ function enforceResponseTimeout(app: FastifyInstance, default_ms: number): void 
  */
 function frameworkLog(log: Log): FastifyBaseLogger {
   const throttled = (level: 'warn' | 'error' | 'fatal') =>
-    throttle((suppressed, of: object, facts: unknown, message?: string) =>
-      log.child({ ...of, suppressed })[level](facts, message),
+    throttle((suppressed, bindings: object, facts: unknown, message?: string) =>
+      log.child({ ...bindings, suppressed })[level](facts, message),
     )
   const [warn, error, fatal] = [throttled('warn'), throttled('error'), throttled('fatal')]
   const ignore = () => {}
-  const about = (of: object): FastifyBaseLogger => ({
+  const createLogger = (bindings: object): FastifyBaseLogger => ({
     level: 'warn',
-    warn: (facts: unknown, message?: string) => warn(of, facts, message),
-    error: (facts: unknown, message?: string) => error(of, facts, message),
-    fatal: (facts: unknown, message?: string) => fatal(of, facts, message),
+    warn: (facts: unknown, message?: string) => warn(bindings, facts, message),
+    error: (facts: unknown, message?: string) => error(bindings, facts, message),
+    fatal: (facts: unknown, message?: string) => fatal(bindings, facts, message),
     info: ignore,
     debug: ignore,
     trace: ignore,
     silent: ignore,
-    child: (more) => about({ ...of, ...more }),
+    child: (more) => createLogger({ ...bindings, ...more }),
   })
-  return about({})
+  return createLogger({})
 }

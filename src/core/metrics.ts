@@ -82,7 +82,7 @@ export const metrics = {
   }),
   deliveryAttempts: new Counter({
     name: 'sluice_delivery_attempts_total',
-    help: 'Delivery attempts by result: delivered, again (a retry follows), exhausted, failed, skipped (nothing was sent)',
+    help: 'Delivery attempts by result: delivered, retry, exhausted, failed, skipped (nothing was sent)',
     labelNames: ['result'],
     registers,
   }),
@@ -184,7 +184,7 @@ export const metrics = {
     registers,
   }),
   moved: new Counter({
-    name: 'sluice_moved_total',
+    name: 'sluice_history_moved_total',
     help: 'Finished jobs, and notifications without a job, that were moved into the history',
     labelNames: ['kind'],
     registers,

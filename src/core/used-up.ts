@@ -1,6 +1,6 @@
 // Lists work that exhausted its time or memory, so that it is not retried at once: each try uses a thread.
 
-/** How long an entry lasts. */
+/** The lifetime of an entry. */
 const EXPIRY_MS = 2 * 60_000
 /** With this many entries no work of that tenant is tried. */
 const MAX_PER_TENANT = 5

@@ -24,7 +24,7 @@ export function createJobClaimer(
   return createBatcher<{ id: string; queue: string }, JobClaim | undefined>('claim', async (wanted) => {
     const requested_at = performance.now()
     const ids = wanted.map(({ id }) => id)
-    const jobs = await shares.claiming(wanted, (quotas) =>
+    const jobs = await shares.claimWithin(wanted, (quotas) =>
       claimJobs(sql, ids, { worker, names: JOB_NAMES, shares: quotas, credentials }),
     )
     const claimed = new Map(jobs.map((job) => [job.id, { job: applyCallRule(job), requested_at }]))

@@ -17,11 +17,11 @@ import { createPace } from './pace.ts'
 import type { Performer } from './perform.ts'
 import { createSequencer } from './sequencer.ts'
 
-/** How often changed backlogs are visited while there are none. */
+/** The interval of visits while no backlog has changed. */
 const IDLE_INTERVAL_MS = 50
-/** How often while there is more work than one pass does. */
+/** The interval while there is more work than one pass does. */
 const BUSY_INTERVAL_MS = 1
-/** Between two scans of all backlogs. */
+/** The pause between two scans of all backlogs. */
 const SCAN_INTERVAL_MS = 200
 const RECOVERY_INTERVAL_MS = 1_000
 /** Concurrent attempts at an endpoint that has not answered fast yet (unproven). */
@@ -89,10 +89,10 @@ type Backlogs = {
   changed(tenants: string[]): void
   /** An attempt has ended: its endpoint, or for an unproven endpoint all unproven endpoints, have room again. */
   attemptEnded(backlog: BacklogPosition, is_proven: boolean): void
-  /** Schedules the next visit of a backlog. A timer that is set stays: it fires soon. */
-  next_scan(backlog: BacklogPosition, when: NextScan): void
+  /** Schedules the next visit of a backlog. A timer that is already set stays, because it fires soon. */
+  scheduleVisit(backlog: BacklogPosition, when: NextScan): void
   /** Returns and clears the backlogs to visit. */
-  claim(): { backlogs: BacklogPosition[]; tenants: string[] }
+  drain(): { backlogs: BacklogPosition[]; tenants: string[] }
 }
 
 function createBacklogs(wake: () => void): Backlogs {
@@ -116,7 +116,7 @@ function createBacklogs(wake: () => void): Backlogs {
     attemptEnded(backlog, is_proven) {
       if (planned.get(backlog.endpoint_id) === 'after_attempt' && is_proven) visitSoon(backlog)
     },
-    next_scan(backlog, when) {
+    scheduleVisit(backlog, when) {
       const { endpoint_id } = backlog
       if (planned.get(endpoint_id) === 'timer') return
       if (when === null) planned.delete(endpoint_id)
@@ -130,11 +130,11 @@ function createBacklogs(wake: () => void): Backlogs {
         setTimeout(visitNow, Math.max(BUSY_INTERVAL_MS, when.in_ms)).unref()
       }
     },
-    claim() {
-      const claimed = { backlogs: [...backlogs.values()], tenants: [...tenants] }
+    drain() {
+      const drained = { backlogs: [...backlogs.values()], tenants: [...tenants] }
       backlogs.clear()
       tenants.clear()
-      return claimed
+      return drained
     },
   }
 }
@@ -183,20 +183,20 @@ function createClaimer(
     })
     for (const { job, backlog, begins_in_ms } of claimed.jobs)
       void perform(performer.performClaimed(job, requested_at, begins_in_ms), backlog, begins_in_ms)
-    for (const { backlog, next_scan } of claimed.scanned) backlogs.next_scan(backlog, next_scan)
+    for (const { backlog, next_scan } of claimed.scanned) backlogs.scheduleVisit(backlog, next_scan)
     return claimed
   }
 }
 
 async function visit(backlogs: Backlogs, claim: Claim): Promise<void> {
   if (backlogs.isEmpty()) return
-  const visited = backlogs.claim()
+  const visited = backlogs.drain()
   const claimed = await claim(visited)
   if (claimed === undefined) return
   const scanned = new Set(claimed.scanned.map(({ backlog }) => backlog.endpoint_id))
   // Nothing is due in the other backlogs.
   for (const backlog of visited.backlogs)
-    if (!scanned.has(backlog.endpoint_id)) backlogs.next_scan(backlog, null)
+    if (!scanned.has(backlog.endpoint_id)) backlogs.scheduleVisit(backlog, null)
 }
 
 /** Scans all backlogs, a page at a time. */

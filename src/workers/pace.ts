@@ -28,7 +28,7 @@ export function createPace(): Pace {
     return oldest === undefined || performance.now() - oldest.began_at < SLOW_MS
   }
 
-  function forget(): void {
+  function evict(): void {
     for (const [id, state] of states) {
       if (states.size <= MAX_ENDPOINTS) return
       if (state.open.size === 0) states.delete(id)
@@ -40,7 +40,7 @@ export function createPace(): Pace {
       const state: EndpointState = states.get(endpoint_id) ?? { last_at: 0, last_ms: null, open: new Set() }
       states.delete(endpoint_id)
       states.set(endpoint_id, state)
-      forget()
+      evict()
       const attempt = { began_at: performance.now() + in_ms }
       state.last_at = attempt.began_at
       state.open.add(attempt)

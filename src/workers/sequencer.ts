@@ -7,7 +7,7 @@ import type { WorkerContext } from './context.ts'
 import type { Performer } from './perform.ts'
 
 const INTERVAL_MS = 50
-/** How often while there is more work than one pass does. */
+/** The interval while there is more work than one pass does. */
 const BUSY_INTERVAL_MS = 1
 /** Approximate rows per statement. After a statement that timed out the size is halved, then doubled again. */
 const BATCH_ROWS = { max: 4_000, min: 50 }

@@ -16,7 +16,10 @@ export type Shares = {
    * Runs `claim` with the remaining quotas by queue. Until it ends, the jobs count for every tenant, because their
    * tenants are not known yet.
    */
-  claiming<T>(jobs: { queue: string }[], claim: (left: Record<string, TenantShare>) => Promise<T>): Promise<T>
+  claimWithin<T>(
+    jobs: { queue: string }[],
+    claim: (quotas: Record<string, TenantShare>) => Promise<T>,
+  ): Promise<T>
   /** Counts a job for its tenant until the returned function is called. */
   acquire(job: { queue: string; tenant_id: string }): () => void
   /** Whether a tenant uses all of its quota: its other jobs wait although there may be free slots. */
@@ -44,7 +47,7 @@ export function createShares(sizeOf: (queue: string) => number): Shares {
 
   return {
     remainingQuota,
-    async claiming(jobs, claim) {
+    async claimWithin(jobs, claim) {
       const counts = Map.groupBy(jobs, ({ queue }) => queue)
       const shares: Record<string, TenantShare> = {}
       for (const [queue, { length }] of counts) {

@@ -13,9 +13,10 @@ const MAX_DELAY_S = 1_000_000
 
 export const EVENT_VARIABLES = {
   WEBHOOKS_ALLOW_CIDRS: [
-    commaList.check((given) => {
-      const problem = given.value.map(problemOfNetwork).find((found) => found !== null)
-      if (problem !== undefined) given.issues.push({ code: 'custom', message: problem, input: given.value })
+    commaList.check((payload) => {
+      const problem = payload.value.map(problemOfNetwork).find((found) => found !== null)
+      if (problem !== undefined)
+        payload.issues.push({ code: 'custom', message: problem, input: payload.value })
     }),
     '10.1.0.0/16,fd12:3456:789a::/48',
     'private networks (CIDR) to which events may be sent, separated by commas; unset: none. Without it, `npm start` allows this machine, except in production',

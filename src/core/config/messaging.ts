@@ -54,7 +54,7 @@ export const MESSAGING_VARIABLES = {
       })
       .optional(),
     'Sluice <system@shop.example>',
-    'sender of the email of the system itself: invitations, and emails to the contacts of tenants. No tenant can use it. Unset: `system@` the domain of EMAIL_FROM, which your server must accept as a sender',
+    'sender of system email: invitations, and emails to the contacts of tenants. No tenant can use it. Unset: `system@` the domain of EMAIL_FROM, which your server must accept as a sender',
     ['api', 'worker'],
   ],
   EMAIL_HEADERS_ALLOWED: [

@@ -22,7 +22,7 @@ export function trackStatement(
 ): void {
   const then = query.then.bind(query)
   // oxlint-disable-next-line unicorn/no-thenable -- postgres.js sends a statement when `then` is called, so its time begins there
-  query.then = (...given) => {
+  query.then = (...callbacks) => {
     traffic.pending.set(query, { limit_ms, checks: 0 })
     traffic.sent += 1
     traffic.peak = Math.max(traffic.peak, traffic.pending.size)
@@ -34,6 +34,6 @@ export function trackStatement(
       answered()
       onRows(rows)
     }, answered)
-    return then(...given)
+    return then(...callbacks)
   }
 }

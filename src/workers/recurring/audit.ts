@@ -57,7 +57,7 @@ export function startAudits(context: WorkerContext, every_s: number): Loop {
     const options = { timeout_ms: CHECK_TIMEOUT_MS }
     let position = { since, again }
     // Another worker continues from here if this worker stops.
-    const reached = async (time: string, found: AuditReport) => {
+    const onProgress = async (time: string, found: AuditReport) => {
       const problem_rows = rowsOf(notFoundLater(found))
       const covered_until = Date.parse(time) < Date.parse(run.started_at) ? time : run.started_at
       position = {
@@ -70,7 +70,7 @@ export function startAudits(context: WorkerContext, every_s: number): Loop {
     const report = await whileRenewed(sql, run, () =>
       since === null
         ? auditEverything(sql, options)
-        : auditChanges(sql, since, again, { ...options, onProgress: reached }),
+        : auditChanges(sql, since, again, { ...options, onProgress }),
     )
     const unfinished = unfinishedOf(report)
     position = {

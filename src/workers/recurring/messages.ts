@@ -146,7 +146,7 @@ function lookupNotification(
     ...notificationOf(SMS.provider, {
       account,
       // Differs from the callback's id: the callback may have arrived before the message was known, and been ignored.
-      event_id: `${reference}:${provider_status}:asked`,
+      event_id: `${reference}:${provider_status}:lookup`,
       kind: `sms.${provider_status}`,
       object_id: reference,
       payload,

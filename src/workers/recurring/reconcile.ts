@@ -16,12 +16,12 @@ import { repeat, RunError, type Loop } from '../clock.ts'
 
 const MAX_PAGES_PER_RUN = 50
 const LOOKUP_BATCH_SIZE = 500
-/** How often the log repeats that no drift can be opened for an unknown job. */
+/** The interval of the warning that no drift can be opened for an unknown job. */
 const WARN_INTERVAL_MS = 3_600_000
 
 export type ReconcileOptions = {
   every_s: number
-  /** How long an event may take to arrive before it is read from the list, in seconds. */
+  /** The time for an event to arrive before it is read from the list, in seconds. */
   after_s: number
 }
 

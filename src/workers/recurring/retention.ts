@@ -30,7 +30,7 @@ import type { WorkerContext } from '../context.ts'
 import { repeat, type Loop } from '../clock.ts'
 
 const POLL_INTERVAL_MS = 5_000
-/** How often finished jobs are moved. */
+/** The interval at which finished jobs are moved. */
 const MOVE_INTERVAL_S = 10
 /** Rows per statement: about 50 ms of the database's time. */
 const BATCH_SIZE = 1_000
@@ -43,8 +43,8 @@ const DELETE_INTERVAL_MS = 5_000
 /** Deleted endpoints are few and found by a full scan. */
 const DELETE_ENDPOINTS_INTERVAL_MS = 3600_000
 /**
- * How much longer endpoints and recoveries are retained than their events and jobs: a partition is dropped when all
- * of it is old.
+ * The extra retention of endpoints and recoveries beyond their events and jobs: a partition is dropped when all of it
+ * is old.
  */
 const EXTRA_RETENTION_DAYS = 31
 

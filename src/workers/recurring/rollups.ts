@@ -21,7 +21,7 @@ const INTERVAL_S = 10
 const JOB_BATCH_SIZE = 10_000
 /** Steps of each kind in one run; the rest is counted in the next run, which is due at once. */
 const MAX_STEPS = 20
-/** How often one run polls for the end of transactions in progress. */
+/** The maximum polls of one run for the end of transactions in progress. */
 const MAX_TRANSACTION_POLLS = 5
 const TRANSACTION_POLL_INTERVAL_MS = 100
 const DELETE_BATCH_SIZE = 1_000

@@ -27,7 +27,7 @@ type AiTaskJob = JobOf<typeof runAiTask>
 /** A task fails if no answer arrived for this long after its first call, in at least `MIN_ATTEMPTS` attempts. */
 const TIMEOUT_MINUTES = 15
 const MIN_ATTEMPTS = 5
-/** How often a running call checks for a cancellation. */
+/** The poll interval for a cancellation during a call. */
 const POLL_INTERVAL_MS = 500
 /** The decision for the job of a canceled task. */
 const CANCELED = failed({ code: 'canceled', message: 'The task was canceled.' })

@@ -67,8 +67,8 @@ async function load({ sql }: WorkerContext, key: DeliveryKey): Promise<LoadedDel
 
 /** The id of the event's resource, under the name that other log lines use, such as `payment_id`. */
 function resourceId(type: string, data: Json | null): Record<string, string> {
-  const base = z.object({ id: z.string() }).safeParse(data).data
-  return base === undefined ? {} : { [`${type.split('.')[0]}_id`]: base.id }
+  const resource = z.object({ id: z.string() }).safeParse(data).data
+  return resource === undefined ? {} : { [`${type.split('.')[0]}_id`]: resource.id }
 }
 
 /** A delivery that crashes the worker counts as a failed attempt. */

@@ -54,7 +54,7 @@ const settlingInbound = createSettlingStep<SettlementDetails<InboundSettlement>>
 )
 
 /** Whether a notification comes from a message provider. */
-export function isOfMessages({ provider }: StoredNotification): boolean {
+export function isFromMessageProvider({ provider }: StoredNotification): boolean {
   return provider === EMAIL.provider || provider === SMS.provider
 }
 
@@ -126,12 +126,12 @@ async function applyEmail(
   // The address is not a recipient of the message.
   if (address === undefined) return finish(notification, 'ignored', { of: keyOf(message) })
   const outcome = OUTCOMES[reported]
-  const came_back = 'reason' in outcome
+  const is_failure = 'reason' in outcome
   return apply(notification, message, {
     reported: 'recipient_update',
     provider_reference: referenceOf(message, envelope),
     recipients: reported === 'soft_bounce' ? [] : [recipientOf(hash, reported, code)],
-    ...(came_back && {
+    ...(is_failure && {
       event: outcome.event,
       failure: failureOf(outcome.message, code),
       suppresses: [

@@ -89,7 +89,7 @@ export function decide(
   const delay_ms = RETRY_DELAYS_MS[job.failures]
   switch (sent.kind) {
     case 'done':
-      return acceptByServer(job, channel, message, sent.value)
+      return decideAccepted(job, channel, message, sent.value)
     case 'declined':
       return refuse(sent.failure)
     case 'retry':
@@ -112,7 +112,7 @@ export function decide(
 }
 
 /** The provider accepted the message. Deferred recipients are retried while attempts remain. */
-function acceptByServer(
+function decideAccepted(
   job: MessageJob,
   channel: Channel,
   message: MessageToSend,
@@ -139,7 +139,7 @@ export function decideRetry(
   const { refusals = [], suppresses = [] } = sent
   const deferrals = countDeferrals(message)
   const delay_ms = RETRY_DELAYS_MS[deferrals]
-  const settled = (recipients: StoredRecipient[]) =>
+  const settleRecipients = (recipients: StoredRecipient[]) =>
     done({
       effects: messageEffects(idsOf(job), { reported: 'sent', ...recipientsUpdate(recipients), suppresses }),
     })
@@ -147,13 +147,15 @@ export function decideRetry(
     case 'done': {
       const { recipients = [] } = sent.value
       const last = delay_ms === undefined ? refuseWaiting(recipients) : recipients
-      return acceptByServer(job, channel, message, { ...sent.value, ...recipientsUpdate(last) })
+      return decideAccepted(job, channel, message, { ...sent.value, ...recipientsUpdate(last) })
     }
     case 'declined':
-      return settled(refusals.length > 0 ? refusals : refuseTried(message, sent.failure))
+      return settleRecipients(refusals.length > 0 ? refusals : refuseTried(message, sent.failure))
     case 'retry': {
       if (delay_ms === undefined)
-        return settled(refusals.length > 0 ? refuseWaiting(refusals) : refuseTried(message, sent.failure))
+        return settleRecipients(
+          refusals.length > 0 ? refuseWaiting(refusals) : refuseTried(message, sent.failure),
+        )
       const recipients = countDeferral([...refusals, ...returnToWaiting(message)], deferrals)
       return retrySend(channel, sent.failure, {
         delay_ms: Math.max(delay_ms, sent.after_ms ?? 0),
@@ -167,7 +169,7 @@ export function decideRetry(
     case 'misconfigured':
       return waitForConfiguration(job, message, sent.failure.message)
     case 'ambiguous':
-      return settled(unknownRecipients(message))
+      return settleRecipients(unknownRecipients(message))
     default:
       return assert.fail(`no outcome: ${JSON.stringify(sent satisfies never)}`)
   }

@@ -58,7 +58,7 @@ async function findByOwnIds<Row>(
 /**
  * The provider's record of an event's object and our row of it, or the decision if one of them is missing. For
  * resources without a parent. `park_duplicates`: a row that our ids name, but that has another reference, has a
- * duplicate at the provider, which is parked. `undo` may decide about the duplicate first. `isPossibleDuplicate`: the
+ * duplicate at the provider, which is parked. `decideDuplicate` may decide about the duplicate first. `isPossibleDuplicate`: the
  * row has no reference yet, and the record may be a duplicate: the notification waits.
  */
 export async function findRowAndRecord<Row extends RowIds, Found extends MarkedRecord & { status: string }>(
@@ -70,14 +70,14 @@ export async function findRowAndRecord<Row extends RowIds, Found extends MarkedR
     rows,
     query,
     park_duplicates,
-    undo = () => Promise.resolve(undefined),
+    decideDuplicate = () => Promise.resolve(undefined),
     isPossibleDuplicate = () => Promise.resolve(false),
   }: {
     compared: ComparedResource
     rows: RowFinder<Row>
     query: () => Promise<Outcome<Found | null>>
     park_duplicates: boolean
-    undo?: (row: Row, record: Found) => Promise<Decision | undefined>
+    decideDuplicate?: (row: Row, record: Found) => Promise<Decision | undefined>
     isPossibleDuplicate?: (row: Row, record: Found) => Promise<boolean>
   },
 ): Promise<{ row: Row; record: Found } | { decision: Decision }> {
@@ -105,8 +105,8 @@ export async function findRowAndRecord<Row extends RowIds, Found extends MarkedR
   const duplicated_row =
     row === undefined && record !== null ? await findByOwnIds(context, rows, record, null) : undefined
   if (duplicated_row !== undefined && record !== null) {
-    const undone = await undo(duplicated_row, record)
-    if (undone !== undefined) return { decision: undone }
+    const decision = await decideDuplicate(duplicated_row, record)
+    if (decision !== undefined) return { decision }
     if (park_duplicates)
       return {
         decision: await parkDuplicate(context, notification, target, {
@@ -150,7 +150,11 @@ async function parkDuplicate(
   const is_reported = ours?.parked.some(({ object_id }) => object_id === reference)
   if (is_reported !== true && !STATUSES_WITHOUT_MONEY.includes(record.status)) {
     const reason = `${reference} duplicates this ${resource.resource} at the processor`
-    return parkAsDrift(context, notification, { compared: resource, row, why: { code: 'duplicate', reason } })
+    return parkAsDrift(context, notification, {
+      compared: resource,
+      row,
+      cause: { code: 'duplicate', reason },
+    })
   }
   if (notification.reason !== 'duplicate') return await endApplied(notification, key, {})
   return await endApplied(notification, key, {
@@ -168,12 +172,12 @@ export function parkAsDrift(
   {
     compared: resource,
     row: { tenant_id, id },
-    why: { code, reason },
+    cause: { code, reason },
     counts_attempt = false,
   }: {
     compared: ComparedResource
     row: RowIds
-    why: { code: 'poison' | 'duplicate'; reason: string }
+    cause: { code: 'poison' | 'duplicate'; reason: string }
     counts_attempt?: boolean
   },
 ): Decision {

@@ -10,7 +10,7 @@ import { discard, done, park, retry, type Decision } from '../../decision.ts'
 import { factsOf } from '../../job-log.ts'
 import { disputeEvent } from '../disputes/events.ts'
 import { handling, NEWER_VERSION_DELAY_MS, type JobOf } from '../handler.ts'
-import { applyMessageEvent, isOfMessages } from '../messages/events.ts'
+import { applyMessageEvent, isFromMessageProvider } from '../messages/events.ts'
 import { paymentEvent } from '../payments/events.ts'
 import { payoutEvent } from '../payouts/events.ts'
 import { refundEvent } from '../refunds/events.ts'
@@ -51,7 +51,7 @@ const byResource = new Map<string, FollowedResource>(Object.entries(FOLLOWED))
 async function apply(context: WorkerContext, job: JobOf<typeof applyNotification>): Promise<Decision> {
   const notification = await findNotification(context.sql, job.payload.notification_id)
   if (notification === undefined || notification.state === 'applied') return done()
-  if (isOfMessages(notification)) return await applyMessageEvent(context, notification)
+  if (isFromMessageProvider(notification)) return await applyMessageEvent(context, notification)
   const target = readProviderEvent(notification)
   if (target === undefined)
     return leaveToNewerVersion(`this version reads no events of ${notification.provider}`)
@@ -94,6 +94,6 @@ async function parkPoison(context: WorkerContext, job: ClaimedJob, reason: strin
       code: 'poison',
       effects: notificationEffects(notification, 'parked', { reason: 'poison' }),
     })
-  const why = { code: 'poison', reason } as const
-  return parkAsDrift(context, notification, { compared: row.compared, row, why, counts_attempt: true })
+  const cause = { code: 'poison', reason } as const
+  return parkAsDrift(context, notification, { compared: row.compared, row, cause, counts_attempt: true })
 }

@@ -37,7 +37,7 @@ async function applyPayment(
   const { sql, processor } = context
   const { reference } = target
   const is_lookup = isLookup(notification)
-  const undo = async (row: ExistingPayment, record: ProcessorPayment) => {
+  const decideDuplicate = async (row: ExistingPayment, record: ProcessorPayment) => {
     const same = record.amount_minor === row.amount_minor && record.currency === row.currency
     if (!same || !(await isUndoableDuplicate(context, 'payment', row, record))) return undefined
     return done({ effects: cancelDuplicate('payment', row, record.reference, notification.id) })
@@ -47,7 +47,7 @@ async function applyPayment(
     rows: paymentRows,
     query: () => processor.findPayment(reference),
     park_duplicates: true,
-    undo,
+    decideDuplicate,
     // A hold counts as the payment's own, even if a duplicate call created it.
     isPossibleDuplicate: async ({ processor_reference, ...row }, { status }) =>
       status === 'canceled' &&
@@ -59,8 +59,8 @@ async function applyPayment(
   // canceled.
   const has_no_object =
     payment.status === 'failed' || (payment.status === 'canceled' && payment.processor_reference === null)
-  const undone = has_no_object ? await undo(payment, record) : undefined
-  if (undone !== undefined) return undone
+  const duplicate_decision = has_no_object ? await decideDuplicate(payment, record) : undefined
+  if (duplicate_decision !== undefined) return duplicate_decision
   const ids = { tenant_id: payment.tenant_id, payment_id: payment.id }
   addLogFacts(ids)
   const theirs = sideOfPayment(record)

@@ -39,7 +39,7 @@ async function applySession(
   const { sql, identity } = context
   const { reference } = target
   const as_of = await findDatabaseTime(sql)
-  const undo = async (row: ExistingVerification, record: IdentitySession) =>
+  const decideDuplicate = async (row: ExistingVerification, record: IdentitySession) =>
     (await isUndoableDuplicate(context, 'kyc', row, record))
       ? done({ effects: cancelDuplicate('kyc', row, record.reference, notification.id) })
       : undefined
@@ -49,16 +49,16 @@ async function applySession(
     query: () => identity.findSession(reference),
     // A duplicate session moves no money: if it cannot be canceled, no operator is needed.
     park_duplicates: false,
-    undo,
+    decideDuplicate,
     isPossibleDuplicate: (row) => mayBeDuplicate(context, 'kyc', row),
   })
   if ('decision' in both) return both.decision
   const { row: verification, record: session } = both
   const { tenant_id, id: kyc_id, status, decided_by, provider_reference } = verification
   // The first call took effect after all, and its second call was refused.
-  const has_none = status === 'rejected' && provider_reference === null
-  const undone = has_none ? await undo(verification, session) : undefined
-  if (undone !== undefined) return undone
+  const has_no_object = status === 'rejected' && provider_reference === null
+  const duplicate_decision = has_no_object ? await decideDuplicate(verification, session) : undefined
+  if (duplicate_decision !== undefined) return duplicate_decision
   addLogFacts({ tenant_id, kyc_id })
   const update = verificationUpdate({ tenant_id, kyc_id }, session, as_of)
   const effects = settlingVerification({ update, notification_id: notification.id })
