@@ -134,7 +134,7 @@ export const FLOODS: Flood[] = [
   {
     name: 'creates',
     requests: 1_000,
-    full: /too much waits/,
+    full: /too many requests wait/,
     prepare: (client) => {
       const metadata = { rest: 'x'.repeat(8_000) }
       return Promise.resolve(() =>
