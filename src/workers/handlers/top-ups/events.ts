@@ -49,5 +49,5 @@ async function applyTopUp(
   // Our top-up may have another final status, and then no notification will change it.
   const compareAfter = () =>
     compare(context, comparedTopUp, top_up, theirs, { reference, except_id: notification.id })
-  return await endApplied(notification, of, { ...(!differs && { effects }), compareAfter })
+  return await endApplied(notification, key, { ...(!differs && { effects }), compareAfter })
 }

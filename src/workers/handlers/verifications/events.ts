@@ -71,5 +71,5 @@ async function applySession(
   // A verification that is decided here may differ at the provider, and then no notification will change it.
   const compareAfter = () =>
     compare(context, comparedVerification, verification, theirs, { reference, except_id: notification.id })
-  return await endApplied(notification, of, { effects, compareAfter })
+  return await endApplied(notification, key, { effects, compareAfter })
 }
