@@ -17,7 +17,7 @@ create table tenants (
   id uuid primary key,
   slug text not null unique check (slug ~ '^[a-z0-9-]{1,40}$'),
   name text not null,
-  -- Receives email about what the tenant has to act on.
+  -- Receives email about problems that the tenant must solve.
   contact_email text check (length(contact_email) between 3 and 320),
   -- The domains from which the tenant may send email; null: those of the installation.
   email_domains text[] check (cardinality(email_domains) <= 100),
@@ -27,7 +27,7 @@ create table tenants (
   created_at timestamptz not null default now()
 );
 
--- Owns jobs without a tenant: maintenance, and notifications that are not matched yet.
+-- Owns jobs without a tenant: maintenance, and notifications that are not assigned yet.
 insert into tenants (id, slug, name) values ('00000000-0000-7000-8000-000000000000', 'system', 'Sluice itself');
 
 create table api_keys (

@@ -21,43 +21,43 @@ create table jobs (
   dedupe_key text,
   request_id text,
   created_at timestamptz not null default now(),
-  -- `worker` and `started_at` belong to the attempt that is under way, or that ended the job; `outcome` says how it
-  -- did.
+  -- `worker` and `started_at` belong to the running attempt, or to the attempt that finished the job; `outcome`
+  -- is its outcome.
   started_at timestamptz,
   finished_at timestamptz,
   worker text,
   outcome text,
-  -- The number of failed attempts since the last one that got an answer.
+  -- The number of attempts in a row without an answer.
   failures integer not null default 0,
-  -- Since when every attempt has failed; null while none has, or the last one succeeded. A claim does not change it,
-  -- and neither does a job that succeeds at its first attempt.
+  -- Since when all attempts have failed; null if the last one did not fail. A claim does not change it, and
+  -- neither does a job that succeeds at its first attempt.
   failing_since timestamptz,
-  -- The provider call. `key` belongs to this generation; a rotation keeps the previous key in its attempt.
+  -- The provider call. `key` belongs to this generation; a rotation stores the previous key in its attempt.
   operation text,
   generation integer,
   key text,
   first_sent_at timestamptz,
   last_sent_at timestamptz,
-  -- Fingerprints of the credentials under which the call of this generation was sent, separated by blanks.
+  -- Fingerprints of the credentials with which the call of this generation was sent, separated by spaces.
   sent_with text,
-  -- An attempt may have reached the provider, and its answer is unknown.
+  -- An attempt may have reached the provider without an answer.
   in_doubt boolean not null default false,
-  -- Since when each attempt was refused before it had an effect; null when the last one was not.
+  -- Since when each attempt was refused before it took effect; null if the last one was not refused.
   refused_since timestamptz,
-  -- When the provider's complete list showed no effect, long enough after the last sending.
+  -- When the provider's complete list showed no effect, long enough after the last send.
   absent_since timestamptz,
   provider_reference text,
-  -- It does not change while the job is worked on. As the last column it is not part of what a claim logs.
+  -- Does not change while the job is open. As the last column it is not part of the log record of a claim.
   request jsonb,
   check ((state = 'running') = (lease_token is not null)),
   check ((state in ('succeeded', 'failed', 'discarded')) = (finished_at is not null)),
   constraint jobs_running_attempt check (state <> 'running' or (worker is not null and started_at is not null)),
-  constraint jobs_whole_call check (num_nulls(operation, generation, key, request) in (0, 4))
+  constraint jobs_complete_call check (num_nulls(operation, generation, key, request) in (0, 4))
 ) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02);
 
 -- A claim changes no column of any of these indexes, so it writes no index.
 create unique index jobs_dedupe on jobs (queue, dedupe_key) where dedupe_key is not null;
--- The open jobs of a queue, from which tenants are served in turn.
+-- The open jobs of a queue, scanned tenant by tenant.
 create index jobs_open on jobs (queue, tenant_id, priority, run_at) where finished_at is null;
 create index jobs_subject on jobs (tenant_id, subject_id);
 create index jobs_finished on jobs (finished_at, id) where finished_at is not null;
@@ -65,11 +65,11 @@ create index jobs_unknown on jobs (tenant_id, subject_id) where finished_at is n
 create index jobs_retrying on jobs (name, failing_since) where finished_at is null and failing_since is not null;
 create index jobs_retrying_of_tenant on jobs (tenant_id, name, failing_since)
   where finished_at is null and failing_since is not null;
--- For operators. A job leaves `jobs_newest` once, when it ends, and enters `jobs_parked` only when it is parked.
+-- For operators. A job leaves `jobs_newest` when it finishes, and enters `jobs_parked` only when it is parked.
 create index jobs_newest on jobs (created_at, id) where finished_at is null;
 create index jobs_parked on jobs (created_at, id) where finished_at is null and run_at = 'infinity';
 
--- The attempts that did not end their job: a job that succeeds at once writes none.
+-- The attempts that did not finish their job. A job that succeeds at its first attempt has none.
 create table job_attempts (
   tenant_id uuid not null,
   job_id uuid not null,
@@ -79,7 +79,7 @@ create table job_attempts (
   ended_at timestamptz,
   outcome text,
   error jsonb,
-  -- After a rotation: the call whose key was used up.
+  -- After a rotation: the call with the retired key.
   generation integer,
   key text,
   first_sent_at timestamptz,
@@ -88,8 +88,8 @@ create table job_attempts (
   primary key (job_id, attempt)
 ) with (fillfactor = 70);
 
--- Finished jobs leave the tables that hot statements use. Partitions by time make forgetting a drop of a table. The
--- attempts and the notification of a job are partitioned by when the job finished, too.
+-- Finished jobs move out of the tables of the hot path. Partitions by time make deletion a drop of a table. The
+-- attempts and the notification of a job are also partitioned by the time at which the job finished.
 create table job_history (like jobs) partition by range (finished_at);
 alter table job_history alter column finished_at set not null, add primary key (id, finished_at);
 create table job_history_default partition of job_history default;
@@ -102,7 +102,7 @@ create table job_attempt_history (finished_at timestamptz not null, like job_att
 alter table job_attempt_history add primary key (job_id, attempt, finished_at);
 create table job_attempt_history_default partition of job_attempt_history default;
 
--- All jobs, attempts and calls, present and past. A reader needs the rights to both tables. No secrets are among them.
+-- All jobs, attempts and calls, present and past, without secrets. A reader needs the rights to both tables.
 create view all_jobs with (security_invoker = true) as
   select tenant_id, id, queue, name, subject_id, payload, state, attempt, last_error, created_at, finished_at,
     worker, started_at, outcome, operation, generation, first_sent_at, last_sent_at, provider_reference
@@ -114,7 +114,7 @@ create view all_jobs with (security_invoker = true) as
 create view all_job_attempts with (security_invoker = true) as
   select tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error from job_attempts
   union all
-  -- While an attempt is under way, its job has the error of the previous one.
+  -- While an attempt is running, its job has the error of the previous one.
   select tenant_id, id, attempt, worker, started_at, finished_at, outcome,
     case when state <> 'running' then last_error end
   from jobs where worker is not null
@@ -166,10 +166,10 @@ create table idempotency_keys (
   created_at timestamptz not null default now(),
   primary key (tenant_id, key, scope)
 );
--- A B-tree, because rows come and go: a block range that is reused would span all times.
+-- A B-tree, because rows come and go: a reused block range would span all times.
 create index idempotency_keys_created_at on idempotency_keys (created_at);
 
--- What operators did to jobs.
+-- The acts of operators on jobs.
 create table job_interventions (
   tenant_id uuid not null,
   id uuid primary key,
@@ -185,22 +185,22 @@ create index job_interventions_job on job_interventions (job_id, at);
 create trigger job_interventions_are_final before update or delete or truncate on job_interventions
   for each statement execute function refuse_change();
 
--- Work that repeats by the clock. Each kind has one row, and one worker at a time does it.
+-- Recurring work. Each kind has one row, and one worker at a time performs it.
 create table recurring_work (
   name text primary key,
   due_at timestamptz not null,
   lease_token uuid,
   lease_until timestamptz,
-  -- Where the next run begins.
+  -- The position at which the next run begins.
   position jsonb,
-  -- What the last run found.
+  -- The result of the last successful run.
   result jsonb,
   started_at timestamptz,
   ended_at timestamptz,
-  -- The worker of the present or last run, and how long the last run took that ended.
+  -- The worker of the present or last run, and the duration of the last successful run.
   worker text,
   duration_ms double precision,
-  -- Why the last run failed, since when every run has failed, and how many did.
+  -- Why the last run failed, since when all runs have failed, and how many.
   failure text,
   failing_since timestamptz,
   failed_runs integer not null default 0

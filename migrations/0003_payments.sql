@@ -1,4 +1,4 @@
--- Customers, merchants (on whose behalf payments are taken), payments and refunds.
+-- Customers, merchants (on whose behalf payments are accepted), payments and refunds.
 
 create table customers (
   tenant_id uuid not null,
@@ -75,8 +75,8 @@ create table payments (
   processor_reference text,
   client_secret text,
   failure jsonb,
-  -- When the attempt began that brought the last decline, or when the decline arrived. An answer of an earlier attempt
-  -- that arrives later changes nothing.
+  -- When the attempt began that reported the last decline, or when the decline was received. A later answer of
+  -- an earlier attempt changes nothing.
   reported_as_of timestamptz,
   cancellation_reason text,
   cancel_requested_at timestamptz,
@@ -85,8 +85,8 @@ create table payments (
   authorized_at timestamptz,
   captured_at timestamptz,
   canceled_at timestamptz,
-  -- The latest dispute as answers show it, written by the statement that writes the dispute. Nearly no payment has one,
-  -- and reading payments must not look for it.
+  -- The latest dispute as responses present it, written by the statement that writes the dispute. Nearly no
+  -- payment has one, so reading payments must not look for it.
   dispute jsonb,
   metadata jsonb not null default '{}',
   created_at timestamptz not null default unique_now(),
@@ -108,7 +108,7 @@ create table payments (
 ) with (fillfactor = 60);
 create index payments_customer on payments (tenant_id, customer_id, created_at) where customer_id is not null;
 create index payments_merchant on payments (tenant_id, merchant_id, created_at) where merchant_id is not null;
--- `open` changes once in a payment's life, so the steps in between write no index.
+-- `open` changes once in the life of a payment, so the steps in between write no index.
 create index payments_open on payments (tenant_id, created_at) where open;
 create index payments_capture_before on payments (capture_before) where open and capture_before is not null;
 create index payments_unwarned on payments (capture_before)
@@ -121,7 +121,7 @@ create table refunds (
   id uuid not null,
   payment_id uuid not null,
   idempotency_key text check (length(idempotency_key) between 1 and 255),
-  -- Made in the processor's own dashboard and imported.
+  -- Created in the processor's own dashboard and imported.
   imported boolean not null default false,
   amount_minor bigint not null check (amount_minor between 1 and 9007199254740991),
   currency text not null,
@@ -129,10 +129,9 @@ create table refunds (
   status text not null default 'pending' check (status in ('pending', 'succeeded', 'failed')),
   processor text not null,
   processor_reference text,
-  -- The furthest state that the processor is known to have reached: it may have made a refund that was resolved as
-  -- failed.
+  -- The furthest state that the processor has reported: it may have made a refund that was resolved as failed.
   processor_status text check (processor_status in ('pending', 'succeeded', 'failed')),
-  -- What was posted and has not come back.
+  -- The amount posted and not returned.
   out_minor bigint not null default 0,
   failure jsonb,
   metadata jsonb not null default '{}',

@@ -1,4 +1,4 @@
--- The ledger and the wallet: accounts, transfers between them, and top-ups, which bring in a tenant's own money.
+-- The ledger and the wallet: accounts, transfers between them, and top-ups with a tenant's own money.
 
 create table ledger_accounts (
   tenant_id uuid not null,
@@ -12,27 +12,27 @@ create table ledger_accounts (
   primary key (tenant_id, currency, name)
 ) with (fillfactor = 50);
 
--- One row moves one amount from an account to another, so the ledger balances by construction.
+-- One row moves one amount between two accounts, so the ledger balances by construction.
 create table ledger_transfers (
   tenant_id uuid not null,
   id uuid not null,
   kind text not null check (kind in ('capture', 'refund', 'refund_failed', 'top_up', 'top_up_reversed', 'payout_paid',
     'payout_returned', 'dispute_withdrawn', 'dispute_reinstated', 'fee', 'correction')),
   subject_id uuid not null,
-  -- Distinguishes transfers of one kind and subject. For a returned payout: the amount posted before. For a dispute:
-  -- the processor's id of the movement.
+  -- Distinguishes transfers with the same kind and subject. For a returned payout: the amount posted before.
+  -- For a dispute: the processor's id of the movement.
   reference text not null default '',
-  -- The legs of one movement are transfers of one group; null where one transfer is all.
+  -- Connects the legs of one movement; null if it has one leg.
   group_id uuid,
   debit_account text not null check (debit_account in ('available', 'processor_clearing', 'fees')),
   credit_account text not null check (credit_account in ('available', 'processor_clearing', 'fees')),
   currency text not null check (currency ~ '^[A-Z]{3}$'),
   amount_minor bigint not null check (amount_minor > 0),
-  -- For transfers from or to `available`: their order without gaps, and the balance after each.
+  -- For transfers from or to `available`: the order without gaps, and the balance after each.
   seq bigint,
   balance_after_minor bigint,
   created_at timestamptz not null,
-  -- A movement is posted once, whatever reports it.
+  -- A movement is posted once, even if it is reported several times.
   constraint ledger_transfers_once primary key (tenant_id, subject_id, kind, reference),
   constraint ledger_transfers_move_something check (debit_account <> credit_account),
   constraint ledger_transfers_of_available check
@@ -40,7 +40,7 @@ create table ledger_transfers (
       and (balance_after_minor is not null) = (seq is not null))
 );
 create unique index ledger_transfers_seq on ledger_transfers (tenant_id, currency, seq) where seq is not null;
--- The table is only appended to, so recent rows are next to each other.
+-- The table is append-only, so recent rows are adjacent.
 create index ledger_transfers_created_at on ledger_transfers using brin (created_at);
 create trigger ledger_transfers_are_final before update or delete or truncate on ledger_transfers
   for each statement execute function refuse_change();
@@ -52,12 +52,12 @@ create table top_ups (
   status text not null default 'pending' check (status in ('pending', 'succeeded', 'failed', 'canceled')),
   amount_minor bigint not null check (amount_minor between 1 and 9007199254740991),
   currency text not null check (currency ~ '^[a-z]{3}$'),
-  -- Masked. The request of the job holds the token, sealed, until the job is over.
+  -- Masked. The request of the job contains the token, sealed, until the job finishes.
   source text check (length(source) <= 64),
   description text check (length(description) <= 1000),
   processor text not null,
   processor_reference text,
-  -- The processor's last status; it only moves forward. Null: not known to exist at the processor.
+  -- The processor's last status; it only moves forward. Null: not reported yet.
   processor_status text check (processor_status in ('pending', 'succeeded', 'failed', 'canceled', 'reversed')),
   -- The amounts posted: received, and reversed. The money of a top-up that failed here may still arrive.
   received_minor bigint not null default 0,

@@ -10,8 +10,8 @@ create table recipients (
   type text not null check (type in ('bank_account', 'card', 'account')),
   currency text not null check (currency ~ '^[a-z]{3}$'),
   country text not null check (country ~ '^[A-Z]{2}$'),
-  -- A token of the processor, never an account or card number. The API refuses those; the constraint is the last
-  -- defence.
+  -- A token of the processor, never an account or card number. The API rejects those; this constraint is the
+  -- last line of defense.
   destination text not null,
   -- As in `customers`.
   kyc_status text not null default 'none',
@@ -31,7 +31,7 @@ create table recipients (
     check (kyc_status in ('none', 'pending', 'requires_input', 'processing', 'approved', 'rejected'))
 );
 create index recipients_email on recipients (tenant_id, email, created_at) where email is not null;
--- Few recipients are archived, and these have a list of their own.
+-- Few recipients are archived; the index serves their list.
 create index recipients_archived on recipients (tenant_id, created_at) where archived_at is not null;
 create index recipients_verified on recipients (tenant_id, id) where kyc_status <> 'none';
 
@@ -48,20 +48,21 @@ create table payouts (
   description text check (length(description) <= 1000),
   processor text not null,
   processor_reference text,
-  -- The furthest state that the processor is known to have reached: it may pay a payout that was failed by hand.
+  -- The furthest state that the processor has reported: it may pay a payout that was failed manually.
   processor_status text check (processor_status in ('processing', 'paid', 'failed', 'canceled')),
-  -- When the attempt began that brought the last arrival date, or when the date arrived. An answer of an earlier
-  -- attempt that arrives later changes nothing.
+  -- When the attempt began that reported the last arrival date, or when the date was received. A later answer
+  -- of an earlier attempt changes nothing.
   reported_as_of timestamptz,
   -- The amounts posted: paid, and returned.
   paid_minor bigint not null default 0,
   returned_minor bigint not null default 0,
   out_minor bigint not null generated always as (paid_minor - returned_minor) stored,
-  -- When a call began that may have created it at the processor. Null: certainly none has.
+  -- When a call began that may have created it at the processor. Null: it certainly does not exist there.
   call_started_at timestamptz,
-  -- A cancellation is under way, or follows as soon as the processor has the payout.
+  -- A cancellation is in progress, or follows once the processor has the payout.
   cancel_requested_at timestamptz,
-  -- It is to fail by hand once no money can leave any more. Until then it stays open, and its amount reserved.
+  -- It is to be failed manually once the processor can no longer pay it. Until then it stays open and its
+  -- amount reserved.
   fail_requested_at timestamptz,
   arrival_date text check (arrival_date ~ '^\d{4}-\d{2}-\d{2}$'),
   failure jsonb,

@@ -1,4 +1,4 @@
--- Disputes: a buyer's bank reclaims a payment. They are made at the processor and imported.
+-- Disputes: a buyer's bank reclaims a payment. They originate at the processor and are imported.
 
 create table disputes (
   tenant_id uuid not null,
@@ -16,12 +16,12 @@ create table disputes (
   evidence_due_by timestamptz,
   opened_at timestamptz not null,
   closed_at timestamptz,
-  -- The events written for it. Each is written once, even if the dispute is lost, won and lost again.
+  -- The events announced for it. Each is written once, even if the dispute is lost, won and lost again.
   announced text[] not null
     check (announced <@ array['disputed', 'dispute_won', 'dispute_lost', 'dispute_closed'] and 'disputed' = any(announced)),
-  -- Rises with each answer that is written, even one that changes nothing. An answer of the processor is written only
-  -- over the revision that was known before the request: statuses go back and forth, so nothing else tells which answer
-  -- is newer.
+  -- Incremented by each answer that is written, even without a change. An answer of the processor is written
+  -- only over the revision known before the request: statuses move back and forth, so nothing else shows which
+  -- answer is newer.
   revision integer not null default 1,
   metadata jsonb not null default '{}',
   created_at timestamptz not null default unique_now(),

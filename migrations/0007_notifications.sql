@@ -1,7 +1,8 @@
--- What providers report: their notifications, drifts between their books and ours, their accounts and failures.
+-- The reports of providers: their notifications, drifts between their books and ours, their accounts and
+-- failures.
 
--- `subject` and `subject_id` name the row to which a notification belongs. No foreign key: it would lock that row for
--- each of its notifications. The audit checks that the row exists and has the same tenant.
+-- `subject` and `subject_id` reference the root row of a notification. No foreign key: it would lock that row
+-- for each of its notifications. The audit checks that the row exists in the same tenant.
 create table notifications (
   id uuid primary key,
   provider text not null,
@@ -10,33 +11,33 @@ create table notifications (
   kind text not null,
   object_id text,
   payload jsonb not null,
-  -- `waiting`: a change under way will probably bring the same; when due, the notification is compared with our row
-  -- again.
+  -- `waiting`: a change in progress will probably bring the same status; when due, the notification is compared
+  -- with our row again.
   state text not null default 'received' check (state in ('received', 'waiting', 'applied', 'parked', 'ignored')),
   tenant_id uuid,
   subject text,
   subject_id uuid,
   received_at timestamptz not null default clock_timestamp(),
   applied_at timestamptz,
-  -- While it waits: what it reports of its object, and when it is due.
+  -- While it waits: the reported status of its object, and when it is due.
   reported jsonb,
   due_at timestamptz,
-  -- While it is parked: why, since when, and the provider's id of what must become known, or change, first. The step
-  -- that brings that resumes it.
+  -- While it is parked: the reason, since when, and the provider's id of the object that must be created or
+  -- change first. The step that does so resumes it.
   reason text,
   waits_for text,
   parked_at timestamptz,
   constraint notifications_once unique (provider, account, event_id),
-  -- It is matched to a row of one tenant, or to nothing.
+  -- It is assigned to a row of one tenant, or to none.
   constraint notifications_matched check ((tenant_id is null) = (subject_id is null)
     and (subject is null) = (subject_id is null)),
   constraint notifications_waiting_until check ((state = 'waiting') = (due_at is not null)
     and (state = 'waiting') = (reported is not null)),
-  constraint notifications_parked_why check (state <> 'parked' or (reason is not null and parked_at is not null))
+  constraint notifications_parked_has_reason check (state <> 'parked' or (reason is not null and parked_at is not null))
 ) with (fillfactor = 80);
 create index notifications_subject on notifications (tenant_id, subject_id) where subject_id is not null;
 create index notifications_parked on notifications (provider, waits_for) where state = 'parked';
--- For counting. Its condition differs, so that no lookup of a parked notification is planned as a scan of it.
+-- For counts. Its condition differs, so that no lookup of a parked notification is planned as a scan of it.
 create index notifications_parked_reason on notifications (reason) where parked_at is not null;
 create index notifications_parked_at on notifications (parked_at, id) where parked_at is not null;
 create index notifications_waiting on notifications (due_at) where state = 'waiting';
@@ -57,7 +58,7 @@ create view all_notifications with (security_invoker = true) as
   select id, provider, event_id, kind, object_id, state, tenant_id, subject_id, received_at, applied_at, subject
   from notification_history;
 
--- Known differences between our books and the processor's.
+-- Differences between our books and the processor's.
 create table drifts (
   tenant_id uuid not null,
   id uuid not null,
@@ -65,11 +66,11 @@ create table drifts (
   subject_id uuid not null,
   -- Null: the difference belongs to no payment.
   payment_id uuid,
-  -- unknown: it is not known whether a call took effect; stale: under way for too long; differs: both are settled,
-  -- differently.
+  -- unknown: it is unknown whether a call took effect; stale: in progress for too long; differs: both sides are
+  -- settled, differently.
   state text not null check (state in ('unknown', 'stale', 'differs')),
   ours jsonb not null,
-  -- Null until the processor has answered.
+  -- Null until the processor answers.
   theirs jsonb,
   detail text,
   since timestamptz not null,
@@ -83,7 +84,7 @@ create table drifts (
 create unique index drifts_open on drifts (tenant_id, subject, subject_id) where resolved_at is null;
 create index drifts_listed on drifts (tenant_id, created_at) where resolved_at is null;
 create index drifts_of_all on drifts (created_at, id) where resolved_at is null;
--- Effects whether a drift of a row was closed lately.
+-- Serves the check whether a drift of a row was closed recently.
 create index drifts_of_row on drifts (tenant_id, subject, subject_id);
 
 -- The account to which a provider's credentials belong. Another key of the same account sees the calls sent with the
@@ -97,7 +98,7 @@ create table provider_accounts (
   primary key (provider, credentials)
 );
 
--- Calls to providers that failed, by minute. Calls that were answered are not counted here.
+-- Failed calls to providers, by minute. Answered calls are not counted here.
 create table provider_failures (
   provider text not null,
   at timestamptz not null,
@@ -107,7 +108,7 @@ create table provider_failures (
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 create index provider_failures_at on provider_failures (at);
 
--- Workers that get no answer from a provider now: a row for each, for as long as that lasts.
+-- Workers that currently get no answer from a provider: one row for each.
 create table provider_outages (
   provider text not null,
   worker text not null,

@@ -12,19 +12,20 @@ create table verifications (
   return_url text check (length(return_url) <= 2048),
   provider text not null,
   provider_reference text,
-  -- When the answer was requested that was applied last. An older answer that arrives later changes nothing.
+  -- When the last applied answer was requested. A later answer to an earlier request changes nothing.
   reported_as_of timestamptz,
-  -- Links to the provider's page that nobody was shown yet, sealed, by the job that brought them.
+  -- Links to the provider's page that were not returned yet, sealed, by the job that requested them.
   links jsonb not null default '{}',
   links_until timestamptz,
   failure jsonb,
   decision text check (decision in ('approved', 'rejected')),
   decision_reason text check (length(decision_reason) <= 1000),
   decided_by text check (decided_by in ('provider', 'manual')),
-  -- The API key of a decision by hand.
+  -- The API key of a manual decision.
   decided_by_key_id uuid,
   decided_at timestamptz,
-  -- When the provider was asked to cancel the session: after a decision by hand, or for this reason, which rejects it.
+  -- When the cancellation of the session was requested: after a manual decision, or for this reason, which
+  -- rejects the verification.
   cancel_requested_at timestamptz,
   cancellation_reason text check (cancellation_reason in ('abandoned', 'subject_gone')),
   metadata jsonb not null default '{}',
@@ -37,7 +38,7 @@ create table verifications (
   constraint verifications_decision check ((decision is null) = (decided_by is null)
     and (decision is null) = (decided_at is null)
     and (decision is null or decision = status)),
-  -- One that the provider did not accept is rejected without a decision.
+  -- A verification that the provider did not accept is rejected without a decision.
   constraint verifications_ended check (status not in ('approved', 'rejected') or decision is not null
     or (status = 'rejected' and failure is not null)),
   constraint verifications_by_hand check (
@@ -46,7 +47,7 @@ create table verifications (
 ) with (fillfactor = 70);
 create unique index verifications_one_open on verifications (tenant_id, subject_type, subject_id) where open;
 create index verifications_open on verifications (tenant_id, created_at) where open;
--- Few are rejected, and people look at those.
+-- Few verifications are rejected; the index serves their list.
 create index verifications_rejected on verifications (tenant_id, created_at) where status = 'rejected';
 create index verifications_failed on verifications (tenant_id, updated_at)
   where status = 'requires_input' and failure is not null;
@@ -55,9 +56,9 @@ create index verifications_waiting on verifications (updated_at)
   where status = 'requires_input' and cancel_requested_at is null;
 create index verifications_links on verifications (links_until) where links_until is not null;
 
--- `kyc_status` follows with the owner's rights: no process can write that a party is approved without a verification
--- that says who decided so. A process that begins a verification locks the party; one that changes it has locked the
--- verification.
+-- A trigger with the owner's rights updates `kyc_status`: no process can mark a party as approved without a
+-- verification that records the decision. A process that begins a verification locks the party; a process that
+-- changes it has locked the verification.
 create function follow_verification() returns trigger language plpgsql security definer as $$
 begin
   if tg_relid <> 'verifications'::regclass then

@@ -1,10 +1,10 @@
--- Messages (email and SMS), their templates, and suppressed addresses. Recipients and texts are sealed; addresses are
--- found by hashes under a key that the database does not know.
+-- Messages (email and SMS), their templates, and suppressed addresses. Recipients and texts are sealed;
+-- addresses are found by keyed hashes, whose key the database does not have.
 
 create table messages (
   tenant_id uuid not null,
   id uuid not null,
-  -- Null for a received SMS: no request of a tenant made it.
+  -- Null for a received SMS, which has no request.
   idempotency_key text check (length(idempotency_key) between 1 and 255),
   channel text not null check (channel in ('email', 'sms')),
   status text not null check (status in ('scheduled', 'queued', 'sending', 'unknown',
@@ -13,16 +13,16 @@ create table messages (
   open boolean not null generated always as (status in ('scheduled', 'queued', 'sending', 'unknown')) stored,
   ended_badly boolean not null generated always as
     (status in ('undelivered', 'failed', 'canceled', 'suppressed')) stored,
-  -- Sealed JSON: sender, recipients and subject. It stays.
+  -- Sealed JSON: sender, recipients and subject. It is not erased.
   envelope text not null,
-  -- Sealed JSON: the text. Null once it is older than texts are kept.
+  -- Sealed JSON: the text. Null after its retention period.
   content text,
   redacted_at timestamptz,
   -- The hash of the number or messaging service that an SMS is from.
   sender text check (length(sender) <= 64),
   -- For each recipient, in the order of the envelope: the hash of the address, the outcome and its reason.
   recipients jsonb not null,
-  -- The filters of lists, hashed with the tenant: recipients and tags.
+  -- The filter terms of lists, hashed with the tenant: recipients and tags.
   terms text[] not null default '{}',
   tags text[] not null default '{}',
   provider text not null,
@@ -35,10 +35,10 @@ create table messages (
   encoding text check (encoding in ('GSM-7', 'UCS-2')),
   price jsonb,
   send_at timestamptz,
-  -- When its sending last began. An SMS from a person answers the last message that had left by then.
+  -- When its sending last began. An incoming SMS replies to the last message sent by then.
   begun_at timestamptz,
   sent_at timestamptz,
-  -- When the provider is next asked for the status of an SMS; null: never again.
+  -- When the status of an SMS is next looked up; null: never again.
   lookup_at timestamptz,
   delivered_at timestamptz,
   metadata jsonb not null default '{}',
@@ -48,7 +48,7 @@ create table messages (
   constraint messages_created_at unique (tenant_id, created_at),
   -- Each channel has its own route.
   constraint messages_idempotency unique (tenant_id, idempotency_key, channel),
-  -- Status callbacks name the message without the tenant.
+  -- Status callbacks name the message without its tenant.
   constraint messages_id unique (id),
   constraint messages_provider_reference unique (provider, provider_reference),
   constraint messages_key check (idempotency_key is not null or status = 'received'),
@@ -61,10 +61,10 @@ create table messages (
   constraint messages_failure check (status not in ('failed', 'undelivered') or failure is not null)
 ) with (fillfactor = 80);
 create index messages_open on messages (tenant_id, created_at) where open;
--- Few end badly, and people look at those.
+-- Few messages end badly; the index serves their list.
 create index messages_ended_badly on messages (tenant_id, created_at) where ended_badly;
 create index messages_terms on messages using gin (terms);
--- Finds the tenants that wrote to a number: an opt-out from it concerns each of them.
+-- Finds the tenants that wrote to a number: an opt-out from it applies to each of them.
 create index messages_sms_to on messages ((recipients -> 0 ->> 'address'), sender) where channel = 'sms';
 -- SMS without a reported delivery or price.
 create index messages_unreported on messages (lookup_at) where lookup_at is not null;
@@ -101,21 +101,20 @@ create table templates (
 );
 create unique index templates_name on templates (tenant_id, name) where deleted_at is null;
 
--- Addresses that receive nothing. An address may have several reasons at once; each stands until it is lifted by
--- itself.
+-- Suppressed addresses. An address may have several reasons at once; each one is lifted separately.
 create table suppressions (
   tenant_id uuid not null,
   id uuid not null,
   idempotency_key text check (length(idempotency_key) between 1 and 255),
   channel text not null check (channel in ('email', 'sms')),
-  -- The hash, and the address sealed. The events of a lifted suppression name its address, and this is the only copy:
-  -- it is erased when they are no longer kept.
+  -- The hash, and the sealed address. The events of a lifted suppression contain the address, and this is the
+  -- only copy: it is erased with these events.
   address text not null check (length(address) <= 64),
   sealed text,
   reason text not null check (reason in ('hard_bounce', 'complaint', 'opt_out', 'manual')),
   -- The message that caused it.
   message_id uuid,
-  -- When its cause was received; null: when the row was made.
+  -- When the cause was received; null: when the row was created.
   happened_at timestamptz,
   deleted_at timestamptz,
   metadata jsonb not null default '{}',
@@ -127,13 +126,13 @@ create table suppressions (
   constraint suppressions_sealed check (sealed is not null or deleted_at is not null)
 );
 create unique index suppressions_address on suppressions (tenant_id, channel, address, reason) where deleted_at is null;
--- A bounce or complaint that is older than the lifting of its suppression does not bring it back.
+-- A bounce or complaint from before a suppression was lifted does not restore it.
 create index suppressions_lifted on suppressions (tenant_id, channel, address, reason, deleted_at)
   where deleted_at is not null;
 create index suppressions_to_erase on suppressions (deleted_at) where sealed is not null and deleted_at is not null;
 
--- The last opt-out or opt-in of a number: by a person, or by the tenant that lifted an opt-out. An earlier one that is
--- processed later changes nothing.
+-- The last opt-out or opt-in of a number, by a person or by the tenant that lifted an opt-out. An earlier one
+-- that is processed later changes nothing.
 create table latest_opt_outs (
   tenant_id uuid not null,
   channel text not null check (channel in ('email', 'sms')),
@@ -141,13 +140,13 @@ create table latest_opt_outs (
   address text not null check (length(address) <= 64),
   opts_out boolean not null,
   received_at timestamptz not null,
-  -- The notification that brought it, or the suppression that was lifted. Of two at one time the greater id counts.
+  -- The notification of the opt-out, or the lifted suppression. Of two at the same time the greater id wins.
   fact_id uuid not null,
   primary key (tenant_id, channel, address)
 ) with (fillfactor = 80);
 
--- The number of messages accepted in the present minute of a tenant, and in the present hour of one of its
--- destinations.
+-- The numbers of messages accepted in the present minute of a tenant, and in the present hour for a
+-- destination.
 create table message_limits (
   tenant_id uuid not null,
   -- `minute`, or the hash of the destination.

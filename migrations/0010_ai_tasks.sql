@@ -1,5 +1,5 @@
--- AI tasks. A prompt may be personal: it is not stored here but, sealed, in the request of its job until the job is
--- over.
+-- AI tasks. A prompt may be personal: it is stored only in the request of its job, sealed, until the job
+-- finishes.
 
 create table ai_tasks (
   tenant_id uuid not null,
@@ -10,7 +10,7 @@ create table ai_tasks (
   model text check (length(model) between 1 and 255),
   max_output_tokens integer check (max_output_tokens between 1 and 32768),
   output jsonb,
-  -- There was an output, and it is older than outputs are kept.
+  -- The task had an output, which was erased after its retention period.
   output_erased boolean not null default false,
   usage jsonb,
   failure jsonb,
@@ -29,6 +29,6 @@ create table ai_tasks (
   constraint ai_tasks_finished check ((status in ('succeeded', 'failed', 'canceled')) = (finished_at is not null))
 );
 create index ai_tasks_open on ai_tasks (tenant_id, created_at) where status in ('queued', 'running');
--- Few fail, and people look at those.
+-- Few tasks fail; the index serves their list.
 create index ai_tasks_failed on ai_tasks (tenant_id, created_at) where status = 'failed';
 create index ai_tasks_output on ai_tasks (finished_at) where output is not null;

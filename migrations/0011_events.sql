@@ -1,7 +1,7 @@
 -- Events, the feed with a sequence for each tenant, webhook endpoints, and deliveries to them.
 
--- An event is written without a sequence, into a small partition of its own. The sequencer moves it to a partition by
--- week, with the next sequence of its tenant. So the writing step maintains few indexes, and no transaction that
+-- An event is written without a sequence, into a small partition. The sequencer moves it to a weekly partition,
+-- with the next sequence of its tenant. So the writing step maintains few indexes, and no transaction that
 -- commits late can fill in a lower number.
 create table events (
   tenant_id uuid not null,
@@ -24,7 +24,7 @@ create unique index unsequenced_events_id on unsequenced_events (id);
 create table sequenced_events partition of events (sequenced default true,
   constraint events_pkey primary key (tenant_id, id, created_at)
 ) for values in (true) partition by range (created_at);
--- The table is only appended to, so recent rows are next to each other.
+-- The table is append-only, so recent rows are adjacent.
 create index events_created_at on sequenced_events using brin (created_at);
 -- The order in which the events of a row are read and erased.
 create index events_of_subject on sequenced_events (tenant_id, subject_id, created_at, id);
@@ -43,7 +43,7 @@ create table webhook_endpoints (
   tenant_id uuid not null,
   id uuid not null,
   idempotency_key text check (length(idempotency_key) between 1 and 255),
-  -- The tenant's slot that it occupies; the number of slots limits its endpoints.
+  -- Its slot in the tenant; the number of slots limits the endpoints.
   slot smallint not null check (slot between 1 and 20),
   url text not null check (length(url) <= 2048),
   -- `*`, `<resource>.*` or a type.
@@ -58,14 +58,14 @@ create table webhook_endpoints (
   rate_per_s smallint check (rate_per_s between 1 and 1000),
   status text not null default 'enabled' check (status in ('enabled', 'disabled')),
   disabled_reason text check (disabled_reason in ('gone', 'failing', 'manual')),
-  -- When the tenant was told by email that we disabled it.
+  -- When the tenant was notified by email that the endpoint was disabled automatically.
   notified_at timestamptz,
-  -- Since when every attempt has failed; null while that is not so.
+  -- Since when all attempts have failed; null if the last one succeeded.
   failing_since timestamptz,
   -- Deliveries queued before it was enabled, and recoveries requested before it was disabled, are not sent.
   enabled_at timestamptz not null default clock_timestamp(),
   disabled_at timestamptz,
-  -- Whether its backlog may have such deliveries.
+  -- Whether its backlog may contain such deliveries.
   stale boolean not null default false,
   metadata jsonb not null default '{}',
   deleted_at timestamptz,
@@ -80,7 +80,7 @@ create unique index webhook_endpoints_slot on webhook_endpoints (tenant_id, slot
 create index webhook_endpoints_unnotified on webhook_endpoints (updated_at)
   where disabled_reason in ('gone', 'failing') and notified_at is null and deleted_at is null;
 
--- After an endpoint was enabled or disabled, its backlog is searched for deliveries that are not sent.
+-- After an endpoint is enabled or disabled, its backlog may contain deliveries that are not sent.
 create function mark_stale() returns trigger language plpgsql as $$
 begin
   if (new.status, new.deleted_at) is distinct from (old.status, old.deleted_at) then
@@ -92,9 +92,9 @@ end $$;
 create trigger webhook_endpoints_stale before update of status, deleted_at on webhook_endpoints
   for each row execute function mark_stale();
 
--- The subscription of an endpoint, from one change of it to the next. An event goes to the endpoints that subscribed at
--- its `created_at`, whenever it gets its sequence. An ended subscription is kept for an hour, and while an older event
--- waits for its sequence.
+-- The subscription of an endpoint between two changes of it. An event goes to the endpoints that subscribed at
+-- its `created_at`, whenever it gets its sequence. An ended subscription is retained for an hour, and while an
+-- older event waits for its sequence.
 create table webhook_subscriptions (
   tenant_id uuid not null,
   endpoint_id uuid not null,
@@ -107,10 +107,10 @@ create table webhook_subscriptions (
   primary key (tenant_id, endpoint_id, from_at),
   foreign key (tenant_id, endpoint_id) references webhook_endpoints (tenant_id, id) on delete cascade
 ) with (fillfactor = 70);
--- Finds the latest subscription of a slot before an event, however many came later.
+-- Finds the latest subscription of a slot before an event, even if many followed.
 create index webhook_subscriptions_slot on webhook_subscriptions (tenant_id, slot, from_at desc);
 
--- Runs with the owner's rights. A change is written before its own event.
+-- Runs with the owner's rights. A change precedes its own event.
 create function write_subscription() returns trigger language plpgsql security definer as $$
 declare
   changes_at timestamptz := clock_timestamp();
@@ -123,15 +123,15 @@ begin
       is not distinct from (old.types, old.status, old.deleted_at is null) then
       return new;
     end if;
-    -- Even if the clock was set back, no two subscriptions of an endpoint begin at one time.
+    -- Even if the clock was set back, no two subscriptions of an endpoint begin at the same time.
     update webhook_subscriptions s set until_at = greatest(changes_at, s.from_at)
     where s.tenant_id = new.tenant_id and s.endpoint_id = new.id and s.until_at = 'infinity'
     returning s.until_at into changes_at;
   else
     changes_at := new.enabled_at;
   end if;
-  -- Deletes what no event waits for, and what began later than this because the clock was set back. A slot keeps at
-  -- most 1,000.
+  -- Deletes subscriptions that no event waits for, and those that began later because the clock was set back. A
+  -- slot retains at most 1,000.
   delete from webhook_subscriptions s
   where s.tenant_id = new.tenant_id and s.slot = new.slot and s.until_at < 'infinity' and (
     s.from_at >= changes_at or s.until_at < least(clock_timestamp() - interval '1 hour', (
@@ -152,7 +152,7 @@ create trigger webhook_endpoints_subscribe after insert on webhook_endpoints
 create trigger webhook_endpoints_subscription before update of types, status, deleted_at on webhook_endpoints
   for each row execute function write_subscription();
 
--- One event for one endpoint, kept as long as events.
+-- One event for one endpoint, with the retention of events.
 create table webhook_deliveries (
   tenant_id uuid not null,
   id uuid not null,
@@ -160,23 +160,23 @@ create table webhook_deliveries (
   event_id uuid not null,
   event_created_at timestamptz not null,
   type text not null,
-  -- Null: a test.
+  -- Null for a test.
   sequence bigint,
   -- The data of a test.
   sample jsonb,
   status text not null check (status in ('pending', 'delivered', 'failed', 'exhausted', 'skipped')),
-  -- Scheduled attempts, without replays; and the steps done of its schedule, which a recovery restarts.
+  -- Scheduled attempts without replays, and the finished steps of its schedule, which a recovery restarts.
   attempts integer not null default 0,
   step smallint not null default 0,
   next_attempt_at timestamptz,
   last_status_code smallint,
   last_error text,
   delivered_at timestamptz,
-  -- Its first failure, or when it was skipped.
+  -- The time of its first failure, or when it was skipped.
   failed_at timestamptz,
   attempts_log jsonb not null default '[]',
-  -- A receiver's answer may repeat the data of the event, so it is erased with that. Later answers are not kept either:
-  -- an attempt under way was sent before, and a receiver may keep what it got.
+  -- A response may repeat the data of the event, so its excerpt is erased with the data. Later excerpts are not
+  -- stored either: a running attempt was sent before, and a receiver may keep the data.
   excerpts_erased boolean not null default false,
   created_at timestamptz not null default unique_now(),
   updated_at timestamptz not null default clock_timestamp(),
@@ -190,16 +190,18 @@ create index webhook_deliveries_failed on webhook_deliveries (tenant_id, endpoin
   where failed_at is not null;
 create table webhook_deliveries_default partition of webhook_deliveries default;
 
--- A process that takes deliveries from an endpoint's backlog locks its row here, so that nothing else waits for that.
+-- A process that claims deliveries from an endpoint's backlog locks its row here, so that no other statement
+-- waits.
 create table webhook_backlogs (
   tenant_id uuid not null,
   endpoint_id uuid not null,
-  -- The earliest next send, if the endpoint's rate is limited.
+  -- The earliest time of the next send, if the endpoint's rate is limited.
   next_send_at timestamptz not null default '-infinity',
   primary key (tenant_id, endpoint_id)
 ) with (fillfactor = 50);
 
--- The backlog of an endpoint: deliveries that wait for an attempt. A row is removed when a job begins to send it.
+-- The backlog of an endpoint: deliveries that wait for an attempt. A row is deleted when a job begins to send
+-- it.
 create table webhook_due (
   tenant_id uuid not null,
   endpoint_id uuid not null,
@@ -207,7 +209,8 @@ create table webhook_due (
   delivery_id uuid not null,
   delivery_created_at timestamptz not null,
   due_at timestamptz not null,
-  -- When its event happened. Of a recovery, which also sends while the endpoint is disabled: when that was requested.
+  -- When its event was created. For a recovery, which also sends while the endpoint is disabled: when it was
+  -- requested.
   queued_at timestamptz not null,
   recovery_id uuid,
   primary key (tenant_id, endpoint_id, sequence, delivery_id)
@@ -216,7 +219,7 @@ create table webhook_due (
 create index webhook_due_at on webhook_due (tenant_id, endpoint_id, due_at, sequence);
 create index webhook_due_of_recovery on webhook_due (tenant_id, recovery_id) where recovery_id is not null;
 
--- A request to send again the deliveries that failed within a time.
+-- A request to send again the failed deliveries of a period.
 create table webhook_recoveries (
   tenant_id uuid not null,
   id uuid not null,
@@ -224,12 +227,12 @@ create table webhook_recoveries (
   since timestamptz not null,
   until timestamptz not null,
   status text not null default 'pending' check (status in ('pending', 'running', 'completed')),
-  -- The number of deliveries found so far, and of those that were dropped. The others were sent, unless they wait or
-  -- are under way.
+  -- The number of deliveries found so far, and the number of those that were dropped. The others were sent,
+  -- unless they are queued or in progress.
   found integer not null default 0,
   dropped integer not null default 0,
   requested_at timestamptz not null default clock_timestamp(),
-  -- The creation of the last delivery that was scanned; null when all were.
+  -- The creation time of the last scanned delivery; null after all were scanned.
   after_at timestamptz default '-infinity',
   created_at timestamptz not null default unique_now(),
   updated_at timestamptz not null default clock_timestamp(),
@@ -253,17 +256,17 @@ create table webhook_stats (
 ) with (fillfactor = 50);
 create index webhook_stats_hour on webhook_stats (hour);
 
--- Gives events their next sequences, serving tenants in turn, and creates their deliveries: about `most` rows in all.
--- Returns the events and deliveries of each tenant, and whether it has more; nothing while another process does it.
--- Runs with the owner's rights, because no process may change an event otherwise.
+-- Assigns events their next sequences, round robin over tenants, and creates their deliveries: about `most`
+-- rows in all. Returns the events and deliveries of each tenant, and whether it has more; nothing while another
+-- process runs it. Runs with the owner's rights, because no process may change an event otherwise.
 --
--- The lock comes first: the statement after it sees all that the last holder did. A delivery goes to the endpoints that
--- subscribed when its event happened, and waits since then, so it is not sent to an endpoint that was disabled and
--- enabled again meanwhile.
+-- The lock comes first: the next statement sees the results of the last holder. A delivery goes to the
+-- endpoints that subscribed when its event was created, and is queued since then, so it is not sent to an
+-- endpoint that was disabled and enabled again in the meantime.
 --
--- Events are moved without a join. Planned after a sample of a moment in which none waited, a join read all waiting
--- events again for each of them: one second of processor for two hundred. Without sequential scans, ids are looked up
--- by their index.
+-- Events are moved without a join. Planned while none waited, a join read all waiting events again for each of
+-- them: one second of processor time for two hundred. Without sequential scans, ids are looked up by their
+-- index.
 create function sequence_events(most integer)
 returns table (tenant_id uuid, events integer, deliveries integer, more boolean)
 language plpgsql security definer set enable_seqscan = off as $$
@@ -278,7 +281,7 @@ begin
     select next.tenant_id from tenant t cross join lateral (
       select u.tenant_id from unsequenced_events u where u.tenant_id > t.tenant_id order by u.tenant_id limit 1) next
   ), share as (
-    -- The most rows that one event of the tenant makes, and how many of its events are considered.
+    -- The number of rows that one event of the tenant creates, and the maximum number of its events.
     select s.*, greatest(1, 100 / s.cost, most / (s.cost * count(*) over ())) as most_events from (
       select t.tenant_id, 1 + (
         select count(*) from webhook_endpoints p where p.tenant_id = t.tenant_id and p.deleted_at is null) as cost

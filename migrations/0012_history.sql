@@ -1,7 +1,8 @@
--- Moving, forgetting and erasing: partitions by week, the history of jobs and notifications, and deleted customers.
+-- Retention and erasure: weekly partitions, the history of jobs and notifications, and the data of deleted
+-- customers.
 
--- A week begins on Monday, UTC. The first partition of each table ends with this week. A row that fits no partition
--- lands in the default one: nothing is refused, and the audit counts it.
+-- A week begins on Monday, UTC. The first partition of each table ends with this week. A row outside all
+-- partitions goes to the default one: nothing is rejected, and the audit counts it.
 do $$
 declare
   monday constant timestamptz := (date_trunc('week', now() at time zone 'UTC') + interval '7 days') at time zone 'UTC';
@@ -21,7 +22,7 @@ end $$;
 alter table events_before alter column type set (n_distinct = 100);
 alter table events_default alter column type set (n_distinct = 100);
 
--- The partitions, and the time that each covers: null where it has no bound, both null for the default one.
+-- The partitions with the time that each covers: null without a bound, both null for the default one.
 create view partitions as
   select parent.relname as parent, c.relname as name, bound = 'DEFAULT' as is_default,
     (regexp_match(bound, 'FROM \(''([^'']+)''\)'))[1]::timestamptz as from_time,
@@ -34,12 +35,12 @@ create view partitions as
     ('sequenced_events', 'webhook_deliveries', 'job_history', 'job_attempt_history', 'notification_history')
     and parent.relnamespace = (select relnamespace from pg_class where oid = 'jobs'::regclass);
 
--- Creates one missing partition of the next four weeks and returns its name; null when there is none. It is attached
--- rather than created in place: that neither waits for writers nor keeps them waiting. The lock that it needs (on the
--- default partition) it gets at once, or it leaves the partition for later.
+-- Creates one missing partition of the next four weeks and returns its name; null if none is missing. It is
+-- attached rather than created in place, which neither waits for writers nor blocks them. It takes the lock on
+-- the default partition only if it is free.
 --
--- This function and those below run with the owner's rights: no process may create or drop a table, delete a job or
--- change an event otherwise. `roles.sql` says who may call them.
+-- This function and those below run with the owner's rights: no process may create or drop a table, delete a
+-- job or change an event otherwise. `roles.sql` grants the right to call them.
 create function make_next_partition() returns text language plpgsql security definer
 set timezone = 'UTC' set lock_timeout = '50ms' as $$
 declare
@@ -66,8 +67,8 @@ begin
         select string_agg(format('alter table %I alter column %I set statistics 10', each.name, attname), ';')
         from pg_attribute
         where attrelid = each.name::regclass and attnum > 0 and not attisdropped);
-      -- The feed of a type that is missing in the sample of a partition was read in the order of all sequences: planned
-      -- as if there were one type. So the number of types is given here.
+      -- If the sample of a partition lacked a type, the planner assumed one type and read the feed of that type
+      -- in the order of all sequences. So the number of types is fixed here.
       if each.parent = 'sequenced_events' then
         execute format('alter table %I alter column type set (n_distinct = 100)', each.name);
       end if;
@@ -75,17 +76,18 @@ begin
         each.parent, each.name, each.from_time, each.to_time);
       return each.name;
     exception
-      -- It is locked; or another process creates it; or rows of that time are in the default partition, and stay there.
+      -- It is locked; or another process creates it; or the default partition has rows of that time, which stay
+      -- there.
       when lock_not_available or duplicate_table or unique_violation or check_violation then continue;
     end;
   end loop;
   return null;
 end $$;
 
--- Drops the oldest partition of a kind that ended so many days ago, and deletes what is as old in the default one.
--- Returns the name of what was dropped; null when there is none. A drop keeps all users of the table waiting, so it
--- gets its lock at once or leaves the partition for later. Keys are remembered for 30 days, and a provider may repeat a
--- notification for as long: nothing is forgotten before 31.
+-- Drops the oldest partition of a kind that ended more than `days` days ago, and deletes equally old rows of
+-- the default partition. Returns the names of dropped partitions, or null. A drop blocks all users of the
+-- table, so it takes its lock only if it is free. Keys protect requests for 30 days, and a provider may repeat
+-- a notification for as long: the minimum is 31 days.
 create function drop_next_partition(kind text, days integer) returns text language plpgsql security definer
 set timezone = 'UTC' set lock_timeout = '50ms' as $$
 declare
@@ -114,11 +116,11 @@ begin
   end loop;
   return null;
 exception
-  -- It is locked, or another process was faster.
+  -- It is locked, or another process has dropped it.
   when lock_not_available or undefined_table then return null;
 end $$;
 
--- Counts the rows (at most 1,000 of each table) that fitted no partition.
+-- Counts the rows in default partitions, at most 1,000 for each table.
 create function count_strays() returns table (parent text, strays bigint) language plpgsql security definer as $$
 declare
   each record;
@@ -130,12 +132,12 @@ begin
   end loop;
 end $$;
 
--- Moves jobs that finished more than an hour ago to the history, oldest first, from a position on, with their attempts
--- and notification. A notification moves only with the job that applied or ignored it. A discarded job stays for thirty
--- days, so that people can look at it. Considers at most `most` jobs; returns how many it considered and moved, and the
--- position reached.
+-- Moves jobs that finished more than an hour ago to the history, oldest first, from a position on, with their
+-- attempts and notification. A notification moves only with the job that applied or ignored it. A discarded job
+-- stays for thirty days, so that operators can see it. Scans at most `most` jobs; returns how many it scanned
+-- and moved, and the position reached.
 --
--- A plan that was made while the tables were empty would always scan them, so each call is planned anew.
+-- Each call is planned anew: a plan made while the tables were empty would always scan them.
 create function move_finished_jobs(
   after timestamptz, after_id uuid, most integer,
   out scanned integer, out moved integer, out reached timestamptz, out reached_id uuid
@@ -165,9 +167,9 @@ create function move_finished_jobs(
   from picked
 $$;
 
--- Moves notifications that were over without a job more than an hour ago, in the order of their arrival, from a
--- position on. Those with a job move with it. Considers at most `most`; returns how many it considered and moved, and
--- the position reached.
+-- Moves notifications that became final without a job more than an hour ago, in the order in which they were
+-- received, from a position on. Those with a job move with it. Scans at most `most`; returns how many it
+-- scanned and moved, and the position reached.
 create function move_notifications(
   after timestamptz, after_id uuid, most integer,
   out scanned integer, out moved integer, out reached timestamptz, out reached_id uuid
@@ -176,7 +178,8 @@ create function move_notifications(
     select n.id, n.received_at, n.state in ('applied', 'ignored') and n.applied_at < now() - interval '1 hour'
       and not exists (select from jobs j where j.id = n.id offset 0) as moves
     from notifications n
-    -- A waiting notification is over a little later than it arrived: the position must not pass it before.
+    -- A waiting notification becomes final a little later than it was received: the position must not pass it
+    -- before.
     where (n.received_at, n.id) > (after, after_id) and n.received_at < now() - interval '62 minutes'
     order by n.received_at, n.id limit most
     for update of n skip locked
@@ -190,11 +193,12 @@ create function move_notifications(
   from picked
 $$;
 
--- Deleted customers whose earlier events still hold personal data. They may be any number, so they are erased in steps.
+-- Deleted customers whose earlier events still contain personal data. They may have any number of events, which
+-- are erased in steps.
 create table erasures (
   tenant_id uuid not null,
   customer_id uuid not null,
-  -- Its next turn: after each step it goes behind the others.
+  -- When its next step is due: each step moves it behind the others.
   turn_at timestamptz not null default clock_timestamp(),
   -- The last erased event.
   after_at timestamptz not null default '-infinity',
@@ -204,10 +208,10 @@ create table erasures (
 );
 create index erasures_turn on erasures (turn_at);
 
--- Erases the personal data of the next `most` events of a deleted customer and returns how many there were; null when
--- there is nothing to erase. Once all of the customer's own events are erased, so are those of their verifications.
--- What waits for a call is erased again at its turn, because more events may exist by then. The excerpts of an event's
--- deliveries are erased with it.
+-- Erases the personal data of the next `most` events of a deleted customer and returns their number; null if
+-- there is nothing to erase. After all of the customer's own events, the events of their verifications follow.
+-- A customer whose verification has an open call is retried later, because more events may follow. The excerpts
+-- of an event's deliveries are erased with it.
 create function erase_next_events(most integer) returns integer
 language sql security definer set plan_cache_mode = 'force_custom_plan' as $$
   with erasure as materialized (
@@ -230,7 +234,7 @@ language sql security definer set plan_cache_mode = 'force_custom_plan' as $$
     from erasure, reached
     where r.tenant_id = erasure.tenant_id and r.customer_id = erasure.customer_id and (select count(*) from step) = most
   ), waits as (
-    -- A call that is not over needs its request as it was sent; nothing else waits for it.
+    -- An open call needs its request as it was sent; nothing else delays the erasure.
     update erasures r set turn_at = clock_timestamp() + interval '10 seconds' from erasure
     where r.tenant_id = erasure.tenant_id and r.customer_id = erasure.customer_id and (select count(*) from step) < most
       and exists (

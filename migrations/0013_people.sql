@@ -1,4 +1,4 @@
--- People: users of the dashboard, what they sign in with, the tenants they are members of, and the audit log of their
+-- People: users of the dashboard, their credentials, their memberships in tenants, and the audit log of their
 -- acts.
 
 -- better-auth reads and writes these columns; we generate the ids.
@@ -11,7 +11,7 @@ create table users (
   email_verified boolean not null default false,
   image text,
   two_factor_enabled boolean not null default false,
-  -- Of the installation: sees the queues and jobs of all tenants.
+  -- An operator of the installation: sees the queues and jobs of all tenants.
   is_operator boolean not null default false,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
@@ -43,7 +43,7 @@ create table user_sessions (
   expires_at timestamptz not null,
   ip_address text,
   user_agent text,
-  -- The tenant whose pages the session shows; null: none was chosen yet.
+  -- The selected tenant of the session; null if none was selected yet.
   selected_tenant_id uuid references tenants (id),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
@@ -51,7 +51,7 @@ create table user_sessions (
 create index user_sessions_user on user_sessions (user_id);
 create index user_sessions_expires_at on user_sessions (expires_at);
 
--- Challenges of sign-ins and passkeys that are under way.
+-- Challenges of sign-ins and passkeys in progress.
 create table user_challenges (
   id uuid primary key,
   identifier text not null,
@@ -115,9 +115,9 @@ create table invitations (
   role text not null check (role in ('owner', 'admin', 'developer', 'support', 'read-only')),
   -- SHA-256 of the token in the link.
   token_hash bytea not null unique,
-  -- Null: by command.
+  -- Null: invited by a command.
   invited_by uuid references users (id) on delete set null,
-  -- Whether the link was sent to the address by email; otherwise the inviting user was shown it.
+  -- Whether the link was emailed to the address; otherwise it was shown to the inviting user.
   mailed boolean not null,
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
@@ -129,19 +129,19 @@ create unique index invitations_open on invitations (tenant_id, email) where acc
 create index invitations_tenant on invitations (tenant_id, created_at);
 create index invitations_email on invitations (email, created_at);
 
--- The audit log. Each entry has the hash of the previous one, so that none can be changed or left out without breaking
--- the chain. Entries are bounded, because they are never deleted and the log's pages read all of them.
+-- The audit log. Each entry has the hash of the previous one, so that changing or omitting one breaks the
+-- chain. Entries are limited in size, because they are never deleted.
 create table audit_entries (
   seq bigint primary key,
   at timestamptz not null,
-  -- Null: it concerns no tenant in particular.
+  -- Null if it concerns no single tenant.
   tenant_id uuid references tenants (id),
   actor_id uuid,
   actor text not null,
   action text not null,
   subject text,
   subject_id text,
-  -- Of an outcome: the entry of its request.
+  -- For an outcome: the entry of its request.
   answers bigint,
   details jsonb not null,
   request_id text,
@@ -169,7 +169,8 @@ create table audit_head (
 );
 insert into audit_head (seq, hash) values (0, sha256('sluice'));
 
--- The hash of an entry. The time is a number, because as text it depends on the session's time zone.
+-- The hash of an entry. The time is hashed as a number, because its text depends on the time zone of the
+-- session.
 create function audit_hash(entry audit_entries) returns bytea language sql immutable as $$
   select sha256(entry.previous || convert_to(jsonb_build_array(
     entry.seq, (extract(epoch from entry.at) * 1000000)::bigint, entry.tenant_id, entry.actor_id, entry.actor,
@@ -177,22 +178,22 @@ create function audit_hash(entry audit_entries) returns bytea language sql immut
     entry.address)::text, 'UTF8'))
 $$;
 
--- Appends an entry and returns its number. Appends wait for each other until they commit. Runs with the owner's rights:
--- no process may write entries otherwise.
-create function append_audit_entry(given jsonb) returns bigint language plpgsql security definer as $$
+-- Appends an entry and returns its number. Concurrent appends wait until it commits. Runs with the owner's
+-- rights: no process may write entries otherwise.
+create function append_audit_entry(input jsonb) returns bigint language plpgsql security definer as $$
 declare
   caller name := coalesce(nullif(current_setting('role'), 'none'), session_user);
   head audit_head;
   entry audit_entries;
 begin
   select * into strict head from audit_head for update;
-  entry := jsonb_populate_record(null::audit_entries, given - array['seq', 'at', 'previous', 'hash']);
-  -- The caller does not choose the name of the actor.
+  entry := jsonb_populate_record(null::audit_entries, input - array['seq', 'at', 'previous', 'hash']);
+  -- The caller does not choose the actor's name.
   if entry.actor_id is not null then
     select email || case when email_verified then '' else ' (not verified)' end into strict entry.actor
       from users where id = entry.actor_id;
-  -- Commands run as the owner, whose rights these are. A process acts for a user, or not at all: any text could pass
-  -- for a name.
+  -- Commands run as the owner. A process acts for a user or not at all: otherwise any text could pass for a
+  -- name.
   elsif not pg_has_role(caller, current_user, 'member')
     or exists (select from users where email = split_part(entry.actor, ' ', 1)) then
     raise insufficient_privilege using message = 'an entry in the name of a user needs actor_id';

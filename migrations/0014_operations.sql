@@ -1,4 +1,5 @@
--- Operations: what operators request and workers carry out, the processes, and the roll-ups behind the dashboard.
+-- Operations: acts that operators request and workers carry out, the processes, and the roll-ups behind the
+-- dashboard.
 
 -- One act for one job, or for all jobs that match a filter when the act begins. The dashboard inserts the first
 -- columns; workers write the others.
@@ -9,14 +10,14 @@ create table operator_acts (
   filter jsonb check (jsonb_typeof(filter) = 'object' and pg_column_size(filter) <= 4096),
   who text not null check (length(who) between 1 and 320),
   reason text not null check (length(reason) between 1 and 1000),
-  -- Of `resolve`: whether the call took effect, and the provider's id of what it made.
+  -- For `resolve`: whether the call took effect, and the provider's id of the object that it created.
   took_effect boolean,
   reference text check (length(reference) between 1 and 255),
-  -- The number of matching jobs when it was requested, as far as they were counted.
+  -- The number of matching jobs at the time of the request.
   matched integer not null check (matched >= 0),
   created_at timestamptz not null default now(),
   state text not null default 'asked' check (state in ('asked', 'running', 'done', 'canceled', 'failed')),
-  -- The jobs found when the act began, and their outcomes. `more`: there were more than one act processes.
+  -- The jobs found when the act began, and their outcomes. `more`: there were more than the limit of an act.
   found integer not null default 0,
   done integer not null default 0,
   refused integer not null default 0,
@@ -42,21 +43,22 @@ create table operator_act_cancellations (
   created_at timestamptz not null default now()
 );
 
--- The jobs of an act, in the order of their ids. `at` is null until the act has come to them.
+-- The jobs of an act, in the order of their ids. `at` is null until the act reaches them.
 create table operator_act_items (
   act_id uuid not null references operator_acts on delete cascade,
   job_id uuid not null,
   at timestamptz,
   before text,
-  -- Null if the act was refused; `refused` says why.
+  -- Null if the act was refused; `refused` is the reason.
   after text,
   lookup_only boolean not null default false,
   refused text,
   primary key (act_id, job_id)
 );
 
--- An operator's proposal is carried out, by a worker, once another operator confirms it. A correction of the ledger has
--- its proposal as its subject. A user of the dashboard confirms; a command may also propose, in the name of a user.
+-- A worker carries out the proposal of an operator once another operator confirms it. A correction of the
+-- ledger has its proposal as its subject. A user of the dashboard confirms; a command may also propose, in the
+-- name of a user.
 create table proposals (
   id uuid primary key,
   tenant_id uuid not null references tenants (id),
@@ -77,7 +79,7 @@ create table proposals (
   -- Null until a worker has carried out a confirmed proposal; `refused`: why that was no longer possible.
   carried_out_at timestamptz,
   refused text,
-  -- When a worker last failed to carry it out, and why. Such a proposal goes behind the others.
+  -- When a worker last failed to carry it out, and why. Such a proposal moves behind the others.
   failed_at timestamptz,
   error text check (length(error) between 1 and 600),
   constraint proposals_payout foreign key (tenant_id, payout_id) references payouts (tenant_id, id),
@@ -99,7 +101,7 @@ create index proposals_undecided on proposals (expires_at) where decision is nul
 create index proposals_confirmed on proposals (failed_at nulls first, decided_at)
   where decision = 'confirmed' and carried_out_at is null;
 
--- Each process reports every few seconds that it runs, and once that it has ended. `roles.sql` limits each to its own
+-- Each process reports a heartbeat every few seconds, and its end. `roles.sql` limits each process to its own
 -- kind.
 create table processes (
   id uuid primary key,
@@ -114,8 +116,8 @@ create table processes (
 );
 alter table processes enable row level security;
 
--- The last 200 rows of each name are kept, so that no process can fill the table; ended ones are deleted first. Runs
--- with the owner's rights: a process that inserts may delete nothing.
+-- Retains the last 200 rows of each name, so that no process can fill the table; ended ones are deleted first.
+-- Runs with the owner's rights: a process that inserts may delete nothing.
 create function limit_processes() returns trigger language plpgsql security definer as $$
 begin
   delete from processes p using (
@@ -126,23 +128,23 @@ begin
 end $$;
 create trigger processes_kept after insert on processes for each statement execute function limit_processes();
 
--- Roll-ups are written by a clock, never by a request or a job. Jobs by minute and by hour; `name`: the job's, or ''
--- for the whole queue.
+-- Roll-ups are written by recurring work, never by a request or a job. Jobs by minute and by hour; `name`: the
+-- job's, or '' for the whole queue.
 create table job_rollups (
   -- In seconds.
   resolution smallint not null check (resolution in (60, 3600)),
   at timestamptz not null,
   queue text not null,
   name text not null,
-  -- Of jobs that finished then.
+  -- The jobs that finished in this period.
   succeeded integer not null default 0,
   failed integer not null default 0,
   discarded integer not null default 0,
-  -- Of those: the jobs whose provider call was declined.
+  -- Finished jobs whose provider call was declined.
   declined integer not null default 0,
   attempts integer not null default 0,
-  -- How long they waited and ran: a count for each bucket of domain/rollups/histograms.ts, up to the last that is not
-  -- 0.
+  -- The times that jobs waited and ran: a count for each bucket of domain/rollups/histograms.ts, up to the last
+  -- one above 0.
   wait integer[] not null default '{}',
   run integer[] not null default '{}',
   -- Created jobs.
@@ -161,8 +163,8 @@ create table job_rollups (
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 create index job_rollups_at on job_rollups (resolution, at);
 
--- The tenants of those jobs: a bounded number for each queue; 00000000-0000-0000-0000-000000000000 stands for all
--- others.
+-- The tenants of those jobs: a limited number for each queue; 00000000-0000-0000-0000-000000000000 stands for
+-- all others.
 create table tenant_rollups (
   resolution smallint not null check (resolution in (60, 3600)),
   at timestamptz not null,
@@ -181,7 +183,7 @@ create table payment_days (
   currency text not null,
   kind text not null,
   count bigint not null,
-  -- A sum of many large amounts.
+  -- A sum that may exceed bigint.
   amount_minor numeric not null,
   primary key (tenant_id, day, currency, kind)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);

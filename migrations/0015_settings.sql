@@ -1,9 +1,9 @@
--- Settings that all tables and functions have in common.
+-- Settings for all tables and functions.
 
--- A small sample for statistics is enough: statements are planned as keyed lookups and indexed scans whatever the
--- statistics say. The usual sample, on tables that grow by the second, took a fifth of the database's processor time,
--- and each new sample makes every connection plan its statements anew. One column without this makes sampling its table
--- read ten times as much; a test checks every column.
+-- A small sample for statistics is enough: statements are planned as keyed lookups and index scans whatever the
+-- statistics are. The default sample, on tables that grow by the second, took a fifth of the database's
+-- processor time, and each new sample makes every connection plan its statements anew. A single column without
+-- this setting makes sampling its table read ten times as much; a test checks every column.
 do $$
 declare
   each record;
@@ -17,7 +17,8 @@ begin
   end loop;
 end $$;
 
--- Functions with the owner's rights resolve names in this schema: else a caller could put a table of its own in front.
+-- Functions with the owner's rights resolve names in this schema: otherwise a caller could put its own table in
+-- front.
 do $$
 declare
   each text;

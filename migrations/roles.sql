@@ -1,17 +1,19 @@
--- All rights, granted anew after every migration, so that they also hold for new tables and for roles created later.
+-- All rights, granted anew after every migration, so that they also apply to new tables and to roles created
+-- later.
 --
--- A process connects as a login user that is a member of its role. No role owns anything or can log in itself. The
--- owner of the tables, who migrates, is a member of none. A role that is missing and cannot be created is reported.
+-- A process connects as a login user that is a member of its role. No role owns anything or can log in itself.
+-- The owner of the tables, who migrates, is a member of none. A missing role that cannot be created is
+-- reported.
 do $roles$
 declare
   here constant text := current_schema();
   services constant text[] := array['sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_dashboard'];
-  -- `sluice_service` is their common role: it sees every tenant, because each statement names one. The dashboard also
-  -- serves the routes of the API, so it has that role, too. `sluice_reader` is for people and reports: it sees the rows
-  -- of the tenant in `set sluice.tenant_id = '...'`, and none without it.
+  -- `sluice_service` is the common role: it sees every tenant, because each statement names one. The dashboard
+  -- also serves the routes of the API, so it has that role, too. `sluice_reader` is for people and reports: it
+  -- sees the rows of the tenant in `set sluice.tenant_id = '...'`, and none without it.
   roles constant text[] := services || array['sluice_service', 'sluice_reader'];
-  -- Functions with which any user could fill the disk. A large object belongs to its creator, can have any size and has
-  -- no policies; a logical message goes to the write-ahead log even outside of a transaction.
+  -- Functions with which any user could fill the disk. A large object belongs to its creator, can have any size
+  -- and has no policies; a logical message is written to the write-ahead log even outside of a transaction.
   disk_filling constant text := (
     select string_agg(format('%s', p.oid::regprocedure), ', ' order by p.proname, p.oid) from pg_proc p
     where p.pronamespace = 'pg_catalog'::regnamespace and (p.proname like 'lo\_%' or p.proname in ('loread', 'lowrite', 'pg_logical_emit_message'))
@@ -39,7 +41,7 @@ begin
     union all
     select 'execute on function ' || disk_filling, rolsuper from pg_roles where rolname = current_user and disk_filling is not null
   loop
-    -- The guide to operations lists what only a superuser or the owner of the database may revoke.
+    -- The operations guide lists the rights that only a superuser or the owner of the database may revoke.
     if each.mine then execute format('revoke %s from public', each.what); end if;
   end loop;
 
@@ -47,7 +49,7 @@ begin
     begin
       execute format('create role %I nologin', each.name);
     exception
-      -- A migration of another database of this server created it meanwhile.
+      -- A migration of another database of this server has created it meanwhile.
       when duplicate_object or unique_violation then null;
       when insufficient_privilege then null;
     end;
@@ -95,7 +97,7 @@ begin
     ('sluice_api', 'merchants', 'select,
       insert (tenant_id, id, idempotency_key, legal_name, display_name, country, support_email, url, metadata),
       update (legal_name, display_name, country, support_email, url, metadata, archived_at, updated_at)'),
-    -- It writes what was requested of a payment; the worker writes the outcome.
+    -- It writes requested changes of a payment; the worker writes the outcome.
     ('sluice_api', 'payments', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, merchant_id, description, return_url,
       metadata, processor),
@@ -108,7 +110,7 @@ begin
       update (status, failure, cancel_requested_at, canceled_at, fail_requested_at, failed_at, updated_at)'),
     ('sluice_api', 'top_ups', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, source, description, processor, metadata)'),
-    -- It writes decisions by hand; the worker writes the provider's.
+    -- It writes manual decisions; the worker writes the provider's.
     ('sluice_api', 'verifications', 'select,
       insert (tenant_id, id, idempotency_key, subject_type, subject_id, return_url, metadata, provider),
       update (status, failure, decision, decision_reason, decided_by, decided_by_key_id, decided_at, links, links_until,
@@ -137,7 +139,7 @@ begin
     -- Only the sequencer gives an event its position in the feed.
     ('sluice_api', 'events', 'select, insert (tenant_id, id, type, subject_id, data)'),
     ('sluice_api', 'event_sequences', 'select'),
-    -- It seals their secrets and headers; the worker writes whether they answer.
+    -- It seals their secrets and headers; the worker writes their health.
     ('sluice_api', 'webhook_endpoints', 'select, insert (tenant_id, id, idempotency_key, slot, url, types, description, headers, secrets,
       ordered, max_in_flight, rate_per_s, metadata),
       update (url, types, description, headers, secrets, ordered, max_in_flight, rate_per_s, metadata, status, disabled_reason, notified_at,
@@ -161,7 +163,7 @@ begin
 
     ('sluice_webhooks', 'notifications', 'insert (id, provider, account, event_id, kind, object_id, payload, state, reported, due_at, applied_at,
       tenant_id, subject, subject_id), select (id, provider, object_id, state, received_at)'),
-    -- Whether a notification brings news.
+    -- To recognize redundant notifications.
     ('sluice_webhooks', 'payments', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency,
       amount_capturable_minor, amount_captured_minor, cancellation_reason)'),
     ('sluice_webhooks', 'refunds', 'select (tenant_id, id, payment_id, processor, processor_reference, status, amount_minor, currency, out_minor)'),
@@ -191,7 +193,7 @@ begin
     ('sluice_worker', 'suppressions', 'select, insert, update (sealed, deleted_at, updated_at)'),
     ('sluice_worker', 'latest_opt_outs', 'select, insert, update (opts_out, received_at, fact_id)'),
     ('sluice_worker', 'message_limits', 'select, insert (tenant_id, scope, window_start, used), update (window_start, used), delete'),
-    -- It audits the books.
+    -- For the audit.
     ('sluice_worker', 'tenants', 'select'),
     ('sluice_worker', 'customers', 'select (tenant_id, id, kyc_status, kyc_id)'),
     ('sluice_worker', 'recipients', 'select (tenant_id, id, kyc_status, kyc_id)'),
@@ -207,7 +209,7 @@ begin
     ('sluice_worker', 'webhook_due', 'select, insert, update, delete'),
     ('sluice_worker', 'webhook_recoveries', 'select, update, delete'),
     ('sluice_worker', 'webhook_stats', 'select, insert, update, delete'),
-    -- The reconciler stores notifications that never arrived.
+    -- The reconciler stores notifications that were not received.
     ('sluice_worker', 'notifications', 'select, insert, update'),
     ('sluice_worker', 'recurring_work', 'select, insert, update'),
     ('sluice_worker', 'drifts', 'select, insert, update'),
@@ -222,7 +224,7 @@ begin
     ('sluice_worker', 'all_provider_calls', 'select'),
     ('sluice_worker', 'all_notifications', 'select'),
     ('sluice_worker', 'partitions', 'select'),
-    -- It audits the log of people's acts.
+    -- For the audit of the audit log.
     ('sluice_worker', 'audit_entries', 'select'),
     ('sluice_worker', 'audit_head', 'select'),
 
@@ -288,8 +290,8 @@ begin
   grant execute on function append_audit_entry(jsonb), unique_now() to sluice_dashboard;
   grant usage on sequence created_at_microseconds to sluice_dashboard;
 
-  -- Readers read everything but secrets, the payloads of providers and the outputs of models. They read partitions
-  -- through the parent table.
+  -- Readers read everything except secrets, the payloads of providers and the outputs of models. They read
+  -- partitions through the parent table.
   for each in
     select c.relname as name, string_agg(format('%I', a.attname), ', ' order by a.attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
@@ -318,7 +320,7 @@ begin
     if not exists (select from pg_policies where schemaname = here and tablename = each.name and policyname = 'services') then
       execute format('create policy services on %I.%I to sluice_service using (true) with check (true)', here, each.name);
     end if;
-    -- The webhooks host is open to the world: the policies below limit what it may write to these.
+    -- The webhooks host is public: the policies below limit what it may write to these.
     if each.name in ('jobs', 'notifications') and exists (
       select from pg_policies p where p.schemaname = here and p.tablename = each.name and p.policyname = 'services' and 'sluice_service' = any(p.roles)
     ) then
@@ -332,9 +334,9 @@ begin
     if not each.fenced then execute format('alter table %I.%I enable row level security', here, each.name); end if;
   end loop;
 
-  -- The webhooks host stores notifications and the jobs that apply them: nothing that moves money by itself, and
-  -- nothing large, neither as it is stored nor as text, because a number of ten bytes can have 16,000 digits. A policy
-  -- whose text has changed is created anew.
+  -- The webhooks host stores notifications and the jobs that apply them: nothing that moves money by itself,
+  -- and nothing large, neither as stored nor as text, because a number of ten bytes can have 16,000 digits. A
+  -- policy with a changed text is recreated.
   for each in select * from (values
     ('notifications', 'webhooks_store', $$for insert to sluice_webhooks with check (state <> 'parked' and kind <> 'reconciliation.lookup'
       and (state = 'applied') = (subject_id is not null) and (state in ('applied', 'ignored')) = (applied_at is not null)
@@ -345,7 +347,7 @@ begin
       and greatest(length(provider), length(account), length(event_id), length(kind), length(object_id)) <= 255
       and pg_column_size(payload) <= 8 * 1024 * 1024 and octet_length(payload::text) <= 2 * 1024 * 1024)$$),
     ('notifications', 'webhooks_read', $$for select to sluice_webhooks using (true)$$),
-    -- Only the dispatcher begins scheduled attempts.
+    -- Only the dispatcher enqueues scheduled attempts.
     ('jobs', 'api_requests', $$as restrictive for insert to sluice_api with check (max_attempts <= 25
       and name <> 'webhook_endpoint.deliver'
       and (queue <> 'deliveries' or name in ('webhook_endpoint.replay', 'webhook_endpoint.test')))$$),
