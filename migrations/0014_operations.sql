@@ -16,7 +16,7 @@ create table operator_acts (
   -- The number of matching jobs at the time of the request.
   matched integer not null check (matched >= 0),
   created_at timestamptz not null default now(),
-  state text not null default 'asked' check (state in ('asked', 'running', 'done', 'canceled', 'failed')),
+  state text not null default 'requested' check (state in ('requested', 'running', 'done', 'canceled', 'failed')),
   -- The jobs found when the act began, and their outcomes. `more`: there were more than the limit of an act.
   found integer not null default 0,
   done integer not null default 0,

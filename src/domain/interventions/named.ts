@@ -57,12 +57,12 @@ export async function findNamedJobs(
   )
 }
 
-type FiledUnder = { tenant_id: string; subject_id: string }
+type RowReference = { tenant_id: string; subject_id: string }
 
 /** Matches no job. */
 const NO_JOBS: NamedJobs = (sql) => sql`false`
 
-function jobsNamed(ids: string[], rows: FiledUnder[]): NamedJobs {
+function jobsNamed(ids: string[], rows: RowReference[]): NamedJobs {
   return (sql) =>
     rows.reduce(
       (all, row) => sql`${all} or (j.tenant_id = ${row.tenant_id} and j.subject_id = ${row.subject_id})`,
@@ -70,8 +70,8 @@ function jobsNamed(ids: string[], rows: FiledUnder[]): NamedJobs {
     )
 }
 
-async function filedUnder(sql: Tx, tenants: Fragment, subject_id: string): Promise<FiledUnder[]> {
-  return await sql<FiledUnder[]>`
+async function filedUnder(sql: Tx, tenants: Fragment, subject_id: string): Promise<RowReference[]> {
+  return await sql<RowReference[]>`
     select t.tenant_id, ${subject_id} as subject_id from (select t.id as tenant_id from ${tenants}) t
     where exists (select from jobs j where j.tenant_id = t.tenant_id and j.subject_id = ${subject_id})
       or exists (select from job_history j where j.tenant_id = t.tenant_id and j.subject_id = ${subject_id})

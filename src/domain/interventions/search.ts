@@ -77,7 +77,7 @@ export type JobPage = z.output<typeof jobPageSchema>
 
 type JobPosition = { section: JobSection; at: string; id: string }
 type FoundJob = ListedJob & { at: string }
-type Prepared = {
+type PreparedSearch = {
   conditions: JobConditions
   named: NamedJobs | undefined
   text: string | undefined
@@ -158,7 +158,7 @@ async function limitTime(tx: Tx): Promise<void> {
   await tx`select set_config('statement_timeout', ${String(TIMEOUT_MS)}, true)`
 }
 
-async function prepare(sql: Tx, search: JobSearch): Promise<Prepared | undefined> {
+async function prepare(sql: Tx, search: JobSearch): Promise<PreparedSearch | undefined> {
   const { tenant, search: text, ...conditions } = jobFiltersSchema.parse(search)
   const [found_tenant] =
     tenant === undefined
@@ -194,7 +194,7 @@ type SectionScan = {
 /** The next jobs of a section in order. `bound`: the position at which the scan limit was reached. */
 async function readSection(
   sql: Tx,
-  prepared: Prepared,
+  prepared: PreparedSearch,
   { section, from, backwards, scan_limit, limit }: SectionScan,
 ): Promise<{ jobs: FoundJob[]; bound: JobPosition | undefined }> {
   const order = backwards ? sql`order by at, id` : sql`order by at desc, id desc`
@@ -232,7 +232,7 @@ async function readSection(
  */
 function scansOf(
   sql: Tx,
-  { conditions, named, text, is_sortable }: Prepared,
+  { conditions, named, text, is_sortable }: PreparedSearch,
   section: JobSection,
   from?: JobPosition & { backwards: boolean },
 ): { inner: Fragment; outer: Fragment; key: Fragment; table: JobSource['table'] }[] {

@@ -2,12 +2,12 @@
 import type { Sql } from '#core/db.ts'
 
 /** Credentials, identified by their fingerprint. */
-type CredentialsOf = { provider: string; credentials: string }
+type CredentialsKey = { provider: string; credentials: string }
 
 /** Stores the account of credentials permanently: a provider's keys never move to another account. */
 export async function storeAccount(
   sql: Sql,
-  { provider, credentials }: CredentialsOf,
+  { provider, credentials }: CredentialsKey,
   account: string,
 ): Promise<void> {
   await sql`

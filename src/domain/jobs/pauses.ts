@@ -5,7 +5,7 @@ import { timestamp } from '#core/time.ts'
 import { appending, type Actor, type AuditAct } from '../people/audit-log.ts'
 
 /** The target of a pause: a queue, a tenant, or both. */
-type Paused = { queue?: string | undefined; tenant_id?: string | undefined }
+type PauseTarget = { queue?: string | undefined; tenant_id?: string | undefined }
 
 /**
  * Pauses a queue, a tenant, or a tenant in a queue: its jobs are not claimed, and within a second no further
@@ -13,7 +13,7 @@ type Paused = { queue?: string | undefined; tenant_id?: string | undefined }
  */
 export async function pauseJobs(
   sql: Sql | Tx,
-  { who, ...what }: Paused & { reason: string; who: string },
+  { who, ...what }: PauseTarget & { reason: string; who: string },
   by: Actor,
 ): Promise<number | undefined> {
   const [paused] = await sql<{ seq: number }[]>`
@@ -27,7 +27,7 @@ export async function pauseJobs(
 }
 
 /** Lifts a pause and returns the audit entry; undefined if there is none. */
-export async function resumeJobs(sql: Sql | Tx, what: Paused, by: Actor): Promise<number | undefined> {
+export async function resumeJobs(sql: Sql | Tx, what: PauseTarget, by: Actor): Promise<number | undefined> {
   const [resumed] = await sql<{ seq: number }[]>`
     with resumed as (
       delete from pauses
@@ -71,7 +71,7 @@ export async function findPausesOf(sql: Sql, tenant_id: string): Promise<PausedQ
     group by queue order by since, queue`
 }
 
-function entryOf(action: string, what: Paused & { reason?: string }): AuditAct {
+function entryOf(action: string, what: PauseTarget & { reason?: string }): AuditAct {
   const { queue, tenant_id, reason } = what
   const details = {
     ...(queue !== undefined && { queue }),

@@ -70,7 +70,7 @@ export const operatorActSchema = z.object({
   /** Only for an act that resolves. */
   took_effect: z.boolean().nullable(),
   reference: z.string().nullable(),
-  state: z.enum(['asked', 'running', 'done', 'canceled', 'failed']),
+  state: z.enum(['requested', 'running', 'done', 'canceled', 'failed']),
   matched: z.int(),
   found: z.int(),
   done: z.int(),

@@ -53,7 +53,7 @@ export async function carryOutNextStep(sql: Sql): Promise<boolean> {
       act = found
       if (act === undefined) return false
       if (act.is_canceled) await finish(tx, act.id, 'canceled')
-      else if (act.state === 'asked') await begin(tx, act)
+      else if (act.state === 'requested') await findJobs(tx, act)
       else await performBatch(tx, act)
       return true
     })
@@ -64,7 +64,7 @@ export async function carryOutNextStep(sql: Sql): Promise<boolean> {
 }
 
 /** Finds the jobs of the act. Later jobs do not belong to it. */
-async function begin(tx: Tx, { id, job_id, filter }: OpenAct): Promise<void> {
+async function findJobs(tx: Tx, { id, job_id, filter }: OpenAct): Promise<void> {
   const jobs =
     job_id === null
       ? tx`select j.id from ${matchingJobs(tx, actFilterSchema.parse(filter))} j limit ${MAX_ACT_ITEMS + 1}`
@@ -131,7 +131,7 @@ async function finish(tx: Tx, id: string, state: 'done' | 'canceled'): Promise<v
 /** The step was rolled back: its act moves behind the others, or fails if its jobs cannot be found in time. */
 async function postpone(sql: Sql, { id, state }: OpenAct, error: unknown): Promise<void> {
   const cannot_find_jobs =
-    state === 'asked' && (databaseCode(error) === STATEMENT_CANCELED || error instanceof z.ZodError)
+    state === 'requested' && (databaseCode(error) === STATEMENT_CANCELED || error instanceof z.ZodError)
   await sql`
     update operator_acts set updated_at = clock_timestamp(),
       error = ${cannot_find_jobs ? JOBS_NOT_FOUND : 'A step failed and will be retried.'},

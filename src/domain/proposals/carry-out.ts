@@ -16,7 +16,7 @@ const MAX_ERROR_LENGTH = 500
 
 type Correction = { kind: 'correction'; currency: string; amount_minor: number }
 type PayoutFailure = { kind: 'fail_payout'; payout_id: string }
-type Confirmed<Kind> = Kind & { id: string; tenant_id: string; reason: string }
+type ConfirmedProposal<Kind> = Kind & { id: string; tenant_id: string; reason: string }
 
 /**
  * Carries out the proposal that was confirmed first; previously failed ones come last. Returns whether there
@@ -24,11 +24,11 @@ type Confirmed<Kind> = Kind & { id: string; tenant_id: string; reason: string }
  * error and is retried.
  */
 export async function carryOutNextProposal(sql: Sql): Promise<boolean> {
-  let proposal: Confirmed<Correction | PayoutFailure> | undefined
+  let proposal: ConfirmedProposal<Correction | PayoutFailure> | undefined
   try {
     return await sql.begin(async (tx) => {
       await tx`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`
-      const [found] = await tx<Confirmed<Correction | PayoutFailure>[]>`
+      const [found] = await tx<ConfirmedProposal<Correction | PayoutFailure>[]>`
         select id, tenant_id, kind, payout_id, currency, amount_minor, reason from proposals
         where decision = 'confirmed' and carried_out_at is null
         order by failed_at nulls first, decided_at limit 1 for update skip locked`
@@ -48,7 +48,10 @@ export async function carryOutNextProposal(sql: Sql): Promise<boolean> {
 }
 
 /** Carries out a proposal. Returns the reason if that is no longer possible; null if it succeeded. */
-async function carryOut(tx: Tx, proposal: Confirmed<Correction | PayoutFailure>): Promise<string | null> {
+async function carryOut(
+  tx: Tx,
+  proposal: ConfirmedProposal<Correction | PayoutFailure>,
+): Promise<string | null> {
   try {
     return await tx.savepoint(async (part) =>
       proposal.kind === 'correction'
@@ -74,7 +77,7 @@ async function postpone(sql: Sql, id: string, error: unknown): Promise<void> {
 /** Posts the correction with the proposal as its subject. The balance may become negative. */
 async function postCorrection(
   tx: Tx,
-  { id, tenant_id, currency, amount_minor }: Confirmed<Correction>,
+  { id, tenant_id, currency, amount_minor }: ConfirmedProposal<Correction>,
 ): Promise<null> {
   const [debit, credit] =
     amount_minor > 0 ? ['processor_clearing', 'available'] : ['available', 'processor_clearing']
@@ -89,7 +92,7 @@ async function postCorrection(
 /** Fails the payout and releases its amount. If the processor may still pay it, a drift is opened at once. */
 async function failPayout(
   tx: Tx,
-  { tenant_id, payout_id, reason }: Confirmed<PayoutFailure>,
+  { tenant_id, payout_id, reason }: ConfirmedProposal<PayoutFailure>,
 ): Promise<string | null> {
   const forced = await forcePayoutFail(tx, { tenant_id, payout_id, reason })
   if (forced === undefined) return 'The payout has become final in the meantime.'

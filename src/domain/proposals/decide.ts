@@ -76,7 +76,7 @@ export async function decideProposal(
   { user_id, email, by }: Operator,
 ): Promise<number> {
   return await sql.begin(async (tx) => {
-    const [proposal] = await tx<Undecided[]>`
+    const [proposal] = await tx<ProposalRow[]>`
       select tenant_id, kind, payout_id, currency, amount_minor, proposed_by_id, proposed_by, decision,
         expires_at <= now() as expired
       from proposals where id = ${id} for update`
@@ -98,7 +98,7 @@ export async function decideProposal(
 
 /** The subject of a proposal: a payout, or a balance. */
 type ProposalSubject = { payout_id: string | null; currency: string | null; amount_minor: number | null }
-type Undecided = ProposalSubject & {
+type ProposalRow = ProposalSubject & {
   tenant_id: string
   kind: Proposed['kind']
   proposed_by_id: string

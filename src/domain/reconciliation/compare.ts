@@ -19,25 +19,26 @@ export function disagreement(
 ): Disagreement | null {
   const { at_provider } = providerResourceOf(subject)
   if (parked.length > 0) {
-    const sides = theirs && at_provider.inWords?.(ours, theirs)
-    const facts = [...parked.map(parkedText), ...(sides == null ? [] : [sides])]
-    return { state: 'differs', detail: facts.join('; '), transient: false }
+    const comparison = theirs && at_provider.inWords?.(ours, theirs)
+    const details = [...parked.map(parkedText), ...(comparison == null ? [] : [comparison])]
+    return { state: 'differs', detail: details.join('; '), transient: false }
   }
   const under_way = statusesUnderWay(subject).includes(ours.status)
-  const other = theirs !== null && isOfOtherMoney(ours, theirs)
+  const has_other_money = theirs !== null && isOfOtherMoney(ours, theirs)
   // An object with our ids that never was our row's: once our row is final and the object is undone, there is
   // nothing to report.
-  const is_foreign = other && !under_way && ours[at_provider.reference] !== theirs[at_provider.reference]
+  const is_foreign =
+    has_other_money && !under_way && ours[at_provider.reference] !== theirs[at_provider.reference]
   if (is_foreign && at_provider.reverted_statuses?.includes(theirs.status) === true) return null
-  if (under_way && has_open_job && !other) return null
-  const state = under_way && !other ? 'stale' : 'differs'
+  if (under_way && has_open_job && !has_other_money) return null
+  const state = under_way && !has_other_money ? 'stale' : 'differs'
   if (theirs === null) {
     const detail = `the ${at_provider.provider} has no record of the ${subject}`
     return { state, detail, transient: false }
   }
-  const alike = at_provider.agreeing_statuses[theirs.status]?.includes(ours.status) === true
-  if (!alike || differingColumns(at_provider, ours, theirs).length > 0) {
-    const detail = alike ? null : (at_provider.contradiction?.(ours, theirs) ?? null)
+  const statuses_agree = at_provider.agreeing_statuses[theirs.status]?.includes(ours.status) === true
+  if (!statuses_agree || differingColumns(at_provider, ours, theirs).length > 0) {
+    const detail = statuses_agree ? null : (at_provider.contradiction?.(ours, theirs) ?? null)
     return { state, detail, transient: false }
   }
   const difference = at_provider.difference?.(ours, theirs) ?? null
@@ -56,8 +57,8 @@ export function isOfOtherMoney(ours: Side, theirs: Side): boolean {
 
 /** The columns in which both sides have different values. */
 function differingColumns(at_provider: AtProvider, ours: Side, theirs: Side): string[] {
-  const judges_itself = at_provider.difference !== undefined
-  const columns = judges_itself ? ['amount_minor', 'currency'] : Object.keys(at_provider.side.shape)
+  const has_own_comparison = at_provider.difference !== undefined
+  const columns = has_own_comparison ? ['amount_minor', 'currency'] : Object.keys(at_provider.side.shape)
   return columns.filter((column) => column !== 'status' && isDifferent(ours[column], theirs[column]))
 }
 

@@ -28,7 +28,7 @@ const DAY_S = 24 * 3600
 /** The number of rows read at once. Most open payments are simply on hold and need no lookup. */
 const BATCH_SIZE = 10_000
 
-type Stale = {
+type StaleRow = {
   subject: ProviderResourceName
   provider: string
   reference: string | null
@@ -41,7 +41,7 @@ type Stale = {
 export type Cursor = { tenant_id: string; created_at: string } | null
 
 /** The stale rows of one stage, and the next position; null after the last stage. */
-export type Stage = { stale: Stale[]; cursor: Cursor }
+export type Stage = { stale: StaleRow[]; cursor: Cursor }
 
 /**
  * Rows of a resource in progress, here or at the provider, without a job: the provider is slow, or its
@@ -53,7 +53,7 @@ export async function findStale(sql: Sql, resource: ProviderResourceName, cursor
   const rows = sql`${sql(table)} p where ${under_way.eligible_for_lookup?.(sql) ?? open}`
   const stage = await findStage(sql, rows, cursor)
   const filed = sql`j.tenant_id = p.tenant_id and j.subject_id = ${sql(`p.${rootIdColumn(resource)}`)}`
-  const stale = await sql<Stale[]>`
+  const stale = await sql<StaleRow[]>`
     select ${resource} as subject, ${sql(`p.${at_provider.provider}`)} as provider,
       coalesce(${sql(`p.${at_provider.reference}`)}, (
         select c.provider_reference from all_jobs j cross join lateral (
@@ -83,7 +83,7 @@ export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
       from ${sql(table)} o
       where p.subject = ${resource} and o.tenant_id = p.tenant_id and o.id = p.subject_id`
   })
-  const stale = await sql<Stale[]>`
+  const stale = await sql<StaleRow[]>`
     select p.subject, s.provider, s.reference, s.since, extract(epoch from now() - s.since)::float8 as age_s
     from drifts p cross join lateral (${unionAll(sql, rows)}) s
     where p.resolved_at is null and ${stage.within} and p.state <> 'unknown'`
@@ -116,7 +116,7 @@ export async function findStage(
 }
 
 /** The due lookups for rows of this age. Each has its own id, so a repeated request stores it once. */
-export function lookupsOf(stale: Stale[]): Arrival[] {
+export function lookupsOf(stale: StaleRow[]): Arrival[] {
   return stale.flatMap(({ subject, provider, reference, since, age_s }) => {
     if (reference === null || age_s < LOOKUP_DELAYS_S[0]!) return []
     const lookup = LOOKUP_DELAYS_S.filter((after_s) => after_s <= age_s).length + Math.floor(age_s / DAY_S)

@@ -37,23 +37,23 @@ type ContactedEndpoint = UnnotifiedEndpoint & { contact_email: string }
  */
 export async function notifyOfDisabled(
   sql: Sql,
-  means: SystemEmailSettings,
+  settings: SystemEmailSettings,
   limit: number,
   put_off: string[],
 ): Promise<NotifiedEndpoint[]> {
   try {
     return await sql.begin(
-      async (tx) => await notifyContacts(tx, means, await findUnnotified(tx, limit, put_off)),
+      async (tx) => await notifyContacts(tx, settings, await findUnnotified(tx, limit, put_off)),
     )
   } catch (error) {
     if (affectsAll(error)) throw error
   }
   const notified: NotifiedEndpoint[] = []
   while (notified.length < limit) {
-    const left_out = [...put_off, ...notified.filter(({ how }) => how === 'put_off').map(({ id }) => id)]
-    const one = await sql.begin(async (tx) => await notifyFirst(tx, means, left_out))
-    if (one === undefined) break
-    notified.push(one)
+    const excluded = [...put_off, ...notified.filter(({ how }) => how === 'put_off').map(({ id }) => id)]
+    const result = await sql.begin(async (tx) => await notifyFirst(tx, settings, excluded))
+    if (result === undefined) break
+    notified.push(result)
   }
   return notified
 }
@@ -61,12 +61,12 @@ export async function notifyOfDisabled(
 /** Handles the first endpoint separately. Undefined if there is none. */
 async function notifyFirst(
   tx: Tx,
-  means: SystemEmailSettings,
+  settings: SystemEmailSettings,
   put_off: string[],
 ): Promise<NotifiedEndpoint | undefined> {
   const first = await findUnnotified(tx, 1, put_off)
   try {
-    const [notified] = await tx.savepoint(async (part) => await notifyContacts(part, means, first))
+    const [notified] = await tx.savepoint(async (part) => await notifyContacts(part, settings, first))
     return notified
   } catch (error) {
     const [endpoint] = first
@@ -94,7 +94,7 @@ function isEndpointError(error: unknown): boolean {
 /** All or nothing. */
 async function notifyContacts(
   tx: Tx,
-  means: SystemEmailSettings,
+  settings: SystemEmailSettings,
   unnotified: UnnotifiedEndpoint[],
 ): Promise<NotifiedEndpoint[]> {
   if (unnotified.length === 0) return []
@@ -103,7 +103,7 @@ async function notifyContacts(
   )
   const too_many = await findBeyondLimit(tx, contacted)
   const to_email = contacted.filter((endpoint) => !too_many.has(endpoint))
-  const requests = to_email.map((endpoint) => requestOf(means, endpoint))
+  const requests = to_email.map((endpoint) => requestOf(settings, endpoint))
   const judged = requests.length === 0 ? [] : await requestMessages(tx, 'email', NO_LIMITS, requests)
   const result = new Map([
     ...to_email.map(({ id }, nth): [string, NotifiedEndpoint['how']] => [id, outcomeOf(judged[nth]!)]),
@@ -152,8 +152,8 @@ async function findBeyondLimit(tx: Tx, contacted: ContactedEndpoint[]): Promise<
   return new Set(rows.map(({ nth }) => contacted[nth - 1]!))
 }
 
-function requestOf(means: SystemEmailSettings, endpoint: ContactedEndpoint): MessageRequest {
-  return systemEmailRequest(means, {
+function requestOf(settings: SystemEmailSettings, endpoint: ContactedEndpoint): MessageRequest {
+  return systemEmailRequest(settings, {
     purpose: 'webhook-endpoint-disabled',
     // Enabling the endpoint changes this time, so the next disabling sends another email.
     idempotency_key: `webhook-endpoint-disabled ${endpoint.id} ${endpoint.enabled_at}`,

@@ -1081,7 +1081,7 @@ export interface Answers {
     reason: string
     took_effect: boolean | null
     reference: string | null
-    state: 'asked' | 'running' | 'done' | 'canceled' | 'failed'
+    state: 'requested' | 'running' | 'done' | 'canceled' | 'failed'
     matched: number
     found: number
     done: number
@@ -1111,7 +1111,7 @@ export interface Answers {
     reason: string
     took_effect: boolean | null
     reference: string | null
-    state: 'asked' | 'running' | 'done' | 'canceled' | 'failed'
+    state: 'requested' | 'running' | 'done' | 'canceled' | 'failed'
     matched: number
     found: number
     done: number
@@ -1141,7 +1141,7 @@ export interface Answers {
     reason: string
     took_effect: boolean | null
     reference: string | null
-    state: 'asked' | 'running' | 'done' | 'canceled' | 'failed'
+    state: 'requested' | 'running' | 'done' | 'canceled' | 'failed'
     matched: number
     found: number
     done: number

@@ -97,7 +97,7 @@ export const STATUS_TABLE: Record<string, { tone: Tone; icon: LucideIcon; label?
   disabled: status('idle', CircleSlash),
   archived: status('idle', CircleSlash),
   deleted: status('idle', CircleSlash),
-  asked: status('pending', CircleDashed),
+  requested: status('pending', CircleDashed),
   'kyc.none': status('idle', Circle, 'Not verified'),
   'drift.stale': status('warn', Hourglass),
   'drift.differs': status('bad', CircleAlert),
