@@ -62,7 +62,7 @@ create index verifications_links on verifications (links_until) where links_unti
 create function follow_verification() returns trigger language plpgsql security definer as $$
 begin
   if tg_relid <> 'verifications'::regclass then
-    raise exception 'follow_verification() serves verifications alone' using errcode = 'insufficient_privilege';
+    raise exception 'follow_verification() may only be a trigger of verifications' using errcode = 'insufficient_privilege';
   end if;
   if new.subject_type = 'customer' then
     update customers s set kyc_status = new.status, kyc_id = new.id, updated_at = clock_timestamp()

@@ -116,7 +116,7 @@ declare
   changes_at timestamptz := clock_timestamp();
 begin
   if tg_relid <> 'webhook_endpoints'::regclass then
-    raise exception 'write_subscription() serves webhook_endpoints alone' using errcode = 'insufficient_privilege';
+    raise exception 'write_subscription() may only be a trigger of webhook_endpoints' using errcode = 'insufficient_privilege';
   end if;
   if tg_op = 'UPDATE' then
     if (new.types, new.status, new.deleted_at is null)

@@ -100,7 +100,7 @@ declare
   of_parent text;
 begin
   if parents is null or days is null or days < 31 then
-    raise exception 'history of "%" is not forgotten after % days', kind, days
+    raise exception 'the history of "%" cannot be deleted after % days: the minimum is 31', kind, days
       using errcode = 'invalid_parameter_value';
   end if;
   if ended <= now() - days * interval '1 day' then

@@ -70,7 +70,7 @@ begin
   end loop;
   missing := missing || array(select name from unnest(roles) name where not exists (select from pg_roles where rolname = name));
   if missing <> '{}' then
-    raise warning 'The least-privilege roles are not set up: % may not create roles, and these are missing: %. Until somebody with CREATEROLE has made them and this was run again, processes must connect as a user with rights of your own making.',
+    raise warning 'The least-privilege roles are not set up: % may not create roles, and these are missing: %. Create them as a user with CREATEROLE and migrate again. Until then, processes must connect as a user to whom you grant the rights.',
       current_user, array_to_string(missing, ', ');
     return;
   end if;
