@@ -47,7 +47,7 @@ export type AuditScope = {
     resource: string
     table: string
     root: string
-    filed_by: string
+    root_id_column: string
     provider?: string
     reference?: string
     reserves?: (sql: Sql | Tx) => Fragment
@@ -66,8 +66,8 @@ export type Limits = {
 /** Each running balance follows from the previous one. */
 export function transfers(sql: Sql | Tx, { ledger_transfers, resources }: AuditScope): Fragment {
   const rows = resources.map(
-    ({ table, root, filed_by }) => sql`
-      select ${root}::text as subject, ${sql(`r.${filed_by}`)} as subject_id from ${sql(table)} r
+    ({ table, root, root_id_column }) => sql`
+      select ${root}::text as subject, ${sql(`r.${root_id_column}`)} as subject_id from ${sql(table)} r
       where r.tenant_id = t.tenant_id and r.id = t.subject_id`,
   )
   return sql`

@@ -30,7 +30,7 @@ export function fullScope(sql: Sql | Tx): AuditScope {
         resource,
         table,
         root: rootOf(resource),
-        filed_by: rootIdColumn(resource),
+        root_id_column: rootIdColumn(resource),
         reserves,
         transfer_kinds,
         ...at_provider,

@@ -24,7 +24,7 @@ export async function findNamedJobs(
   // The indexes begin with the tenant, which the operator may not know: every tenant is tried.
   const tenants = sql`tenants t where (${tenant_id}::uuid is null or t.id = ${tenant_id})`
   if (subject_id !== undefined) {
-    const rows = await filedUnder(sql, tenants, subject_id)
+    const rows = await findRowsWithJobs(sql, tenants, subject_id)
     return rows.length === 0 ? NO_JOBS : jobsNamed([], rows)
   }
   if (text === undefined) return undefined
@@ -34,7 +34,7 @@ export async function findNamedJobs(
     const [job] = await sql`
       select from jobs where id = ${id} union all select from job_history where id = ${id} limit 1`
     if (job !== undefined) return jobsNamed([id], [])
-    const rows = await filedUnder(sql, tenants, id)
+    const rows = await findRowsWithJobs(sql, tenants, id)
     if (rows.length > 0) return jobsNamed([], rows)
   }
   const referenced = PROVIDER_RESOURCE_NAMES.map((resource) => {
@@ -70,7 +70,7 @@ function jobsNamed(ids: string[], rows: RowReference[]): NamedJobs {
     )
 }
 
-async function filedUnder(sql: Tx, tenants: Fragment, subject_id: string): Promise<RowReference[]> {
+async function findRowsWithJobs(sql: Tx, tenants: Fragment, subject_id: string): Promise<RowReference[]> {
   return await sql<RowReference[]>`
     select t.tenant_id, ${subject_id} as subject_id from (select t.id as tenant_id from ${tenants}) t
     where exists (select from jobs j where j.tenant_id = t.tenant_id and j.subject_id = ${subject_id})

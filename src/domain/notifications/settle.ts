@@ -31,7 +31,7 @@ export async function settleNotifications(
     ...settlement,
     change: { notification_id, becomes, reason, waits_for, ...of },
   }))
-  const filed_under = PROVIDER_RESOURCE_NAMES.map(
+  const root_rows = PROVIDER_RESOURCE_NAMES.map(
     (resource) => sql`
       select r.updated_at from ${sql(resourceOf(resource).table)} r
       where change.subject = ${resource} and r.tenant_id = change.tenant_id and r.id = change.subject_id`,
@@ -47,7 +47,7 @@ export async function settleNotifications(
       select fenced.job_id from fenced
       join change
         on change.notification_id = fenced.job_id and change.becomes = 'parked' and change.waits_for is not null
-      join lateral (${unionAll(sql, filed_under)}) r on r.updated_at > fenced.started_at
+      join lateral (${unionAll(sql, root_rows)}) r on r.updated_at > fenced.started_at
     ), notification as (
       update notifications n set state = change.becomes, reason = change.reason, waits_for = change.waits_for,
         reported = null, due_at = null,

@@ -11,7 +11,7 @@ export type Arrival = Notification & {
   /** False: events of this kind never change our data. */
   is_relevant: boolean
   /**
-   * For an event that reports a new object: its `tenant_id, filed_id`. It matters if a call of that row was
+   * For an event that reports a new object: its `tenant_id, root_id`. It matters if a call of that row was
    * repeated with a new key.
    */
   created_for?: Json | null
@@ -110,7 +110,7 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
 }
 
 /**
- * Compares up to `most` due waiting notifications again: redundant ones are final, those with work still in
+ * Compares up to `limit` due waiting notifications again: redundant ones are final, those with work still in
  * progress continue to wait, and the others get jobs. If one of them cannot be compared, all due ones get jobs.
  * Returns the result of each.
  */

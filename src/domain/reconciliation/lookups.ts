@@ -52,18 +52,18 @@ export async function findStale(sql: Sql, resource: ProviderResourceName, cursor
   const open = under_way.open(sql)
   const rows = sql`${sql(table)} p where ${under_way.eligible_for_lookup?.(sql) ?? open}`
   const stage = await findStage(sql, rows, cursor)
-  const filed = sql`j.tenant_id = p.tenant_id and j.subject_id = ${sql(`p.${rootIdColumn(resource)}`)}`
+  const is_job_of_row = sql`j.tenant_id = p.tenant_id and j.subject_id = ${sql(`p.${rootIdColumn(resource)}`)}`
   const stale = await sql<StaleRow[]>`
     select ${resource} as subject, ${sql(`p.${at_provider.provider}`)} as provider,
       coalesce(${sql(`p.${at_provider.reference}`)}, (
         select c.provider_reference from all_jobs j cross join lateral (
           select c.provider_reference from all_provider_calls c
           where c.tenant_id = j.tenant_id and c.job_id = j.id offset 0) c
-        where ${filed} and ${worksOn(sql, resource, sql`p.id`)} and c.provider_reference is not null limit 1)) as reference,
+        where ${is_job_of_row} and ${worksOn(sql, resource, sql`p.id`)} and c.provider_reference is not null limit 1)) as reference,
       p.updated_at as since, extract(epoch from now() - p.updated_at)::float8 as age_s
     from ${rows} and ${stage.within} and (p.status = any(${statusesUnderWay(resource)}::text[]) or not ${open})
       and p.updated_at <= now() - ${LOOKUP_DELAYS_S[0]!} * interval '1 second'
-      and not exists (select from jobs j where ${filed} and j.finished_at is null)`
+      and not exists (select from jobs j where ${is_job_of_row} and j.finished_at is null)`
   return { stale, cursor: stage.cursor }
 }
 

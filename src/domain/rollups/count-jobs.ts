@@ -53,7 +53,7 @@ export async function beginCounting(sql: Sql): Promise<CountPosition> {
 }
 
 /**
- * One step: counts up to `most` finished jobs, oldest first, with the position in one transaction. `more`: more
+ * One step: counts up to `limit` finished jobs, oldest first, with the position in one transaction. `more`: more
  * jobs are ready to be counted. `waits`: earlier transactions may still finish a job; retry later. Undefined if
  * the lease of the run was lost: nothing was written.
  */

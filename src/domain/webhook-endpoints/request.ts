@@ -27,7 +27,7 @@ export type CreateEndpoint = EndpointFields &
 const MAX_PREVIOUS_SECRETS = 10
 
 /**
- * Creates an endpoint in a free slot; `known` if its key was used before. Throws `too_many_webhook_endpoints`,
+ * Creates an endpoint in a free slot; `key_used` if its key was used before. Throws `too_many_webhook_endpoints`,
  * and a unique violation if a concurrent request uses the key; then nothing was written.
  */
 export async function createEndpoint(
@@ -137,8 +137,8 @@ function statusColumns(sql: Tx, change: EndpointChange): Fragment {
 
 /**
  * Gives an endpoint a new secret. The previous ones sign for `grace_s` more seconds, or for the rest of their
- * own time if that is shorter; at most the last ten. `known` if the key was used before; undefined if the
- * endpoint does not exist.
+ * own time if that is shorter; at most the last ten. Undefined if the key was used before or the endpoint does
+ * not exist.
  */
 export async function rotateSecret(
   sql: Sql,
