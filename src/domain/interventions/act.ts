@@ -149,7 +149,7 @@ export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { s
     where j.id = ${act.job_id} for update of j, p`
   const [job] = await tx<FencedJob[]>`
     with before as (
-      select j.id, j.tenant_id, j.state, j.operation, j.subject_id as filed_under, j.provider_reference, r.*
+      select j.id, j.tenant_id, j.state, j.operation, j.subject_id as root_id, j.provider_reference, r.*
       from jobs j cross join lateral (${callRow(tx)}) r
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown') ${filterCondition(tx, act)}
     ), after as (
@@ -160,7 +160,7 @@ export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { s
     ), ${recordIntervention(tx, 'resolve', act, tx`'failed'`)}
     select before.*, after.lease_token from before left join after on after.id = before.id`
   if (job === undefined) return undefined
-  const { tenant_id, row_id: id, filed_under, operation, provider_reference, lease_token } = job
+  const { tenant_id, row_id: id, root_id, operation, provider_reference, lease_token } = job
   const { state: before } = job
   if (!job.under_way) return { settled: `the ${resource} has the status ${job.status}` }
   const settlement: Settlement = {
@@ -176,12 +176,12 @@ export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { s
     forgive: true,
     failing: false,
   }
-  await settleAsFailed(tx, settlement, { tenant_id, id, filed_under, operation, failure: NO_EFFECT })
+  await settleAsFailed(tx, settlement, { tenant_id, id, root_id, operation, failure: NO_EFFECT })
   const { table, at_provider } = resourceOf(root)
   if (at_provider === undefined) return { before, after: 'failed', lookup_only: false }
   const [row] = await tx<{ provider: string; reference: string | null }[]>`
     select ${tx(at_provider.provider)} as provider, ${tx(at_provider.reference)} as reference from ${tx(table)}
-    where tenant_id = ${tenant_id} and id = ${filed_under}`
+    where tenant_id = ${tenant_id} and id = ${root_id}`
   const reference = row?.reference ?? (root === resource ? provider_reference : null)
   // Without a reference there is nothing to look up. If the object exists at the provider, its notifications
   // carry our ids.
@@ -198,7 +198,7 @@ type FencedJob = {
   state: string
   lease_token: string
   operation: string
-  filed_under: string
+  root_id: string
   provider_reference: string | null
   row_id: string
   status: string

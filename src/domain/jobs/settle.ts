@@ -37,7 +37,7 @@ export type FailedRow = {
   tenant_id: string
   id: string
   /** The root row that its job belongs to. */
-  filed_under: string
+  root_id: string
   operation: string
   failure: { code: string; message: string }
 }

@@ -116,7 +116,7 @@ function newTransfers(sql: Sql | Tx): Fragment {
 export async function settleRefundAsFailed(
   tx: Tx,
   settlement: Settlement,
-  { tenant_id, id: refund_id, filed_under: payment_id, failure }: FailedRow,
+  { tenant_id, id: refund_id, root_id: payment_id, failure }: FailedRow,
 ): Promise<void> {
   const update = { ...emptyRefundUpdate, tenant_id, payment_id, refund_id, failure }
   await settleRefunds(tx, [{ ...settlement, update: { ...update, status: 'failed' }, notification_id: null }])
