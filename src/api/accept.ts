@@ -112,7 +112,7 @@ export async function accept<T extends { status: string }>(
   assert(waits !== undefined, 'a route that accepts work declares `waits`')
   const by_default = waits === 'by_default'
   const wait_ms = preferred?.wait_ms ?? (by_default ? DEFAULT_WAIT_MS : 0)
-  const { replayed, fresh, created, resource_id, job_id, wake } = await acceptStep(
+  const { replayed, is_new_job, created, resource_id, job_id, wake } = await acceptStep(
     context,
     requestKey(request, body),
     work,
@@ -130,7 +130,7 @@ export async function accept<T extends { status: string }>(
   const { resource, job } =
     created !== undefined && wait_ms === 0
       ? { resource: created, job: undefined }
-      : await readUntilFinal(find, hints, work, fresh ? await hints.next() : wait_ms > 0)
+      : await readUntilFinal(find, hints, work, is_new_job ? await hints.next() : wait_ms > 0)
 
   if (waitUntil?.(resource) === true) {
     if (!isFulfilled(resource)) throw await refusalError(explainRefusal)
@@ -142,10 +142,10 @@ export async function accept<T extends { status: string }>(
     return resource
   }
   if (job_id === null && (await isDropped?.(resource))) throw await refusalError(explainRefusal)
-  const judged = waitUntil === undefined && (wait_ms > 0 || replayed) ? job : undefined
-  if (judged?.state === 'succeeded' && can_succeed_unfulfilled && !isFulfilled(resource))
+  const final_job = waitUntil === undefined && (wait_ms > 0 || replayed) ? job : undefined
+  if (final_job?.state === 'succeeded' && can_succeed_unfulfilled && !isFulfilled(resource))
     throw await refusalError(explainRefusal)
-  if (hasFinished(work, resource, judged) || ((job_id === null || wait_ms > 0) && isFulfilled(resource)))
+  if (hasFinished(work, resource, final_job) || ((job_id === null || wait_ms > 0) && isFulfilled(resource)))
     reply.code(successStatus(request))
   else reply.code(202).header('location', reader.pathOf(resource))
   return resource
@@ -179,7 +179,7 @@ async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkReq
     step,
     explainRefusal,
   } = work
-  const { wakeups, remembered } = context
+  const { wakeups, findStoredKey } = context
   const { tenant_id } = key
   const ids = { job_id: newId(), event_id: newId() }
   const will_wake = wakeups.admits(queue, tenant_id)
@@ -188,25 +188,25 @@ async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkReq
     key,
     content,
     (requested) => step({ ...requested, ...ids, will_wake }, waits),
-    remembered,
+    findStoredKey,
   )
   if (outcome.kind === 'refused') throw await refusalError(explainRefusal)
   const replayed = outcome.kind === 'replayed'
   const value = outcome.kind === 'accepted' ? outcome.value : undefined
   const joined = typeof value === 'object' && 'joined' in value ? value : undefined
   // A job that was created just now cannot end before `listen`.
-  const fresh = value !== undefined && joined === undefined
+  const is_new_job = value !== undefined && joined === undefined
   const { resource_id, job_id } = replayed
-    ? outcome.remembered
+    ? outcome.stored
     : { resource_id: id, job_id: joined === undefined ? ids.job_id : joined.joined }
   return {
     replayed,
-    fresh,
+    is_new_job,
     created: typeof value === 'object' && 'created' in value ? value.created : undefined,
     resource_id,
     job_id,
     wake: () => {
-      if (fresh && will_wake) wakeups.wake({ id: ids.job_id, queue, tenant_id })
+      if (is_new_job && will_wake) wakeups.wake({ id: ids.job_id, queue, tenant_id })
     },
   }
 }
@@ -245,7 +245,7 @@ export async function acceptWithoutJob<T extends object>(
   reply.code(successStatus(request))
   if (outcome.kind === 'accepted') return outcome.value
   reply.header('idempotent-replayed', 'true')
-  return outcome.remembered.resource
+  return outcome.stored.resource
 }
 
 /** The body without its idempotency key. */
@@ -263,10 +263,10 @@ async function readUntilFinal<T>(
   find: () => Promise<ResourceWithJob<T>>,
   hints: Hints,
   { isFulfilled, waitUntil, expects_provider_event = false }: WorkRequest<T>,
-  first: boolean,
+  hinted_at_start: boolean,
 ): Promise<ResourceWithJob<T>> {
   let unknown_at: number | undefined
-  for (let hinted = first; ; hinted = await hints.next()) {
+  for (let hinted = hinted_at_start; ; hinted = await hints.next()) {
     const found = await find()
     if (!hinted || found.job === undefined) return found
     const { state } = found.job

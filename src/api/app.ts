@@ -22,7 +22,7 @@ import { ROUTES } from './routes/index.ts'
 import { createRefusals } from './refusals.ts'
 import { validatorCompiler } from './validate.ts'
 
-/** In the rate limit, each of these units of a body or an answer counts as one more request. */
+/** In the rate limit, every full 16 KiB of a body or an answer counts as one more request. */
 const BYTES_PER_REQUEST = 16 * 1024
 
 /** How callers are authenticated, and hooks for their requests. */
@@ -39,8 +39,8 @@ export type CallerHooks = {
 }
 
 /** Builds the API; the caller listens and closes. */
-export async function buildApi(context: ApiContext, callers: CallerHooks): Promise<FastifyInstance> {
-  const { authenticate, callerOf = keyOf } = callers
+export async function buildApi(context: ApiContext, hooks: CallerHooks): Promise<FastifyInstance> {
+  const { authenticate, callerOf = keyOf } = hooks
   const { config, limit, log } = context
   const keyless = createKeylessLimits()
   // A refused or incomplete body is charged for the bytes that arrived.
@@ -59,7 +59,7 @@ export async function buildApi(context: ApiContext, callers: CallerHooks): Promi
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
     trusted_proxies: config.TRUSTED_PROXIES,
     log_sample_rate: config.log_sample_rate,
-    about: (request) => ({ ...callerOf(request), ...about(request) }),
+    about: (request) => ({ ...callerOf(request), ...requestFields(request) }),
     bodyLimit: BODY_LIMIT_BYTES,
     response_timeout_ms: 15_000,
     routerOptions: { querystringParser: parseQuery, ignoreTrailingSlash: false, maxParamLength: 500 },
@@ -97,7 +97,7 @@ export async function buildApi(context: ApiContext, callers: CallerHooks): Promi
 
   app.addHook('onRequest', admit)
   chargeAnswers(app, limit, keyless, charge)
-  addCallerHooks(app, callers)
+  addCallerHooks(app, hooks)
   app.addHook('onClose', close)
   app.setErrorHandler((error: FastifyError, request, reply) =>
     refusals.refuse(withKeyProblem(error, request), request, reply),
@@ -164,7 +164,7 @@ function keyOf({ credentials }: FastifyRequest): Record<string, unknown> {
 }
 
 /** The tenant and the resource of a request, for its log line. */
-function about({ credentials, params, subject_id }: FastifyRequest): Record<string, unknown> {
+function requestFields({ credentials, params, subject_id }: FastifyRequest): Record<string, unknown> {
   const { id = subject_id } = (params ?? {}) as { id?: string }
   return { tenant_id: credentials?.tenant_id, subject_id: id }
 }

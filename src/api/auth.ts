@@ -61,8 +61,8 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
           return undefined
         }
         const { expires_in_ms, ...credentials } = row
-        const expires = expires_in_ms === null ? Infinity : performance.now() + expires_in_ms
-        store(valid, secret, { until: Math.min(until, expires), credentials })
+        const expires_at = expires_in_ms === null ? Infinity : performance.now() + expires_in_ms
+        store(valid, secret, { until: Math.min(until, expires_at), credentials })
         recordLastUse(credentials)
         return credentials
       })

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { onDisconnect } from '#core/leaving.ts'
-import { createMemoryBudget } from './room.ts'
+import { createMemoryBudget } from './memory-budget.ts'
 
 const MAX_BUFFERED_BYTES = 64 * 1024 * 1024
 const MEMORY_LIMITS = { bytes: MAX_BUFFERED_BYTES, per_tenant: MAX_BUFFERED_BYTES / 2 }

@@ -27,7 +27,7 @@ export type ApiContext = {
   areas: AreaStates
   sql: Sql
   /** The stored request of an idempotency key on its route; undefined if there is none. */
-  remembered: (sent: KeyOnRoute) => Promise<StoredKey | undefined>
+  findStoredKey: (sent: KeyOnRoute) => Promise<StoredKey | undefined>
   /** The idempotency keys that this process used recently. */
   recent_keys: RecentNames
   /** The rate limit of each key and of each tenant. */

@@ -25,7 +25,7 @@ export type RequestKey = {
  */
 type AcceptOutcome<T, R> =
   | { kind: 'accepted'; value: T }
-  | { kind: 'replayed'; remembered: R }
+  | { kind: 'replayed'; stored: R }
   | { kind: 'refused' }
 
 /**
@@ -49,11 +49,11 @@ export async function acceptOnce<T extends object | string, R extends { fingerpr
     request_id,
   }
   const name = `${tenant_id} ${route} ${key}`
-  let remembered: R | undefined
-  if (key !== null && recent_keys.has(name)) remembered = await find({ tenant_id, key, route })
+  let stored: R | undefined
+  if (key !== null && recent_keys.has(name)) stored = await find({ tenant_id, key, route })
   let refusal: AppError | undefined
   const value =
-    remembered === undefined
+    stored === undefined
       ? await runStep(() => step(requested)).catch((error: unknown) => {
           if (key === null || !(error instanceof AppError) || error.status >= 500) throw error
           refusal = error
@@ -62,13 +62,13 @@ export async function acceptOnce<T extends object | string, R extends { fingerpr
   if (key !== null && value !== undefined) recent_keys.add(name)
   if (value !== undefined && value !== 'key_used') return { kind: 'accepted', value }
   if (key === null) return { kind: 'refused' }
-  remembered ??= await find({ tenant_id, key, route })
-  if (remembered?.fingerprint === requested.fingerprint) return { kind: 'replayed', remembered }
-  if (remembered === undefined && refusal !== undefined) throw refusal
-  if (remembered === undefined && value === undefined) return { kind: 'refused' }
+  stored ??= await find({ tenant_id, key, route })
+  if (stored?.fingerprint === requested.fingerprint) return { kind: 'replayed', stored }
+  if (stored === undefined && refusal !== undefined) throw refusal
+  if (stored === undefined && value === undefined) return { kind: 'refused' }
   throw new AppError('idempotency_key_reused', {
     param: 'idempotency_key',
-    ...(remembered === undefined && {
+    ...(stored === undefined && {
       message: 'The idempotency key was used before: more than 30 days ago, or on another path.',
     }),
   })

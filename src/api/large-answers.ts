@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { createByteLimiters, type ByteReservation } from '#core/gate.ts'
 import { whileConnected } from '#core/leaving.ts'
-import { answerSent } from './abandoned.ts'
+import { answerSent } from './answer-sent.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -48,8 +48,8 @@ export function createLargeAnswers(): LargeAnswers {
         try {
           const tenant = await tenantGates(tenant_id, bytes, signal)
           return {
-            resize: (actual) => [key, tenant].forEach((room) => room.resize(actual)),
-            release: () => [key, tenant].forEach((room) => room.release()),
+            resize: (actual) => [key, tenant].forEach((reservation) => reservation.resize(actual)),
+            release: () => [key, tenant].forEach((reservation) => reservation.release()),
           }
         } catch (error) {
           key.release()
@@ -58,10 +58,10 @@ export function createLargeAnswers(): LargeAnswers {
       })
     },
     count(request, reply, bytes) {
-      const room = request.answer_reservation
-      if (room === undefined) return
-      room.resize(bytes)
-      void answerSent(reply, request.raw.socket).then(() => room.release())
+      const reservation = request.answer_reservation
+      if (reservation === undefined) return
+      reservation.resize(bytes)
+      void answerSent(reply, request.raw.socket).then(() => reservation.release())
     },
   }
 }

@@ -36,19 +36,19 @@ export function createCallerLimit({
   RATE_LIMIT_TENANT_RPS,
   RATE_LIMIT_TENANT_BURST,
 }: Config): CallerLimit {
-  const of_key = { rps, burst }
-  const of_tenant = {
+  const key_budget = { rps, burst }
+  const tenant_budget = {
     rps: RATE_LIMIT_TENANT_RPS ?? TENANT_LIMIT_FACTOR * rps,
     burst: RATE_LIMIT_TENANT_BURST ?? TENANT_LIMIT_FACTOR * burst,
   }
-  const keys = createBuckets(of_key)
-  const tenants = createBuckets({ ...of_tenant, name: 'tenant', repaid_rps: rps })
+  const keys = createBuckets(key_budget)
+  const tenants = createBuckets({ ...tenant_budget, name: 'tenant', repaid_rps: rps })
   return Object.assign(
     ({ key_id, tenant_id }: Caller, reply?: FastifyReply, requests = 1) =>
       consumeAll(
         [
-          { buckets: keys, id: key_id, budget: of_key, of: '' },
-          { buckets: tenants, id: tenant_id, budget: of_tenant, of: ' of all keys of the tenant' },
+          { buckets: keys, id: key_id, budget: key_budget, of: '' },
+          { buckets: tenants, id: tenant_id, budget: tenant_budget, of: ' of all keys of the tenant' },
         ],
         reply,
         requests,
@@ -68,12 +68,15 @@ export function createCallerLimit({
 }
 
 /** Takes requests out of all these buckets or none. Throws `rate_limited` with the longest wait. */
-function consumeAll(all: Bucket[], reply: FastifyReply | undefined, requests: number): void {
-  const levels = all.map((bucket) => ({ ...bucket, ...bucket.buckets.levelAfter(bucket.id, requests) }))
+function consumeAll(buckets_of_request: Bucket[], reply: FastifyReply | undefined, requests: number): void {
+  const levels = buckets_of_request.map((bucket) => ({
+    ...bucket,
+    ...bucket.buckets.levelAfter(bucket.id, requests),
+  }))
   const slowest = levels
     .filter(({ remaining }) => remaining < 0)
     .toSorted((a, b) => b.enough_in_ms - a.enough_in_ms)[0]
-  if (slowest === undefined) for (const { buckets, id } of all) buckets.consume(id, requests)
+  if (slowest === undefined) for (const { buckets, id } of buckets_of_request) buckets.consume(id, requests)
   if (reply !== undefined)
     writeRateLimitHeaders(
       reply,

@@ -7,14 +7,14 @@ import { AppError } from '#core/errors.ts'
 import { createGate, createGates } from '#core/gate.ts'
 import type { Credentials } from '#domain/api-keys.ts'
 import type { CallerLimit } from './limit.ts'
-import { answerSent } from './abandoned.ts'
+import { answerSent } from './answer-sent.ts'
 
-const tooMany = () =>
+const tooManyLists = () =>
   new AppError('rate_limited', { retry_after_s: 1, message: 'Too many lists at once: request fewer.' })
 /** The lists of one key in progress, until their answers are sent. */
-const KEY_LIMITS = { running: 8, queue: { waiting: 256, wait_ms: 5_000, refuse: tooMany } }
+const KEY_LIMITS = { running: 8, queue: { waiting: 256, wait_ms: 5_000, refuse: tooManyLists } }
 /** The lists of one tenant that wait for its share of the connections of the long lane. */
-const TENANT_QUEUE = { waiting: 256, wait_ms: 3_000, refuse: tooMany }
+const TENANT_QUEUE = { waiting: 256, wait_ms: 3_000, refuse: tooManyLists }
 /** The lists of all tenants that wait for a connection of the long lane. */
 const LONG_LANE_QUEUE = {
   waiting: 256,
@@ -118,7 +118,7 @@ function createListReader(
   // With several connections, no tenant gets all of them.
   const tenantGates = createGates({ running: Math.max(1, max_long - 1), queue: TENANT_QUEUE })
   // One statement per connection: a second statement would wait for the first.
-  const connection = createGate({ running: max_long, queue: LONG_LANE_QUEUE })
+  const connectionGate = createGate({ running: max_long, queue: LONG_LANE_QUEUE })
   /** The time until which the lists of a tenant skip the quick lane. */
   const long_until = new Map<string, number>()
 
@@ -145,7 +145,7 @@ function createListReader(
     }
     return await tenantGates(tenant_id, async () => {
       checkConnected(socket)
-      return await connection(async () => {
+      return await connectionGate(async () => {
         const started_at = performance.now()
         try {
           return await query(lanes.long)

@@ -37,12 +37,12 @@ export async function openApiContext(
   const waiters = createJobWaiters(sql, queue, log)
   const feed_waiters = createFeedWaiters(sql, queue, log)
   const subscription = await queue.subscribe((states) => {
-    waiters.jobsEnded(states)
-    feed_waiters.jobsEnded(states)
+    waiters.notify(states)
+    feed_waiters.notify(states)
     wakeups.jobsEnded(states)
   })
   ends.defer(() => subscription.close())
-  const remembered = createBatcher<KeyOnRoute, StoredKey | undefined>('find_remembered', (sent) =>
+  const findStoredKey = createBatcher<KeyOnRoute, StoredKey | undefined>('find_remembered', (sent) =>
     findStoredKeys(sql, sent),
   )
   const vault = createVault(requireVariable(config, 'ENCRYPTION_KEY'))
@@ -53,7 +53,7 @@ export async function openApiContext(
     config,
     areas,
     sql,
-    remembered,
+    findStoredKey,
     recent_keys,
     limit,
     runList: createListRunner(lanes, long, limit),

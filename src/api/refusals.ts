@@ -37,15 +37,17 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
     request_id: string,
   ): ErrorAnswer {
     const doc_url = `${origin()}${docPath(code)}`
-    const short = param?.slice(0, MAX_PARAM_LENGTH)
+    const short_param = param?.slice(0, MAX_PARAM_LENGTH)
     return {
       error: {
         code,
         message,
-        param: short,
+        param: short_param,
         details:
           details ??
-          (code === 'invalid_request' && short !== undefined ? [{ param: short, message }] : undefined),
+          (code === 'invalid_request' && short_param !== undefined
+            ? [{ param: short_param, message }]
+            : undefined),
         context,
         request_id,
         doc_url,
@@ -54,15 +56,15 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
   }
 
   // In an outage every request fails: each error code is logged at most once a second.
-  const loggers = new Map<ErrorCode, (error: unknown, facts: Record<string, unknown>) => void>()
-  function logFailure(code: ErrorCode, error: unknown, facts: Record<string, unknown>): void {
+  const loggers = new Map<ErrorCode, (error: unknown, fields: Record<string, unknown>) => void>()
+  function logFailure(code: ErrorCode, error: unknown, fields: Record<string, unknown>): void {
     const logOnce =
       loggers.get(code) ??
       throttle((suppressed, err: unknown, of: Record<string, unknown>) =>
         log.error({ err, code, ...of, suppressed }, 'a request failed'),
       )
     loggers.set(code, logOnce)
-    logOnce(error, facts)
+    logOnce(error, fields)
   }
 
   function refusalOf(error: unknown, { id: request_id, routeOptions }: FastifyRequest): AppError {
@@ -136,9 +138,9 @@ export function refusalOfJob(
   const code = Object.hasOwn(ERRORS, last_error.code) ? (last_error.code as ErrorCode) : fallback_code
   if (code === 'internal_error') return new AppError(code, { context })
   const provider_facts = { decline_code, processor_code, provider_code, provider_message, ...extra_facts }
-  const facts = { ...provider_facts, status: ERRORS[code][0] === 409 ? status : null, ...context }
+  const fields = { ...provider_facts, status: ERRORS[code][0] === 409 ? status : null, ...context }
   return new AppError(code, {
     message,
-    context: Object.fromEntries(Object.entries(facts).filter(([, v]) => v != null)),
+    context: Object.fromEntries(Object.entries(fields).filter(([, v]) => v != null)),
   })
 }

@@ -36,7 +36,7 @@ export type Waiters = {
    */
   listen(id: string | null, wait_ms: number): Hints
   /** Sends hints to the waits for these ids. The published state is ignored: any client of the queue can publish. */
-  jobsEnded(published: { id: string }[]): void
+  notify(published: { id: string }[]): void
   /** Ends new waits immediately, and current waits after the close timeout. */
   close(): void
 }
@@ -110,7 +110,7 @@ function createWaiters(
   let closed = false
   let count = 0
 
-  function jobsEnded(published: { id: string }[]): void {
+  function notify(published: { id: string }[]): void {
     for (const { id } of published) listening.get(id)?.forEach(({ notify }) => notify())
   }
 
@@ -120,7 +120,7 @@ function createWaiters(
     if (polling || performance.now() - polled_at < due_ms) return
     polling = true
     findChanged(Array.from(listening.keys()))
-      .then(jobsEnded, (error: unknown) =>
+      .then(notify, (error: unknown) =>
         log.debug({ err: error }, 'polling the database for waiting requests failed: retrying'),
       )
       .finally(() => {
@@ -139,14 +139,14 @@ function createWaiters(
   }
 
   function leave(id: string, wait: Wait): void {
-    const others = listening.get(id)
-    if (others?.delete(wait) === true) count -= 1
-    if (others?.size === 0) listening.delete(id)
+    const waits = listening.get(id)
+    if (waits?.delete(wait) === true) count -= 1
+    if (waits?.size === 0) listening.delete(id)
     pollWhileListening()
   }
 
   return {
-    jobsEnded,
+    notify,
     listen(id, wait_ms) {
       if (id === null) return NO_HINTS
       const ended = closed || wait_ms === 0 || count >= MAX_WAITERS
@@ -185,12 +185,12 @@ function createWait({
 
   function resolveNext(): void {
     if (resolve === undefined || (!hinted && !ended)) return
-    const rest_ms = ended ? 0 : notified_at + hintIntervalMs(hints) - performance.now()
-    if (rest_ms > 0) {
+    const delay_ms = ended ? 0 : notified_at + hintIntervalMs(hints) - performance.now()
+    if (delay_ms > 0) {
       delayed ??= setTimeout(() => {
         delayed = undefined
         resolveNext()
-      }, rest_ms)
+      }, delay_ms)
       return
     }
     hinted = false

@@ -67,12 +67,14 @@ function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotifi
   const store = createBatcher<Arrival, StoredOutcome | undefined>(
     'store_notification',
     async (notifications) => {
-      const stored = new Map((await storeNotifications(sql, notifications)).map((one) => [one.id, one]))
+      const stored = new Map(
+        (await storeNotifications(sql, notifications)).map((outcome) => [outcome.id, outcome]),
+      )
       return notifications.map(({ id }) => {
-        const one = stored.get(id)
+        const outcome = stored.get(id)
         // Only the first of equal notifications in one batch is new.
         stored.delete(id)
-        return one
+        return outcome
       })
     },
     { gather_ms: GATHER_MS },
@@ -112,13 +114,13 @@ function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotifi
 type HttpError = Error & { statusCode?: number; code?: string }
 
 function refuse(error: HttpError, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
-  const late = error instanceof QueueTimeoutError || isStatementTimeout(error)
-  if (isUnavailable(error) || late) {
+  const is_timeout = error instanceof QueueTimeoutError || isStatementTimeout(error)
+  if (isUnavailable(error) || is_timeout) {
     // The provider retries.
     return reply
       .code(503)
       .header('retry-after', 1)
-      .send({ error: { code: late ? 'timeout' : 'database_unavailable', message: 'Try again.' } })
+      .send({ error: { code: is_timeout ? 'timeout' : 'database_unavailable', message: 'Try again.' } })
   }
   if (error instanceof AppError) {
     const { status, code, message } = error

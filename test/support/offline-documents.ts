@@ -34,7 +34,7 @@ export async function offlineDocuments<Path extends string>(
     config,
     areas: areasOf(config),
     sql,
-    remembered: async () => undefined,
+    findStoredKey: async () => undefined,
     recent_keys: createRecentNames(1),
     limit,
     runList: createListRunner({ long: sql }, 1, limit),

@@ -103,9 +103,7 @@ export function search(guides: Guide[], words: string[]): SearchResult {
   return { found: [], patterns: [] }
 }
 
-/**
- * The sections that contain all words or their singulars. Matching keywords rank first, then matching titles.
- */
+/** The sections that contain all words or their singulars. Matching keywords rank first, then matching titles. */
 function sectionsWith(guides: Guide[], words: string[], sources: string[]): SearchResult['found'] {
   if (words.length === 0) return []
   const patterns = sources.map((source) => new RegExp(source, 'u'))
@@ -190,7 +188,7 @@ const marked = new Marked({
 
 // Content that is wider than the page scrolls on its own, also by keyboard.
 function scrollable(html: string, kind = 'table'): string {
-  return `<div class="scrolled ${kind}" tabindex="0">${html}</div>\n`
+  return `<div class="scrollable ${kind}" tabindex="0">${html}</div>\n`
 }
 
 /** `Prefer: wait=N` -> `prefer-waitn`. The name of an error code stays unchanged. */
@@ -211,18 +209,18 @@ function keywordsIn({ type, raw }: Token): string[] | undefined {
 function sectionsOf(tokens: Token[]): SectionContent[] {
   const sections: SectionContent[] = []
   // The keywords of a guide come before its title.
-  let guide_text: string[] = []
+  let guide_keywords: string[] = []
   for (const token of tokens) {
     const keywords = keywordsIn(token)
     if (keywords !== undefined) {
       const section = sections.at(-1)
-      if (section === undefined) guide_text = keywords
+      if (section === undefined) guide_keywords = keywords
       else section.keywords.push(...keywords)
     } else if (token.type === 'heading') {
       const { depth, text } = token as Tokens.Heading
       const title = text.replaceAll('`', '')
-      sections.push({ anchor: depth === 1 ? '' : anchorOf(text), title, text: '', keywords: guide_text })
-      guide_text = []
+      sections.push({ anchor: depth === 1 ? '' : anchorOf(text), title, text: '', keywords: guide_keywords })
+      guide_keywords = []
     } else if (token.type !== 'space') {
       const section = sections.at(-1)
       if (section === undefined) throw new Error('A guide begins with its title.')

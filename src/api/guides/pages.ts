@@ -10,7 +10,7 @@ export function guidePage(library: Library, guide: Guide): string {
   const list = contents
     .map(({ anchor, title }) => `<li><a href="#${anchor}">${escapeHtml(title)}</a></li>`)
     .join('')
-  const contents_nav = `<nav class="inside" aria-label="On this page"><h2>On this page</h2><ul>${list}</ul></nav>`
+  const contents_nav = `<nav class="contents" aria-label="On this page"><h2>On this page</h2><ul>${list}</ul></nav>`
   return page(library, {
     title: guide.title,
     current: guide.name,
@@ -75,7 +75,7 @@ function page(
 <a href="/docs/">API reference</a>
 </header>
 <div class="columns">
-<nav class="guides" aria-label="Guides"><details><summary>All guides</summary><ul>${links}</ul></details><ul class="always">${links}</ul></nav>
+<nav class="guides" aria-label="Guides"><details><summary>All guides</summary><ul>${links}</ul></details><ul class="expanded">${links}</ul></nav>
 <main id="main">${main}</main>
 </div>
 </body>

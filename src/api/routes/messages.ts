@@ -2,7 +2,7 @@
 import type { Lanes } from '#core/batch.ts'
 import type { RouteApp, RouteContext } from '../context.ts'
 import { createMessageReader } from './messages/answers.ts'
-import { createRequesters } from './messages/asker.ts'
+import { createRequesters } from './messages/requester.ts'
 import { batchRoutes } from './messages/batch.ts'
 import { cancelMessageRoute } from './messages/cancel.ts'
 import { readMessageRoutes } from './messages/read.ts'

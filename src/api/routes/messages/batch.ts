@@ -5,8 +5,8 @@ import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
 import { emailBody, EMAIL_BATCH_LIMITS, SMS_BATCH_LIMITS, smsBody } from './bodies.ts'
 import { EMAIL_REQUESTS, MESSAGE_QUEUED, SMS_MESSAGE, SMS_REQUESTS } from './examples.ts'
-import { MAX_BUFFERED_BYTES_PER_TENANT } from './asker.ts'
-import { batchAnswer, createAnswerBatch, type KeyedBody } from './many.ts'
+import { MAX_BUFFERED_BYTES_PER_TENANT } from './requester.ts'
+import { batchAnswer, createAnswerBatch, type KeyedBody } from './batch-answers.ts'
 import type { MessageWorks } from './send.ts'
 
 const MAX_BATCH_SIZE = 100

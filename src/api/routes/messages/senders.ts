@@ -3,7 +3,7 @@ import { requireVariable, type Config } from '#core/config.ts'
 import { isSluiceHeader, controlsRelay } from '#core/email-headers.ts'
 import { findSenderProblem } from '#core/email-sender.ts'
 import { AppError } from '#core/errors.ts'
-import type { Requester } from './asker.ts'
+import type { Requester } from './requester.ts'
 import type { EmailBody, SmsBody } from './bodies.ts'
 import { domainOf } from './recipients.ts'
 

@@ -19,7 +19,7 @@ import type { ResourceReader, WorkRequest } from '../../accept.ts'
 import type { ApiContext } from '../../context.ts'
 import { fingerprint } from '../../fingerprint.ts'
 import { messageView } from './answers.ts'
-import type { Requester } from './asker.ts'
+import type { Requester } from './requester.ts'
 import type { EmailBody, SmsBody } from './bodies.ts'
 import { composeEmail, composeSms, type ComposedMessage } from './compose.ts'
 
@@ -105,7 +105,7 @@ function createMessageWork<Body extends AnyBody>(
     const { idempotency_key: _key, ...content_fields } = body
     const { send_at, metadata } = body
     const message_id = newId()
-    let judged: MessageResult | undefined
+    let outcome: MessageResult | undefined
     let composed: Pick<ComposedMessage, 'envelope' | 'addresses'> | undefined
     return {
       job,
@@ -130,11 +130,11 @@ function createMessageWork<Body extends AnyBody>(
             retries: !waits || send_at !== null,
             metadata,
           }
-          judged = await (sizeOf(message_request) > MAX_BATCH_BYTES ? createLarge : create)(message_request)
+          outcome = await (sizeOf(message_request) > MAX_BATCH_BYTES ? createLarge : create)(message_request)
           releaseContent(body)
-          if (judged.result === 'key_used') return 'key_used'
-          if (judged.result !== 'accepted') return undefined
-          const { message } = judged
+          if (outcome.result === 'key_used') return 'key_used'
+          if (outcome.result !== 'accepted') return undefined
+          const { message } = outcome
           // A scheduled or suppressed message has no job to wait for.
           if (message.status !== 'queued') return { joined: null }
           // A request that waits reads the message again after the wait.
@@ -145,7 +145,7 @@ function createMessageWork<Body extends AnyBody>(
       showsFailure: ({ status }) => ACCEPTED_STATUSES.includes(status),
       failure_code,
       expects_provider_event: true,
-      explainRefusal: () => refusalOf(judged, composed, limits),
+      explainRefusal: () => refusalOf(outcome, composed, limits),
     }
   }
 }
@@ -165,18 +165,18 @@ function sealedParts(
 }
 
 function refusalOf(
-  judged: MessageResult | undefined,
+  outcome: MessageResult | undefined,
   composed: Pick<ComposedMessage, 'envelope' | 'addresses'> | undefined,
   limits: MessageLimits,
 ): AppError {
-  if (judged?.result === 'tenant' || judged?.result === 'destination') {
-    const { result, address, retry_after_s } = judged
+  if (outcome?.result === 'tenant' || outcome?.result === 'destination') {
+    const { result, address, retry_after_s } = outcome
     const { envelope, addresses = [] } = composed ?? {}
     const to = [envelope?.to, envelope?.cc, envelope?.bcc].flatMap((list) => list ?? [])
     const { window, window_s } = MESSAGE_WINDOWS[result]
-    const whose = result === 'tenant' ? '' : ' to one destination'
+    const scope = result === 'tenant' ? '' : ' to one destination'
     return new AppError('rate_limited', {
-      message: `Too many messages: ${limits[result]}${whose} in ${window === 'hour' ? 'an hour' : 'a minute'}.`,
+      message: `Too many messages: ${limits[result]}${scope} in ${window === 'hour' ? 'an hour' : 'a minute'}.`,
       retry_after_s,
       context: {
         limit: { of: result, messages: limits[result], window_s },

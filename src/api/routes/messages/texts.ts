@@ -3,7 +3,7 @@ import type { Channel } from '#core/addresses.ts'
 import { AppError } from '#core/errors.ts'
 import { renderTemplate, type TemplateVariables } from '#domain/templates/render.ts'
 import type { RenderedTemplate } from '#domain/templates/template.ts'
-import type { Requester } from './asker.ts'
+import type { Requester } from './requester.ts'
 
 /** `template`: the name or id of the template. */
 export type TemplateRequest = {

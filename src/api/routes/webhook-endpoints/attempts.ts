@@ -30,7 +30,7 @@ export async function requestAttempt(
     explainRefusal: () => AppError | Promise<AppError>
   },
 ): Promise<Delivery> {
-  const { wakeups, remembered } = context
+  const { wakeups, findStoredKey } = context
   const { tenant_id } = request.credentials
   const id = newId()
   const will_wake = wakeups.admits(QUEUE, tenant_id)
@@ -42,7 +42,7 @@ export async function requestAttempt(
       return created
     },
     async find(sent) {
-      const earlier = await remembered(sent)
+      const earlier = await findStoredKey(sent)
       return earlier && { fingerprint: earlier.fingerprint, resource: await find(earlier.resource_id) }
     },
     explainRefusal,

@@ -6,7 +6,7 @@ import { found } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import type { EndpointViews } from './answers.ts'
 import { updateEndpointBody } from './body.ts'
-import { serializeChange } from './one-by-one.ts'
+import { serializeChange } from './serialize-changes.ts'
 import type { UrlCheck } from './urls.ts'
 
 export function updateEndpointRoute(

@@ -8,7 +8,7 @@ import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import { recoverBody } from '../webhook-endpoints/body.ts'
-import { serializeChange } from '../webhook-endpoints/one-by-one.ts'
+import { serializeChange } from '../webhook-endpoints/serialize-changes.ts'
 
 const STARTED = { status: 'pending', found: 0, sent: 0 }
 
@@ -54,7 +54,7 @@ export function createRecoveryRoute(app: RouteApp, context: RouteContext): void 
         step: (requested) =>
           serializeChange(tenant_id, () => requestRecovery(sql, { ...requested, ...ids, since, until })),
         async find(sent) {
-          const earlier = await context.remembered(sent)
+          const earlier = await context.findStoredKey(sent)
           if (earlier === undefined) return undefined
           const recovery = await runList(request, reply, (lists_sql) =>
             findRecovery(lists_sql, tenant_id, earlier.resource_id),

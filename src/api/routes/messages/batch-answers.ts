@@ -9,7 +9,7 @@ import { acceptBatchItem } from '../../accept.ts'
 import type { RouteContext } from '../../context.ts'
 import { errorBody } from '../../openapi/error.ts'
 import { parseBatchItem } from '../../validate.ts'
-import type { RequesterOf, ReserveBytes } from './asker.ts'
+import type { RequesterOf, ReserveBytes } from './requester.ts'
 import type { MessageWork } from './sending.ts'
 
 /** Limits the replayed messages of a tenant that are read at once: they can be large although their requests are small. */

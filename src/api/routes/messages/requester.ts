@@ -7,7 +7,7 @@ import { whileConnected } from '#core/leaving.ts'
 import { findEmailDomains, findSmsSenders } from '#domain/tenants.ts'
 import { findTemplate } from '#domain/templates/find.ts'
 import type { Template } from '#domain/templates/template.ts'
-import { createMemoryBudget } from '../../room.ts'
+import { createMemoryBudget } from '../../memory-budget.ts'
 
 /**
  * The bytes, as received or rendered, of all messages that this process is accepting. Each message is in memory several times:
