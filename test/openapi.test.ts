@@ -628,7 +628,7 @@ test('it lists every type of event, with the data that are written', async ({ wo
       ['WebhookId', 'WebhookTimestamp', 'WebhookSignature'],
     ])
     expect(kept).toMatch(new RegExp(post.tags[0].replace('_', '[- ]'), 'i'))
-    const [, timeline] = /`GET \/v1\/events` lists it(?:, and `GET (.+)` tells of it)?\.$/.exec(
+    const [, timeline] = /`GET \/v1\/events` lists it(?:, and `GET (.+)` shows it)?\.$/.exec(
       post.description,
     )!
     const whole = post.tags[0] === 'refunds' ? 'payments' : post.tags[0]
