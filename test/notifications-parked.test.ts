@@ -192,7 +192,7 @@ describe('a refund made in the dashboard while ours of the same money is reserve
       ours: { amount_captured_minor: 1000, amount_refunded_minor: 0, amount_refund_reserved_minor: 1000 },
       theirs: { amount_captured_minor: 1000, amount_refunded_minor: 1000 },
     })
-    expect(drift.detail).toContain(`${theirs.id} of the processor does not fit`)
+    expect(drift.detail).toContain(`${theirs.id} of the processor exceeds`)
     expect(drift.detail).toContain('refunded USD 10.00; here USD 0.00 is refunded and USD 10.00 reserved')
     // However long it takes it looks again, each hour.
     await age(events, 30 * DAY_S)
