@@ -270,6 +270,7 @@ function parse(chunks: Buffer[]): Record<string, unknown> | null {
   }
 }
 
+/** Whether the value is a JSON object: neither null nor an array. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

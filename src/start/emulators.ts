@@ -17,7 +17,7 @@ type ProviderVariable =
 
 type EmulatorSettings = {
   /** Name of the provider in the banner. */
-  of: string
+  provider_name: string
   file: string
   port: EmulatorPort
   /** Prefix of its URL. Default: `http://`. */
@@ -27,7 +27,7 @@ type EmulatorSettings = {
   /** The provider counts as configured if one of these variables is set. */
   provider_variables: readonly VariableName[]
   /** The variable that the banner names for configuring the provider. */
-  set: VariableName
+  variable: VariableName
   /** Banner note: how it differs from the provider. */
   note: string
   /** Null: it reads the key of its callers from a variable. */
@@ -51,11 +51,11 @@ function twilioToken({ ENCRYPTION_KEY = '' }: Config): string {
 
 const SETTINGS = {
   stripe: {
-    of: 'Stripe',
+    provider_name: 'Stripe',
     file: 'src/emulators/stripe/main.ts',
     port: 'EMULATOR_PORT',
     provider_variables: ['STRIPE_API_BASE', 'STRIPE_SECRET_KEY'],
-    set: 'STRIPE_SECRET_KEY',
+    variable: 'STRIPE_SECRET_KEY',
     note: 'no money moves',
     api_key: 'sk_test_emulator',
     variables: (url) => ({ STRIPE_API_BASE: url, STRIPE_SECRET_KEY: 'sk_test_emulator' }),
@@ -68,11 +68,11 @@ const SETTINGS = {
     is_optional: false,
   },
   twilio: {
-    of: 'Twilio',
+    provider_name: 'Twilio',
     file: 'src/emulators/twilio/main.ts',
     port: 'TWILIO_EMULATOR_PORT',
     provider_variables: ['TWILIO_ACCOUNT_SID', 'TWILIO_AUTH_TOKEN', 'TWILIO_API_BASE'],
-    set: 'TWILIO_ACCOUNT_SID',
+    variable: 'TWILIO_ACCOUNT_SID',
     note: 'no SMS leaves',
     api_key: null,
     variables: (url, config) => ({
@@ -87,13 +87,13 @@ const SETTINGS = {
     is_optional: true,
   },
   smtp: {
-    of: 'Email',
+    provider_name: 'Email',
     file: 'src/emulators/smtp/main.ts',
     port: 'SMTP_EMULATOR_PORT',
     scheme: 'smtp://emulator:smtp-emulator@',
     page: { name: 'inbox', port: 'INBOX_PORT' },
     provider_variables: ['SMTP_URL'],
-    set: 'SMTP_URL',
+    variable: 'SMTP_URL',
     note: 'an inbox that shows all email',
     api_key: 'smtp-emulator',
     variables: (url, { EMAIL_FROM = 'Sluice <mail@sluice.example>' }) => ({ SMTP_URL: url, EMAIL_FROM }),
@@ -102,11 +102,11 @@ const SETTINGS = {
     is_optional: true,
   },
   ai: {
-    of: 'AI',
+    provider_name: 'AI',
     file: 'src/emulators/ai/main.ts',
     port: 'AI_EMULATOR_PORT',
     provider_variables: AI.credentials,
-    set: 'AI_BASE_URL',
+    variable: 'AI_BASE_URL',
     note: 'no model answers',
     api_key: 'ai-emulator',
     variables: (url) => ({ AI_BASE_URL: `${url}/v1`, AI_API_KEY: 'ai-emulator' }),
@@ -178,12 +178,14 @@ export function emulatorArgs(
 export function providerNotes(config: Config, urlOf: (name: EmulatorListener) => string): string[] {
   const running = emulatorsOf(config)
   return EMULATOR_NAMES.flatMap((name) => {
-    const { of, set, note, provider_variables, page } = EMULATORS[name]
+    const { provider_name, variable, note, provider_variables, page } = EMULATORS[name]
     if (running.includes(name))
       return [
-        `${of.padEnd(12)} EMULATED at ${urlOf(page?.name ?? name)} (${note}; set ${set} for the real one)`,
+        `${provider_name.padEnd(12)} EMULATED at ${urlOf(page?.name ?? name)} (${note}; set ${variable} for the real one)`,
       ]
-    const is_configured = provider_variables.some((variable) => config[variable] !== undefined)
-    return is_configured ? [`${of.padEnd(12)} yours (${set})`] : [`${of.padEnd(12)} none (${set} is not set)`]
+    const is_configured = provider_variables.some((each) => config[each] !== undefined)
+    return is_configured
+      ? [`${provider_name.padEnd(12)} yours (${variable})`]
+      : [`${provider_name.padEnd(12)} none (${variable} is not set)`]
   })
 }

@@ -39,9 +39,9 @@ export function isProgram(command: string): boolean {
 export function programsOf(config: Config, addresses: PartAddresses, data_dir: string): Program[][] {
   const env = environmentOf(config, addresses)
   const emulators = emulatorsOf(config).map((name): Program => {
-    const { of, file, reads } = EMULATORS[name]
+    const { provider_name, file, reads } = EMULATORS[name]
     return {
-      name: `${of} emulator`,
+      name: `${provider_name} emulator`,
       file: pathOf(file),
       args: emulatorArgs(name, config, (listener) => addresses.emulators.get(listener)!.port, data_dir),
       env: filterEnvironment(env, (variable) => reads.includes(variable)),
@@ -64,7 +64,7 @@ export function programsOf(config: Config, addresses: PartAddresses, data_dir: s
         ...Object.fromEntries(placeholders),
         API_URL: config.API_URL ?? addresses.api.url,
         EMULATED: emulatorsOf(config)
-          .map((name) => EMULATORS[name].of)
+          .map((name) => EMULATORS[name].provider_name)
           .join(),
       }),
     ],

@@ -55,6 +55,7 @@ function newKey(): string {
   return randomBytes(32).toString('base64')
 }
 
+/** Stores the secrets atomically. Throws ConfigError if another user may change the file. */
 export function saveSecrets(data_dir: string, secrets: Secrets): void {
   replaceOwnFile(join(data_dir, 'secrets.json'), `${JSON.stringify(secrets, null, 2)}\n`)
 }

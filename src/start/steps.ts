@@ -3,6 +3,7 @@
 /** Runs a step of the start. Prints its name first, and its duration when it finishes. */
 export type StartStep = <T>(name: string, work: () => Promise<T>) => Promise<T>
 
+/** A StartStep that prints with `write`. */
 export function createStep(write: (text: string) => void): StartStep {
   return async (name, work) => {
     const began_at = performance.now()

@@ -37,6 +37,7 @@ export type AiEmulator = {
 /** Older completions are only in the file. */
 const MAX_COMPLETIONS = 1_000
 
+/** Adds a completion and drops the oldest above MAX_COMPLETIONS. */
 export function storeCompletion({ completions }: Pick<AiEmulator, 'completions'>, line: Completion): void {
   completions.push(line)
   if (completions.length > MAX_COMPLETIONS) completions.shift()
@@ -50,6 +51,7 @@ export function completionCount({ completions }: Pick<AiEmulator, 'completions'>
 /** The choices of the page for the requests that a fault matches. */
 export const AI_FAULT_TARGETS: Record<string, object> = { 'any request': {} }
 
+/** Adds a scripted fault. Throws AiRefusal if the script is invalid. */
 export function addAiFault(faults: Faults, script: unknown): Fault {
   return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: AI_ERRORS.parameter })
 }

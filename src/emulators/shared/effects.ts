@@ -45,6 +45,7 @@ export type Effect = Subjects & {
 /** `file` contains the same lines. */
 export type Effects = { lines: Effect[]; file: AppendFile | null }
 
+/** Appends an effect. `moved`: the ids of its objects, the amount in the smallest unit, and the metadata. */
 export function recordEffect(
   effects: Effects,
   call: Call,

@@ -24,14 +24,17 @@ function faultRow({ id, hits, held, left, script }: Fault): Cell[] {
 
 export const REFUSAL_COLUMNS = ['at', 'request', 'answer', 'reason', 'fault', 'request id']
 
+/** A table row of REFUSAL_COLUMNS. */
 export function refusalRow({ at, method, path, status, refusal, fault, request_id }: LoggedRequest): Cell[] {
   return [at, `${method} ${path}`, answered(status), refusal ?? '', fault ?? '', request_id]
 }
 
+/** The status of an answer as a text. */
 export function answered(status: number): string {
   return status === 0 ? 'none' : String(status)
 }
 
+/** `1 refund`, `2 refunds`. */
 export function pluralize(count: number, resource: string): string {
   return `${count} ${resource}${count === 1 ? '' : 's'}`
 }

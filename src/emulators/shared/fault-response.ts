@@ -17,6 +17,7 @@ type FaultHandling = {
   }
 }
 
+/** Handles a request to which `fault` applies: delay, hold, effect and answer. */
 export async function respondWithFault(
   faults: Faults,
   fault: Fault,

@@ -194,6 +194,7 @@ export function removeFaults(faults: Faults, id: string | null): void {
   faults.list = faults.list.filter((each) => id !== null && each.id !== id)
 }
 
+/** A fault as JSON for the controls. `left` null: unlimited. */
 export function describeFault(fault: Fault): Record<string, unknown> {
   const { id, seen, hits, held, left, script } = fault
   return { id, seen, hits, held: held.length, left: Number.isFinite(left) ? left : null, script }

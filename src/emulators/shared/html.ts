@@ -35,6 +35,7 @@ export type Cell = string | { html: string }
 
 const LONG = 80
 
+/** A table cell with HTML. Texts in it must be escaped. */
 export function cell(html: string): Cell {
   return { html }
 }
@@ -60,11 +61,13 @@ export function button(name: string, label: string, fields: Record<string, strin
   return `<form method="post" action="/_emulator/page/${name}">${hidden}<button>${escape(label)}</button></form>`
 }
 
+/** A labeled select field. */
 export function choice(name: string, label: string, values: readonly string[]): string {
   const options = values.map((value) => `<option>${escape(value)}</option>`).join('')
   return `<label>${escape(label)} <select name="${name}">${options}</select></label>`
 }
 
+/** A complete page. `title`, `body` and `head` are HTML. */
 export function document(title: string, body: string, head = ''): string {
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title>${head}<style>${STYLE}</style></head><body><main><h1>${title}</h1>${body}</main></body></html>`
 }
@@ -86,6 +89,7 @@ export function sendPage(
   send(response, status, { 'content-security-policy': policy }, page, 'text/html; charset=utf-8')
 }
 
+/** Escapes a text for HTML content and attributes. */
 export function escape(text: string): string {
   return text
     .replaceAll('&', '&amp;')

@@ -45,6 +45,7 @@ export function readExchange(
   request.on('error', () => response.destroy())
 }
 
+/** Sends a response with a text body. */
 export function send(
   response: ServerResponse,
   status: number,
@@ -73,6 +74,7 @@ export function sendHalf(
   response.write(bytes.subarray(0, bytes.length >> 1), () => response.destroy())
 }
 
+/** A header by its name in lower case; null if missing. */
 export function header(request: IncomingMessage, name: string): string | null {
   const value = request.headers[name]
   return typeof value === 'string' ? value : null

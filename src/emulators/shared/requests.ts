@@ -64,7 +64,7 @@ export function logRequest(
   return entry
 }
 
-/** The newest requests that match `wanted`, newest first. */
+/** The newest requests for which `matches` returns true, newest first. */
 export function latestRequests(
   { ring, next }: RequestLog,
   count: number,

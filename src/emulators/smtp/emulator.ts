@@ -67,6 +67,7 @@ export const SMTP_FAULT_TARGETS: Record<string, object> = Object.fromEntries(
   PHASES.map((method) => [method, { method }]),
 )
 
+/** Adds a scripted fault. Throws InboxRefusal if the script is invalid. */
 export function addSmtpFault(faults: Faults, script: unknown): Fault {
   return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: INBOX_ERRORS.parameter })
 }
@@ -103,6 +104,7 @@ export function storeMessage(
   return message
 }
 
+/** Adds an effect and drops the oldest above MAX_EFFECTS. */
 export function storeMessageEffect({ effects }: Pick<SmtpEmulator, 'effects'>, line: MessageEffect): void {
   effects.push(line)
   if (effects.length > MAX_EFFECTS) effects.shift()
@@ -123,6 +125,7 @@ export function latestMessages({ messages }: SmtpEmulator, to?: string): InboxMe
     .toReversed()
 }
 
+/** The parsed email, cached. */
 export function readMessage({ read }: SmtpEmulator, message: InboxMessage): ReadEmail {
   const cached = read.get(message)
   if (cached !== undefined) return cached

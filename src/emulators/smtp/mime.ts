@@ -15,6 +15,7 @@ type Parameters = { value: string; parameters: Record<string, string> }
 /** Limit for nested multiparts. */
 const MAX_DEPTH = 10
 
+/** Parses an email. Malformed parts are read as text. */
 export function readEmail(raw: Buffer): ReadEmail {
   const root = partOf(raw.toString('latin1'))
   const email: ReadEmail = { headers: root.headers, text: null, html: null, attachments: [] }

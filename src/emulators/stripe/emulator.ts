@@ -38,6 +38,7 @@ export type Emulator = {
   closed: boolean
 }
 
+/** The time of the emulator's clock in unix milliseconds. */
 export function nowMs(emulator: Emulator): number {
   return Date.now() + emulator.clock.offset_ms
 }

@@ -37,6 +37,7 @@ export function emit(
   if (event.pending) emulator.webhooks?.send(event)
 }
 
+/** An event in the format of Stripe's API. */
 export function renderEvent(emulator: Emulator, event: StoredEvent): Rendered {
   const object = render(event.object, emulator.url)
   return {

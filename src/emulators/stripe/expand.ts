@@ -48,6 +48,7 @@ function relatedIdsOf(object: Version): (string | null)[] {
   }
 }
 
+/** Renders a snapshot with its expanded objects. */
 export function renderSnapshot(snapshot: ResponseSnapshot, base_url: string): Rendered {
   const rendered = render(snapshot.object, base_url)
   const find = (id: string) => snapshot.related.find((each) => each.id === id)

@@ -34,6 +34,7 @@ export function checkExclusiveParams(params: Params): void {
       throw parameterRefused(`\`${name}\` can only be passed when \`confirm\` is true.`, name)
 }
 
+/** Returns the amount. Throws Refusal if it is below the minimum, above the maximum or finer than Stripe settles. */
 export function checkedAmount(amount: number, currency: string): number {
   const min = minAmountOf(currency)
   if (amount < min)
@@ -61,6 +62,7 @@ export function methodOfParams(params: Params): Method | null {
   return { id: stripeId('pm_1'), token }
 }
 
+/** `automatic_payment_methods`. Default: enabled with redirects, as at Stripe. */
 export function automaticOf(params: Params): Intent['automatic'] {
   const value = params['automatic_payment_methods']
   // The rules accept only a hash here.

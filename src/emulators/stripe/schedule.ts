@@ -4,6 +4,7 @@ import type { Emulator } from './emulator.ts'
 /** Long enough to follow the answer, short enough for interactive use. */
 export const SETTLE_DELAY_MS = 40
 
+/** Runs `act` after a delay unless the emulator is closed by then. */
 export function schedule(emulator: Emulator, after_ms: number, act: () => void): void {
   if (emulator.closed) return
   const timer = setTimeout(() => {

@@ -73,6 +73,7 @@ const SETTINGS: WebhookSettings = {
 
 type Delivery = { event: StoredEvent; attempt: number; isDuplicate?: true }
 
+/** Starts a sender with default settings: in order, without duplicates, losses or delays. */
 export function startWebhookSender(options: WebhookOptions): Webhooks {
   const { post, close } = createSignedPost(options)
   const settings = { ...SETTINGS }

@@ -60,6 +60,7 @@ function signTwilio(url: string, params: Record<string, string>, auth_token: str
     .digest('base64')
 }
 
+/** Starts a sender that signs with `auth_token`. */
 export function startCallbackSender(auth_token: string): CallbackSender {
   const poster = createPoster({ sockets: CONCURRENCY, deadline_ms: DEADLINE_MS })
   const gate = createGate({

@@ -51,6 +51,7 @@ const REFUSED_SENDERS: Readonly<Record<string, () => Error>> = {
     smsInvalid(21611, "This 'From' number has exceeded the maximum number of queued messages"),
 }
 
+/** Creates a message from the form of a request. Throws SmsRefusal with Twilio's error code if it is refused. */
 export function createMessage(emulator: TwilioEmulator, form: URLSearchParams): SentSms {
   checkMessage(form)
   const to = form.get('To') ?? ''

@@ -72,11 +72,13 @@ const MAX_MESSAGES = 50_000
 /** Older effects are only in the file. */
 const MAX_EFFECTS = 100_000
 
+/** Adds a message and drops the oldest above MAX_MESSAGES. */
 export function storeSms({ messages }: TwilioEmulator, sms: SentSms): void {
   messages.set(sms.sid, sms)
   if (messages.size > MAX_MESSAGES) for (const sid of messages.keys()) return void messages.delete(sid)
 }
 
+/** Adds an effect and drops the oldest above MAX_EFFECTS. */
 export function storeSmsEffect({ effects }: Pick<TwilioEmulator, 'effects'>, line: SmsEffect): void {
   effects.push(line)
   if (effects.length > MAX_EFFECTS) effects.shift()
@@ -99,6 +101,7 @@ export const SMS_FAULT_TARGETS: Record<string, object> = {
   'looking for messages': { method: 'GET', path: '/Messages' },
 }
 
+/** Adds a scripted fault. Throws SmsRefusal if the script is invalid. */
 export function addSmsFault(faults: Faults, script: unknown): Fault {
   return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: SMS_ERRORS.parameter })
 }

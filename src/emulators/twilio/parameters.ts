@@ -10,7 +10,7 @@ const DATE = /^\d{4}-\d{2}-\d{2}/
 const sid = (prefix: string) => new RegExp(`^${prefix}[0-9a-fA-F]{32}$`)
 
 /** Patterns of the values. Values with a specific error code of Twilio are checked in create.ts. */
-const OF_MESSAGES: Readonly<Record<string, RegExp>> = {
+const MESSAGE_PARAMETERS: Readonly<Record<string, RegExp>> = {
   AddressRetention: /^(retain|obfuscate)$/,
   ApplicationSid: sid('AP'),
   Attempt: NUMBER,
@@ -38,7 +38,7 @@ const OF_MESSAGES: Readonly<Record<string, RegExp>> = {
   TrafficType: /^free$/,
   ValidityPeriod: NUMBER,
 }
-const LIST_ARGUMENT_FILTERS: Readonly<Record<string, RegExp>> = {
+const LIST_PARAMETERS: Readonly<Record<string, RegExp>> = {
   DateSent: DATE,
   'DateSent<': DATE,
   'DateSent>': DATE,
@@ -49,16 +49,18 @@ const LIST_ARGUMENT_FILTERS: Readonly<Record<string, RegExp>> = {
   To: ANY,
 }
 /** Parameters that may be repeated. */
-const LISTS = new Set(['MediaUrl', 'PersistentAction'])
+const REPEATABLE = new Set(['MediaUrl', 'PersistentAction'])
 
-export const checkMessage = (form: URLSearchParams) => check(form, OF_MESSAGES)
-export const checkList = (query: URLSearchParams) => check(query, LIST_ARGUMENT_FILTERS)
+/** Throws SmsRefusal if a parameter of a new message is unknown or invalid. */
+export const checkMessage = (form: URLSearchParams) => check(form, MESSAGE_PARAMETERS)
+/** Throws SmsRefusal if a parameter of a list is unknown or invalid. */
+export const checkList = (query: URLSearchParams) => check(query, LIST_PARAMETERS)
 
 function check(params: URLSearchParams, rules: Readonly<Record<string, RegExp>>): void {
   for (const name of new Set(params.keys())) {
     const values = params.getAll(name)
     if (!Object.hasOwn(rules, name)) throw smsInvalid(20001, `Unknown parameter: ${name}.`)
-    if (values.length > 1 && !LISTS.has(name)) throw smsInvalid(20001, `Several values of ${name}.`)
+    if (values.length > 1 && !REPEATABLE.has(name)) throw smsInvalid(20001, `Several values of ${name}.`)
     if (!values.every((value) => rules[name]!.test(value)))
       throw smsInvalid(20001, `The value of ${name} is not valid.`)
   }

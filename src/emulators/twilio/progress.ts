@@ -4,6 +4,7 @@ import type { SentSms, SentSmsStatus, TwilioEmulator } from './emulator.ts'
 /** The number that a messaging service chooses. */
 const OWN_NUMBER = '+15005550006'
 
+/** Schedules `sent` and `delivered` if `automatic` is on. */
 export function scheduleSmsProgress(emulator: TwilioEmulator, sms: SentSms): void {
   const { callbacks, pace_ms } = emulator
   if (!callbacks.settings.automatic) return

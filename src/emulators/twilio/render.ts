@@ -12,6 +12,7 @@ export function messagesPath(account_sid: string): string {
   return `/2010-04-01/Accounts/${account_sid}/Messages`
 }
 
+/** A message in the format of Twilio's API. */
 export function renderSms(account_sid: string, sms: SentSms): object {
   const { sid, to, from, messaging_service_sid, body, segments, status, error_code } = sms
   const path = `${messagesPath(account_sid)}/${sid}`

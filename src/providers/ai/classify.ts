@@ -29,6 +29,7 @@ export function classifyAiError(error: unknown): UnsuccessfulOutcome<AiFailure> 
   }
 }
 
+/** A declined outcome with this failure. */
 export function declined(code: AiFailure['code'], message: string): { kind: 'declined'; failure: AiFailure } {
   return { kind: 'declined', failure: { code, message } }
 }

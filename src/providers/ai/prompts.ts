@@ -4,6 +4,7 @@ import type { AiInput } from '../ai.ts'
 
 type Params = OpenAI.Chat.ChatCompletionCreateParamsNonStreaming
 
+/** The chat messages for a task. */
 export function messagesOf(input: AiInput): Params['messages'] {
   switch (input.kind) {
     case 'generate':

@@ -17,6 +17,7 @@ export type InterimFilter = {
   pass(bytes: Buffer): void
 }
 
+/** A filter for one connection. */
 export function createInterimFilter(): InterimFilter {
   /** In a status line, in the headers of a 1xx response, or in the final response, which is not inspected. */
   let state: 'status' | 'headers' | 'answer' = 'status'

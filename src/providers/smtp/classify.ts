@@ -63,6 +63,7 @@ export function isLostBeforeSend(end: ConversationEnd): boolean {
   )
 }
 
+/** The outcome of an email. `done` if the server accepted it for at least one recipient. */
 export function outcomeOf(
   end: ConversationEnd,
   context: ReplyContext,

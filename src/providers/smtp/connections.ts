@@ -60,6 +60,7 @@ const IDLE_TIMEOUT_MS = 30_000
 const MAX_EMAILS_PER_CONNECTION = 1_000
 const CHUNK_BYTES = 64 * 1024
 
+/** A pool of connections to the server of an `smtp://` or `smtps://` URL. `require_tls`: refuse remote servers without TLS. */
 export function openConnections(url: string, { require_tls }: { require_tls: boolean }): Connections {
   const { options, auth } = settingsOf(new URL(url), require_tls)
   const idle: PooledConnection[] = []

@@ -14,6 +14,7 @@ export type Envelope = {
   original_recipients: Map<string, string>
 }
 
+/** The envelope of a composed email. */
 export function envelopeOf({ from, recipients }: OutgoingEmail, message: Buffer): Envelope {
   const original_recipients = new Map(
     recipients.map((recipient) => [inAscii(bareAddress(recipient)), recipient]),

@@ -4,6 +4,7 @@ import { NoAnswer } from '../http.ts'
 import type { ProcessorPayment, ProcessorRefund } from '../payments.ts'
 import { PAYMENT_STATUS, REFUND_STATUS } from './statuses.ts'
 
+/** Payment statuses by progress, least advanced first. */
 export const PAYMENT_PROGRESS: ProcessorPayment['status'][] = [
   'failed',
   'canceled',
@@ -13,6 +14,7 @@ export const PAYMENT_PROGRESS: ProcessorPayment['status'][] = [
   'captured',
 ]
 
+/** Converts a payment intent. `reference`: the expected id. Throws NoAnswer if the answer is invalid. */
 export function toPayment(intent: Stripe.PaymentIntent, reference?: string): ProcessorPayment {
   const status = PAYMENT_STATUS.get(intent.status)
   assertAnswer(intent.object === 'payment_intent' && isId(intent.id, 'pi_'), 'not a payment intent')
@@ -55,6 +57,7 @@ function refundedOf({ amount, amount_captured, amount_refunded }: Stripe.Charge)
   return Math.max(0, amount_refunded - (amount - amount_captured))
 }
 
+/** Converts a refund. `reference`: the expected id. Throws NoAnswer if the answer is invalid. */
 export function toRefund(refund: Stripe.Refund, reference?: string): ProcessorRefund {
   const status = REFUND_STATUS.get(refund.status)
   // Refunds of some methods are older than `re_`.
@@ -86,10 +89,12 @@ export function assertAnswer(condition: boolean, problem: string): asserts condi
   if (!condition) throw new NoAnswer(`unreadable answer: ${problem}`, { sent: true })
 }
 
+/** Whether the value is an id of Stripe with this prefix, such as `pi_`. */
 export function isId(value: unknown, prefix: string): boolean {
   return typeof value === 'string' && value.length > prefix.length && value.startsWith(prefix)
 }
 
+/** Whether the value is a safe integer of at least 0. */
 export function isAmount(value: unknown): boolean {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }

@@ -4,6 +4,7 @@ import type { ProcessorDispute } from '../disputes.ts'
 import { assertAnswer, isAmount, isId } from './answers.ts'
 import { DISPUTE_STATUS } from './statuses.ts'
 
+/** Converts a dispute. `reference`: the expected id. Throws NoAnswer if the answer is invalid. */
 export function toDispute(dispute: Stripe.Dispute, reference: string): ProcessorDispute {
   const state = DISPUTE_STATUS.get(dispute.status)
   // Disputes of some methods begin with `du_`, those of others with `dp_`.

@@ -152,7 +152,7 @@ function createPaymentSearch(client: StripeClient): PaymentProcessor['listPaymen
     })
 }
 
-/** Reads the list of a time range and returns the payment intents with the `wanted` payment ids. */
+/** Reads the list of a time range and returns the payment intents with these payment ids. */
 async function readListing(
   { stripe, deadline_ms }: StripeClient,
   created: { gte: number; lte: number },

@@ -28,11 +28,11 @@ export function openTwilio({
 }: TwilioOptions): SmsProvider {
   const http = openHttp(api_base ?? 'https://api.twilio.com')
 
-  async function call<Value, UnsuccessfulOutcome extends { kind: Outcome<unknown>['kind'] }>(
+  async function call<Value, Failed extends { kind: Outcome<unknown>['kind'] }>(
     operation: string,
     request: (messages: MessageListInstance) => Promise<Value>,
-    classify: (error: unknown) => UnsuccessfulOutcome,
-  ): Promise<{ kind: 'done'; value: Value } | UnsuccessfulOutcome> {
+    classify: (error: unknown) => Failed,
+  ): Promise<{ kind: 'done'; value: Value } | Failed> {
     const started = performance.now()
     const outcome = await request(accountMessages(http, account, deadline_ms)).then(
       (value) => ({ kind: 'done' as const, value }),
