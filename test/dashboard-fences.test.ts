@@ -372,7 +372,7 @@ test('previews of somebody who only reads are bounded as those of a key, and hol
   const refusals = answers.filter(({ status }) => status !== 200).map(({ body }) => body.error.message)
   expect(refusals).toContainEqual(expect.stringMatching(/your templates wait/))
   for (const message of refusals)
-    expect(message).toMatch(/ wait |cannot be rendered now|is too busy|took too long/)
+    expect(message).toMatch(/ wait | are waiting|cannot be rendered now|is too busy|took too long/)
 
   const headers = { host, origin: url, cookie: cookieOf(reader), 'content-type': 'application/json' }
   const bytes = requestBytes('POST', slow, headers, JSON.stringify({ variables: { mark: 1 } }))

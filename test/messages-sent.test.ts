@@ -194,7 +194,7 @@ describe('an SMS', () => {
     await looked(first)
     expect(await readMessageState(world, first)).toMatchObject({ job: 'unknown', reference: null })
     const [job] =
-      await world.sql`select last_error ->> 'message' as said from jobs where subject_id = ${first}`
+      await world.sql`select last_error ->> 'message' as reported from jobs where subject_id = ${first}`
     expect(job!['reported']).toContain('does not list')
     await world.sql`
       update messages set status = 'sent', sent_at = updated_at, failure = null where id = ${second}`

@@ -982,7 +982,7 @@ test('old texts and attachments are erased once nobody needs them, and old count
     where id = any(${all}::uuid[])`
   await eventually(async () => {
     const rows = await world.sql`
-      select id, content is null as erased, redacted_at is not null as said,
+      select id, content is null as erased, redacted_at is not null as reported,
         (select count(*) from message_attachments a where a.message_id = m.id) as files
       from messages m where id = any(${all}::uuid[]) order by id`
     expect(rows.map((row) => ({ ...row }))).toEqual([

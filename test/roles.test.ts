@@ -568,9 +568,9 @@ describe('readers', () => {
       'drifts',
       'erasures',
       'notification_history',
+      'webhook_backlogs',
       'webhook_deliveries',
       'webhook_due',
-      'webhook_backlogs',
       'webhook_stats',
     ])
   })
