@@ -14,7 +14,7 @@ const NONCE_PLACEHOLDER = '__CSP_NONCE__'
 const NOT_BUILT =
   'The pages of the dashboard are not built yet, or are being built. If this does not change, run: npm run build\n'
 
-/** Serves the assets, and index.html at every other path: the browser routes. */
+/** Serves the assets, and index.html at every other path: routing happens in the browser. */
 export function pageRoutes(app: FastifyInstance): void {
   const assets = join(BUILD_DIRECTORY, 'assets')
   // The pages may be built while the dashboard runs.

@@ -19,7 +19,7 @@ const MAX_STREAMS_PER_USER = 5
 /** A client with more unread bytes has stalled. It is disconnected and may reconnect. */
 const MAX_UNREAD_BYTES = 1024 * 1024
 
-/** The events by name. Every `every_polls`th poll reads them. */
+/** The events by name. `every_polls`: how many polls pass between two reads of an event. */
 const TOPICS: { name: string; every_polls: number; find: (sql: Sql) => Promise<unknown> }[] = [
   { name: 'pauses', every_polls: 1, find: findPauses },
   { name: 'acts', every_polls: 1, find: async (sql) => listActs(sql, { limit: 20 }) },
