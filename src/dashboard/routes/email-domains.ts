@@ -25,7 +25,7 @@ const body = z.strictObject({
 export function emailDomainRoutes(root: FastifyInstance, { sql, config }: DashboardContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
 
-  /** Replaces the list with the result of `update`, and records that. `update` null: the default. */
+  /** Replaces the list with the result of `update`, and records that. If `update` returns null, the default applies. */
   async function change(
     request: FastifyRequest,
     reply: FastifyReply,
