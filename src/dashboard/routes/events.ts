@@ -57,7 +57,7 @@ export function eventFigureRoutes(root: FastifyInstance, context: DashboardConte
     '/api/webhook_endpoints/lines',
     {
       schema: { response: { 200: z.array(endpointSeriesSchema) } },
-      config: { audit_action: 'listWebhookBacklogs' },
+      config: { audit_action: 'listWebhookSeries' },
     },
     async (request) => findEndpointSeries(request.sql, requireTenant(request).tenant.id),
   )
