@@ -118,7 +118,7 @@ function methodOf(
   const id = EXCEPTIONS[operationId]?.id
   for (const parameter of parameters.filter((each) => each.in === 'path'))
     parameter_code.push(`${id ?? parameter.name}: string`)
-  const address = path.replaceAll(/\{(\w+)\}/g, (_match, param: string) => `\${part(${id ?? param})}`)
+  const address = path.replaceAll(/\{(\w+)\}/g, (_match, param: string) => `\${pathSegment(${id ?? param})}`)
   const target = address === path ? `'${path}'` : `\`${address}\``
 
   const filters = parameters.filter((each) => each.in === 'query')
@@ -147,7 +147,11 @@ function methodOf(
   const returns = paged ? `Pages<${result}>` : `Answer<${result}>`
   return {
     name,
-    type_names: [...type_names, paged ? 'Pages' : 'Answer', ...(target.includes('part(') ? ['part'] : [])],
+    type_names: [
+      ...type_names,
+      paged ? 'Pages' : 'Answer',
+      ...(target.includes('pathSegment(') ? ['pathSegment'] : []),
+    ],
     query: filters.length > 0 ? queryType(queryName, method_path, filters) : undefined,
     code: `${comment(`${summary}.`, description, `\`${verb.toUpperCase()} ${path}\``)}${name}(${parameter_code.join(', ')}): ${returns} {\n${call}\n}`,
   }
@@ -183,7 +187,7 @@ function groupFile(group: Group): string {
   for (const query of queries)
     for (const [, type] of query.matchAll(/\?: ([A-Z]\w+)$/gm)) type_names.add(type!)
   const runtime = ['Answer', 'Pages']
-  const own = new Set([...runtime, 'part', 'Record<string, string>'])
+  const own = new Set([...runtime, 'pathSegment', 'Record<string, string>'])
   const events = ['FeedEvent'].filter((type) => type_names.has(type))
   const schemas = [...type_names].filter(
     (type) => !own.has(type) && !events.includes(type) && type !== 'Record',
@@ -196,7 +200,7 @@ function groupFile(group: Group): string {
       type_names.has('Answer') && `import type { Answer } from '${source_path}/answer.ts'`,
       methods.length > 0 && `import type { RequestOptions } from '${source_path}/client.ts'`,
       type_names.has('Pages') && `import type { Pages } from '${source_path}/pages.ts'`,
-      `import { ${type_names.has('part') ? 'part, ' : ''}Resource } from '${source_path}/resource.ts'`,
+      `import { ${type_names.has('pathSegment') ? 'pathSegment, ' : ''}Resource } from '${source_path}/resource.ts'`,
       events.length > 0 && `import type { ${events.join(', ')} } from '${generated}/events.ts'`,
       schemas.length > 0 && `import type { ${schemas.toSorted().join(', ')} } from '${generated}/schemas.ts'`,
       ...children.map(

@@ -21,7 +21,7 @@ export class Resource {
 }
 
 /** Encodes an id as a path segment. Throws a `TypeError` for ids that change the path: empty, `.` and `..`. */
-export function part(id: string): string {
+export function pathSegment(id: string): string {
   if (typeof id !== 'string' || ['', '.', '..'].includes(id)) throw new TypeError(`Not an id: ${id}`)
   return encodeURIComponent(id)
 }

@@ -122,7 +122,7 @@ export async function findOutcome(
 
 /** The outcome as text. `titles`: the requested acts, with recipient and amount. */
 export function outcomeText({ state, request }: FoundOutcome, titles: readonly string[] = []): string {
-  const resource = `${request?.resource.replaceAll('_', ' ') ?? 'what it is about'} ${request?.resource_id ?? ''}`
+  const resource = `${request?.resource.replaceAll('_', ' ') ?? 'the resource'} ${request?.resource_id ?? ''}`
   const what = titles.length === 0 ? resource : `${resource} (${titles.join(', or ')})`
   return {
     finished: `It was done: ${what}.`,

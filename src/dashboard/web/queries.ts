@@ -9,7 +9,7 @@ export const SESSION_KEY = ['session'] as const
 /** The cache key of a path: `[path, query]`. To refresh it and all paths below it: `invalidate(path)`. */
 export const answerKey = (path: string, query?: ApiQuery) => [path, query ?? {}] as const
 
-/** Retries requests without a response and 502 to 504, at most twice. */
+/** Retries requests without a response and with status 502 or higher, at most twice. */
 function shouldRetry(failures: number, error: Error): boolean {
   return failures < 2 && error instanceof SluiceError && (error.status === null || error.status >= 502)
 }

@@ -3,7 +3,7 @@
 import type { Answer } from '../../answer.ts'
 import type { RequestOptions } from '../../client.ts'
 import type { Pages } from '../../pages.ts'
-import { part, Resource } from '../../resource.ts'
+import { pathSegment, Resource } from '../../resource.ts'
 import type { CreateCustomer, Customer, UpdateCustomer } from '../schemas.ts'
 
 /** What `customers.list` can be asked for. */
@@ -66,7 +66,7 @@ export class CustomersResource extends Resource {
    * `GET /v1/customers/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<Customer> {
-    return this.send('GET', `/v1/customers/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/customers/${pathSegment(id)}`, {}, options)
   }
 
   /**
@@ -79,7 +79,7 @@ export class CustomersResource extends Resource {
    * `PATCH /v1/customers/{id}`
    */
   update(id: string, body?: UpdateCustomer, options?: RequestOptions): Answer<Customer> {
-    return this.send('PATCH', `/v1/customers/${part(id)}`, { body }, options)
+    return this.send('PATCH', `/v1/customers/${pathSegment(id)}`, { body }, options)
   }
 
   /**
@@ -93,6 +93,6 @@ export class CustomersResource extends Resource {
    * `DELETE /v1/customers/{id}`
    */
   delete(id: string, options?: RequestOptions): Answer<Customer> {
-    return this.send('DELETE', `/v1/customers/${part(id)}`, {}, options)
+    return this.send('DELETE', `/v1/customers/${pathSegment(id)}`, {}, options)
   }
 }

@@ -3,7 +3,7 @@
 import type { Answer } from '../../answer.ts'
 import type { RequestOptions } from '../../client.ts'
 import type { Pages } from '../../pages.ts'
-import { part, Resource } from '../../resource.ts'
+import { pathSegment, Resource } from '../../resource.ts'
 import type { Dispute, DisputeStatus } from '../schemas.ts'
 
 /** What `disputes.list` can be asked for. */
@@ -50,6 +50,6 @@ export class DisputesResource extends Resource {
    * `GET /v1/disputes/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<Dispute> {
-    return this.send('GET', `/v1/disputes/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/disputes/${pathSegment(id)}`, {}, options)
   }
 }

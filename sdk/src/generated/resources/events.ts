@@ -3,7 +3,7 @@
 import type { Answer } from '../../answer.ts'
 import type { RequestOptions } from '../../client.ts'
 import type { Pages } from '../../pages.ts'
-import { part, Resource } from '../../resource.ts'
+import { pathSegment, Resource } from '../../resource.ts'
 import type { FeedEvent } from '../events.ts'
 import type { EventTypes } from '../schemas.ts'
 
@@ -64,6 +64,6 @@ export class EventsResource extends Resource {
    * `GET /v1/events/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<FeedEvent> {
-    return this.send('GET', `/v1/events/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/events/${pathSegment(id)}`, {}, options)
   }
 }

@@ -2,7 +2,7 @@
 
 import type { RequestOptions } from '../../client.ts'
 import type { Pages } from '../../pages.ts'
-import { part, Resource } from '../../resource.ts'
+import { pathSegment, Resource } from '../../resource.ts'
 import type { RememberedRequest } from '../schemas.ts'
 
 /** What `idempotencyKeys.list` can be asked for. */
@@ -35,6 +35,6 @@ export class IdempotencyKeysResource extends Resource {
    * `GET /v1/idempotency_keys/{key}`
    */
   list(key: string, query?: GetIdempotencyKeyQuery, options?: RequestOptions): Pages<RememberedRequest> {
-    return this.pages(`/v1/idempotency_keys/${part(key)}`, query, options)
+    return this.pages(`/v1/idempotency_keys/${pathSegment(key)}`, query, options)
   }
 }

@@ -3,7 +3,7 @@
 import type { Answer } from '../../answer.ts'
 import type { RequestOptions } from '../../client.ts'
 import type { Pages } from '../../pages.ts'
-import { part, Resource } from '../../resource.ts'
+import { pathSegment, Resource } from '../../resource.ts'
 import type { CreateMerchant, Merchant, UpdateMerchant } from '../schemas.ts'
 
 /** What `merchants.list` can be asked for. */
@@ -62,7 +62,7 @@ export class MerchantsResource extends Resource {
    * `GET /v1/merchants/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<Merchant> {
-    return this.send('GET', `/v1/merchants/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/merchants/${pathSegment(id)}`, {}, options)
   }
 
   /**
@@ -75,7 +75,7 @@ export class MerchantsResource extends Resource {
    * `PATCH /v1/merchants/{id}`
    */
   update(id: string, body?: UpdateMerchant, options?: RequestOptions): Answer<Merchant> {
-    return this.send('PATCH', `/v1/merchants/${part(id)}`, { body }, options)
+    return this.send('PATCH', `/v1/merchants/${pathSegment(id)}`, { body }, options)
   }
 
   /**
@@ -89,6 +89,6 @@ export class MerchantsResource extends Resource {
    * `DELETE /v1/merchants/{id}`
    */
   archive(id: string, options?: RequestOptions): Answer<Merchant> {
-    return this.send('DELETE', `/v1/merchants/${part(id)}`, {}, options)
+    return this.send('DELETE', `/v1/merchants/${pathSegment(id)}`, {}, options)
   }
 }

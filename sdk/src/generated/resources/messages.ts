@@ -3,7 +3,7 @@
 import type { Answer } from '../../answer.ts'
 import type { RequestOptions } from '../../client.ts'
 import type { Pages } from '../../pages.ts'
-import { part, Resource } from '../../resource.ts'
+import { pathSegment, Resource } from '../../resource.ts'
 import type {
   CancelMessage,
   Channel,
@@ -165,7 +165,7 @@ export class MessagesResource extends Resource {
    * `GET /v1/messages/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<Message> {
-    return this.send('GET', `/v1/messages/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/messages/${pathSegment(id)}`, {}, options)
   }
 
   /**
@@ -179,7 +179,7 @@ export class MessagesResource extends Resource {
    * `POST /v1/messages/{id}/cancel`
    */
   cancel(id: string, body?: CancelMessage, options?: RequestOptions): Answer<Message> {
-    return this.send('POST', `/v1/messages/${part(id)}/cancel`, { body, key: 'header' }, options)
+    return this.send('POST', `/v1/messages/${pathSegment(id)}/cancel`, { body, key: 'header' }, options)
   }
 
   /**
@@ -194,6 +194,6 @@ export class MessagesResource extends Resource {
    * `GET /v1/messages/{id}/timeline`
    */
   timeline(id: string, query?: GetMessageTimelineQuery, options?: RequestOptions): Pages<TimelineEntry> {
-    return this.pages(`/v1/messages/${part(id)}/timeline`, query, options)
+    return this.pages(`/v1/messages/${pathSegment(id)}/timeline`, query, options)
   }
 }

@@ -3,7 +3,7 @@
 import type { Answer } from '../../answer.ts'
 import type { RequestOptions } from '../../client.ts'
 import type { Pages } from '../../pages.ts'
-import { part, Resource } from '../../resource.ts'
+import { pathSegment, Resource } from '../../resource.ts'
 import type { FeedEvent } from '../events.ts'
 import type {
   CancelPayment,
@@ -118,7 +118,7 @@ export class PaymentsResource extends Resource {
    * `GET /v1/payments/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<Payment> {
-    return this.send('GET', `/v1/payments/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/payments/${pathSegment(id)}`, {}, options)
   }
 
   /**
@@ -136,7 +136,7 @@ export class PaymentsResource extends Resource {
    * `POST /v1/payments/{id}/cancel`
    */
   cancel(id: string, body?: CancelPayment, options?: RequestOptions): Answer<Payment> {
-    return this.send('POST', `/v1/payments/${part(id)}/cancel`, { body, key: 'header' }, options)
+    return this.send('POST', `/v1/payments/${pathSegment(id)}/cancel`, { body, key: 'header' }, options)
   }
 
   /**
@@ -152,7 +152,7 @@ export class PaymentsResource extends Resource {
    * `POST /v1/payments/{id}/capture`
    */
   capture(id: string, body?: CapturePayment, options?: RequestOptions): Answer<Payment> {
-    return this.send('POST', `/v1/payments/${part(id)}/capture`, { body, key: 'header' }, options)
+    return this.send('POST', `/v1/payments/${pathSegment(id)}/capture`, { body, key: 'header' }, options)
   }
 
   /**
@@ -166,7 +166,7 @@ export class PaymentsResource extends Resource {
    * `GET /v1/payments/{id}/events`
    */
   events(id: string, query?: ListPaymentEventsQuery, options?: RequestOptions): Pages<FeedEvent> {
-    return this.pages(`/v1/payments/${part(id)}/events`, query, options)
+    return this.pages(`/v1/payments/${pathSegment(id)}/events`, query, options)
   }
 
   /**
@@ -181,6 +181,6 @@ export class PaymentsResource extends Resource {
    * `GET /v1/payments/{id}/timeline`
    */
   timeline(id: string, query?: GetPaymentTimelineQuery, options?: RequestOptions): Pages<TimelineEntry> {
-    return this.pages(`/v1/payments/${part(id)}/timeline`, query, options)
+    return this.pages(`/v1/payments/${pathSegment(id)}/timeline`, query, options)
   }
 }

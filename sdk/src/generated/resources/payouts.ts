@@ -3,7 +3,7 @@
 import type { Answer } from '../../answer.ts'
 import type { RequestOptions } from '../../client.ts'
 import type { Pages } from '../../pages.ts'
-import { part, Resource } from '../../resource.ts'
+import { pathSegment, Resource } from '../../resource.ts'
 import type {
   CancelPayout,
   CreatePayout,
@@ -87,7 +87,7 @@ export class PayoutsResource extends Resource {
    * `GET /v1/payouts/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<Payout> {
-    return this.send('GET', `/v1/payouts/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/payouts/${pathSegment(id)}`, {}, options)
   }
 
   /**
@@ -107,7 +107,7 @@ export class PayoutsResource extends Resource {
    * `POST /v1/payouts/{id}/cancel`
    */
   cancel(id: string, body?: CancelPayout, options?: RequestOptions): Answer<Payout> {
-    return this.send('POST', `/v1/payouts/${part(id)}/cancel`, { body, key: 'header' }, options)
+    return this.send('POST', `/v1/payouts/${pathSegment(id)}/cancel`, { body, key: 'header' }, options)
   }
 
   /**
@@ -131,7 +131,7 @@ export class PayoutsResource extends Resource {
    * `POST /v1/payouts/{id}/fail`
    */
   fail(id: string, body: FailPayout, options?: RequestOptions): Answer<Payout> {
-    return this.send('POST', `/v1/payouts/${part(id)}/fail`, { body, key: 'header' }, options)
+    return this.send('POST', `/v1/payouts/${pathSegment(id)}/fail`, { body, key: 'header' }, options)
   }
 
   /**
@@ -146,6 +146,6 @@ export class PayoutsResource extends Resource {
    * `GET /v1/payouts/{id}/timeline`
    */
   timeline(id: string, query?: GetPayoutTimelineQuery, options?: RequestOptions): Pages<TimelineEntry> {
-    return this.pages(`/v1/payouts/${part(id)}/timeline`, query, options)
+    return this.pages(`/v1/payouts/${pathSegment(id)}/timeline`, query, options)
   }
 }

@@ -3,7 +3,7 @@
 import type { Answer } from '../../answer.ts'
 import type { RequestOptions } from '../../client.ts'
 import type { Pages } from '../../pages.ts'
-import { part, Resource } from '../../resource.ts'
+import { pathSegment, Resource } from '../../resource.ts'
 import type { CreateRecipient, Recipient, RecipientType, UpdateRecipient } from '../schemas.ts'
 
 /** What `recipients.list` can be asked for. */
@@ -68,7 +68,7 @@ export class RecipientsResource extends Resource {
    * `GET /v1/recipients/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<Recipient> {
-    return this.send('GET', `/v1/recipients/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/recipients/${pathSegment(id)}`, {}, options)
   }
 
   /**
@@ -82,7 +82,7 @@ export class RecipientsResource extends Resource {
    * `PATCH /v1/recipients/{id}`
    */
   update(id: string, body?: UpdateRecipient, options?: RequestOptions): Answer<Recipient> {
-    return this.send('PATCH', `/v1/recipients/${part(id)}`, { body }, options)
+    return this.send('PATCH', `/v1/recipients/${pathSegment(id)}`, { body }, options)
   }
 
   /**
@@ -96,6 +96,6 @@ export class RecipientsResource extends Resource {
    * `DELETE /v1/recipients/{id}`
    */
   archive(id: string, options?: RequestOptions): Answer<Recipient> {
-    return this.send('DELETE', `/v1/recipients/${part(id)}`, {}, options)
+    return this.send('DELETE', `/v1/recipients/${pathSegment(id)}`, {}, options)
   }
 }

@@ -3,7 +3,7 @@
 import type { Answer } from '../../answer.ts'
 import type { RequestOptions } from '../../client.ts'
 import type { Pages } from '../../pages.ts'
-import { part, Resource } from '../../resource.ts'
+import { pathSegment, Resource } from '../../resource.ts'
 import type { CreateRefund, Refund, RefundStatus } from '../schemas.ts'
 
 /** What `refunds.list` can be asked for. */
@@ -60,7 +60,12 @@ export class RefundsResource extends Resource {
    * `POST /v1/payments/{id}/refunds`
    */
   create(payment_id: string, body: CreateRefund, options?: RequestOptions): Answer<Refund> {
-    return this.send('POST', `/v1/payments/${part(payment_id)}/refunds`, { body, key: 'header' }, options)
+    return this.send(
+      'POST',
+      `/v1/payments/${pathSegment(payment_id)}/refunds`,
+      { body, key: 'header' },
+      options,
+    )
   }
 
   /**
@@ -71,7 +76,7 @@ export class RefundsResource extends Resource {
    * `GET /v1/payments/{id}/refunds`
    */
   list(payment_id: string, query?: ListRefundsQuery, options?: RequestOptions): Pages<Refund> {
-    return this.pages(`/v1/payments/${part(payment_id)}/refunds`, query, options)
+    return this.pages(`/v1/payments/${pathSegment(payment_id)}/refunds`, query, options)
   }
 
   /**
@@ -95,6 +100,6 @@ export class RefundsResource extends Resource {
    * `GET /v1/refunds/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<Refund> {
-    return this.send('GET', `/v1/refunds/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/refunds/${pathSegment(id)}`, {}, options)
   }
 }

@@ -3,7 +3,7 @@
 import type { Answer } from '../../answer.ts'
 import type { RequestOptions } from '../../client.ts'
 import type { Pages } from '../../pages.ts'
-import { part, Resource } from '../../resource.ts'
+import { pathSegment, Resource } from '../../resource.ts'
 import type {
   EventTypes,
   ReplayWebhookDelivery,
@@ -46,7 +46,7 @@ export class WebhookDeliveriesResource extends Resource {
    * `GET /v1/webhook_deliveries/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<WebhookDeliveryDetail> {
-    return this.send('GET', `/v1/webhook_deliveries/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/webhook_deliveries/${pathSegment(id)}`, {}, options)
   }
 
   /**
@@ -62,7 +62,12 @@ export class WebhookDeliveriesResource extends Resource {
    * `POST /v1/webhook_deliveries/{id}/replay`
    */
   replay(id: string, body?: ReplayWebhookDelivery, options?: RequestOptions): Answer<WebhookDelivery> {
-    return this.send('POST', `/v1/webhook_deliveries/${part(id)}/replay`, { body, key: 'header' }, options)
+    return this.send(
+      'POST',
+      `/v1/webhook_deliveries/${pathSegment(id)}/replay`,
+      { body, key: 'header' },
+      options,
+    )
   }
 
   /**
@@ -77,6 +82,6 @@ export class WebhookDeliveriesResource extends Resource {
     query?: ListWebhookDeliveriesQuery,
     options?: RequestOptions,
   ): Pages<WebhookDelivery> {
-    return this.pages(`/v1/webhook_endpoints/${part(endpoint_id)}/deliveries`, query, options)
+    return this.pages(`/v1/webhook_endpoints/${pathSegment(endpoint_id)}/deliveries`, query, options)
   }
 }

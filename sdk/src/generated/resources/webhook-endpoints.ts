@@ -3,7 +3,7 @@
 import type { Answer } from '../../answer.ts'
 import type { RequestOptions } from '../../client.ts'
 import type { Pages } from '../../pages.ts'
-import { part, Resource } from '../../resource.ts'
+import { pathSegment, Resource } from '../../resource.ts'
 import type {
   CreateWebhookEndpoint,
   RecoverWebhookEndpoint,
@@ -67,7 +67,7 @@ export class WebhookEndpointsResource extends Resource {
    * `GET /v1/webhook_endpoints/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<WebhookEndpoint> {
-    return this.send('GET', `/v1/webhook_endpoints/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/webhook_endpoints/${pathSegment(id)}`, {}, options)
   }
 
   /**
@@ -84,7 +84,7 @@ export class WebhookEndpointsResource extends Resource {
    * `PATCH /v1/webhook_endpoints/{id}`
    */
   update(id: string, body?: UpdateWebhookEndpoint, options?: RequestOptions): Answer<WebhookEndpoint> {
-    return this.send('PATCH', `/v1/webhook_endpoints/${part(id)}`, { body }, options)
+    return this.send('PATCH', `/v1/webhook_endpoints/${pathSegment(id)}`, { body }, options)
   }
 
   /**
@@ -98,7 +98,7 @@ export class WebhookEndpointsResource extends Resource {
    * `DELETE /v1/webhook_endpoints/{id}`
    */
   delete(id: string, options?: RequestOptions): Answer<WebhookEndpoint> {
-    return this.send('DELETE', `/v1/webhook_endpoints/${part(id)}`, {}, options)
+    return this.send('DELETE', `/v1/webhook_endpoints/${pathSegment(id)}`, {}, options)
   }
 
   /**
@@ -114,7 +114,12 @@ export class WebhookEndpointsResource extends Resource {
    * `POST /v1/webhook_endpoints/{id}/recover`
    */
   recover(id: string, body: RecoverWebhookEndpoint, options?: RequestOptions): Answer<WebhookRecovery> {
-    return this.send('POST', `/v1/webhook_endpoints/${part(id)}/recover`, { body, key: 'header' }, options)
+    return this.send(
+      'POST',
+      `/v1/webhook_endpoints/${pathSegment(id)}/recover`,
+      { body, key: 'header' },
+      options,
+    )
   }
 
   /**
@@ -130,7 +135,7 @@ export class WebhookEndpointsResource extends Resource {
   rotateSecret(id: string, body?: RotateWebhookSecret, options?: RequestOptions): Answer<WebhookEndpoint> {
     return this.send(
       'POST',
-      `/v1/webhook_endpoints/${part(id)}/rotate_secret`,
+      `/v1/webhook_endpoints/${pathSegment(id)}/rotate_secret`,
       { body, key: 'header' },
       options,
     )
@@ -144,7 +149,7 @@ export class WebhookEndpointsResource extends Resource {
    * `GET /v1/webhook_endpoints/{id}/stats`
    */
   stats(id: string, options?: RequestOptions): Answer<WebhookEndpointStats> {
-    return this.send('GET', `/v1/webhook_endpoints/${part(id)}/stats`, {}, options)
+    return this.send('GET', `/v1/webhook_endpoints/${pathSegment(id)}/stats`, {}, options)
   }
 
   /**
@@ -160,6 +165,11 @@ export class WebhookEndpointsResource extends Resource {
    * `POST /v1/webhook_endpoints/{id}/test`
    */
   test(id: string, body?: TestWebhookEndpoint, options?: RequestOptions): Answer<WebhookDelivery> {
-    return this.send('POST', `/v1/webhook_endpoints/${part(id)}/test`, { body, key: 'header' }, options)
+    return this.send(
+      'POST',
+      `/v1/webhook_endpoints/${pathSegment(id)}/test`,
+      { body, key: 'header' },
+      options,
+    )
   }
 }

@@ -2,7 +2,7 @@
 
 import type { Answer } from '../../answer.ts'
 import type { RequestOptions } from '../../client.ts'
-import { part, Resource } from '../../resource.ts'
+import { pathSegment, Resource } from '../../resource.ts'
 import type { WebhookRecovery } from '../schemas.ts'
 
 export class WebhookRecoveriesResource extends Resource {
@@ -16,6 +16,6 @@ export class WebhookRecoveriesResource extends Resource {
    * `GET /v1/webhook_recoveries/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<WebhookRecovery> {
-    return this.send('GET', `/v1/webhook_recoveries/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/webhook_recoveries/${pathSegment(id)}`, {}, options)
   }
 }

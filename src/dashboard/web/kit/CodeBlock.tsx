@@ -2,13 +2,21 @@
 import type { ReactNode } from 'react'
 import { CopyButton } from './CopyButton.tsx'
 
-/** A block of code. `shown`: the same text with syntax highlighting. */
-export function CodeBlock({ text, shown, label }: { text: string; shown?: ReactNode; label: string }) {
+/** A block of code. `highlighted`: the same text with syntax highlighting. */
+export function CodeBlock({
+  text,
+  highlighted,
+  label,
+}: {
+  text: string
+  highlighted?: ReactNode
+  label: string
+}) {
   return (
     <div className="code">
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls by keyboard */}
       <pre tabIndex={0} aria-label={label}>
-        {shown ?? text}
+        {highlighted ?? text}
       </pre>
       <CopyButton text={text} label={`Copy ${label}`} />
     </div>

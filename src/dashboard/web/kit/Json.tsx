@@ -4,7 +4,7 @@ import { CodeBlock } from './CodeBlock.tsx'
 /** Any value as JSON, with a copy button. */
 export function Json({ value, label = 'JSON' }: { value: unknown; label?: string }) {
   const text = JSON.stringify(value, null, 2) ?? 'null'
-  return <CodeBlock text={text} shown={highlight(text)} label={label} />
+  return <CodeBlock text={text} highlighted={highlight(text)} label={label} />
 }
 
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(\btrue\b|\bfalse\b|\bnull\b)/g

@@ -1,6 +1,6 @@
 // Skeletons: placeholders for content that is loading.
 
-/** A grey bar with the width of the content, in px or percent. It keeps the layout. Screen readers skip it. */
+/** A grey bar with the width of the content, in px or percent. Screen readers skip it. */
 export function Skeleton({ width = '60%', height = 10 }: { width?: number | string; height?: number }) {
   return <span className="skeleton" aria-hidden style={{ width, height }} />
 }

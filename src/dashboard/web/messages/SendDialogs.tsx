@@ -50,7 +50,7 @@ export function SendEmailDialog({ opened, onClose }: { opened: boolean; onClose:
     >
       <TextInput
         label="To"
-        description="Separate several with commas."
+        description="Separate recipients with commas."
         placeholder="Ada <ada@example.com>"
         data-autofocus
         value={to}

@@ -56,4 +56,8 @@ function NavItem({ page, onGo }: { page: NavPage; onGo: (() => void) | undefined
   )
 }
 
-const AREA_NOTES = { switched_off: 'off', not_deployed: 'not here', without_credentials: 'no credentials' }
+const AREA_NOTES = {
+  switched_off: 'off',
+  not_deployed: 'not deployed',
+  without_credentials: 'no credentials',
+}

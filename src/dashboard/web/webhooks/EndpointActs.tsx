@@ -46,7 +46,7 @@ export function TestDialog({ opened, onClose, endpoint: { id, url } }: ActProps)
         value={type}
         onChange={(event) => setType(event.currentTarget.value)}
         data={[
-          { value: '', label: 'Any that the endpoint receives' },
+          { value: '', label: 'Any type that the endpoint receives' },
           ...EVENT_PATTERNS.filter((pattern) => !pattern.endsWith('*')),
         ]}
       />
@@ -117,12 +117,12 @@ export function SwitchDialog({
             {pending !== undefined &&
               pending > 0 &&
               `${pending.toLocaleString()} waiting deliveries are skipped. `}
-            Events that happen while it is disabled are skipped too; you can recover them later.
+            Events are skipped while it is disabled; you can recover them later.
           </>
         ) : (
           <>
-            Events that happen from now on are sent to <span className="mono">{url}</span>. What was skipped
-            is not sent until you recover it.
+            New events are sent to <span className="mono">{url}</span>. Skipped events are not sent until you
+            recover them.
           </>
         )
       }

@@ -35,7 +35,7 @@ export function AddEndpointDialog({ opened, onClose }: { opened: boolean; onClos
       onClose={onClose}
       title="Add an endpoint"
       action="Add endpoint"
-      effect="Events that happen from now on are sent there, each signed with the endpoint's secret."
+      effect="New events are sent to the endpoint, each signed with its secret."
       ready={isComplete(fields)}
       act={(idempotency_key) =>
         actResponse(sluice.webhookEndpoints.create(bodyOf(fields), { idempotency_key }))

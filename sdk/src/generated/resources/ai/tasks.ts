@@ -3,7 +3,7 @@
 import type { Answer } from '../../../answer.ts'
 import type { RequestOptions } from '../../../client.ts'
 import type { Pages } from '../../../pages.ts'
-import { part, Resource } from '../../../resource.ts'
+import { pathSegment, Resource } from '../../../resource.ts'
 import type { AiTask, AiTaskKind, AiTaskStatus, CancelAiTask, CreateAiTask } from '../../schemas.ts'
 
 /** What `ai.tasks.list` can be asked for. */
@@ -66,7 +66,7 @@ export class AiTasksResource extends Resource {
    * `GET /v1/ai/tasks/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<AiTask> {
-    return this.send('GET', `/v1/ai/tasks/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/ai/tasks/${pathSegment(id)}`, {}, options)
   }
 
   /**
@@ -80,6 +80,6 @@ export class AiTasksResource extends Resource {
    * `POST /v1/ai/tasks/{id}/cancel`
    */
   cancel(id: string, body?: CancelAiTask, options?: RequestOptions): Answer<AiTask> {
-    return this.send('POST', `/v1/ai/tasks/${part(id)}/cancel`, { body, key: 'header' }, options)
+    return this.send('POST', `/v1/ai/tasks/${pathSegment(id)}/cancel`, { body, key: 'header' }, options)
   }
 }

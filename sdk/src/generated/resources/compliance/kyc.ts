@@ -3,7 +3,7 @@
 import type { Answer } from '../../../answer.ts'
 import type { RequestOptions } from '../../../client.ts'
 import type { Pages } from '../../../pages.ts'
-import { part, Resource } from '../../../resource.ts'
+import { pathSegment, Resource } from '../../../resource.ts'
 import type {
   CreateVerification,
   DecideVerification,
@@ -94,7 +94,7 @@ export class ComplianceKycResource extends Resource {
    * `GET /v1/compliance/kyc/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<Verification> {
-    return this.send('GET', `/v1/compliance/kyc/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/compliance/kyc/${pathSegment(id)}`, {}, options)
   }
 
   /**
@@ -110,7 +110,7 @@ export class ComplianceKycResource extends Resource {
    * `POST /v1/compliance/kyc/{id}/decide`
    */
   decide(id: string, body: DecideVerification, options?: RequestOptions): Answer<Verification> {
-    return this.send('POST', `/v1/compliance/kyc/${part(id)}/decide`, { body, key: 'header' }, options)
+    return this.send('POST', `/v1/compliance/kyc/${pathSegment(id)}/decide`, { body, key: 'header' }, options)
   }
 
   /**
@@ -129,7 +129,7 @@ export class ComplianceKycResource extends Resource {
    * `POST /v1/compliance/kyc/{id}/link`
    */
   link(id: string, body?: LinkVerification, options?: RequestOptions): Answer<Verification> {
-    return this.send('POST', `/v1/compliance/kyc/${part(id)}/link`, { body, key: 'header' }, options)
+    return this.send('POST', `/v1/compliance/kyc/${pathSegment(id)}/link`, { body, key: 'header' }, options)
   }
 
   /**
@@ -145,6 +145,6 @@ export class ComplianceKycResource extends Resource {
    * `GET /v1/compliance/kyc/{id}/timeline`
    */
   timeline(id: string, query?: GetKycTimelineQuery, options?: RequestOptions): Pages<TimelineEntry> {
-    return this.pages(`/v1/compliance/kyc/${part(id)}/timeline`, query, options)
+    return this.pages(`/v1/compliance/kyc/${pathSegment(id)}/timeline`, query, options)
   }
 }

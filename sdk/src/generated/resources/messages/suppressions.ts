@@ -3,7 +3,7 @@
 import type { Answer } from '../../../answer.ts'
 import type { RequestOptions } from '../../../client.ts'
 import type { Pages } from '../../../pages.ts'
-import { part, Resource } from '../../../resource.ts'
+import { pathSegment, Resource } from '../../../resource.ts'
 import type { Channel, CreateSuppression, Suppression, SuppressionReason } from '../../schemas.ts'
 
 /** What `messages.suppressions.list` can be asked for. */
@@ -64,7 +64,7 @@ export class MessagesSuppressionsResource extends Resource {
    * `GET /v1/messages/suppressions/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<Suppression> {
-    return this.send('GET', `/v1/messages/suppressions/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/messages/suppressions/${pathSegment(id)}`, {}, options)
   }
 
   /**
@@ -79,6 +79,6 @@ export class MessagesSuppressionsResource extends Resource {
    * `DELETE /v1/messages/suppressions/{id}`
    */
   delete(id: string, options?: RequestOptions): Answer<Suppression> {
-    return this.send('DELETE', `/v1/messages/suppressions/${part(id)}`, {}, options)
+    return this.send('DELETE', `/v1/messages/suppressions/${pathSegment(id)}`, {}, options)
   }
 }

@@ -3,7 +3,7 @@
 import type { Answer } from '../../../answer.ts'
 import type { RequestOptions } from '../../../client.ts'
 import type { Pages } from '../../../pages.ts'
-import { part, Resource } from '../../../resource.ts'
+import { pathSegment, Resource } from '../../../resource.ts'
 import type {
   Channel,
   CreateMessageTemplate,
@@ -72,7 +72,7 @@ export class MessagesTemplatesResource extends Resource {
    * `GET /v1/messages/templates/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<MessageTemplate> {
-    return this.send('GET', `/v1/messages/templates/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/messages/templates/${pathSegment(id)}`, {}, options)
   }
 
   /**
@@ -86,7 +86,7 @@ export class MessagesTemplatesResource extends Resource {
    * `PATCH /v1/messages/templates/{id}`
    */
   update(id: string, body?: UpdateMessageTemplate, options?: RequestOptions): Answer<MessageTemplate> {
-    return this.send('PATCH', `/v1/messages/templates/${part(id)}`, { body }, options)
+    return this.send('PATCH', `/v1/messages/templates/${pathSegment(id)}`, { body }, options)
   }
 
   /**
@@ -100,7 +100,7 @@ export class MessagesTemplatesResource extends Resource {
    * `DELETE /v1/messages/templates/{id}`
    */
   delete(id: string, options?: RequestOptions): Answer<MessageTemplate> {
-    return this.send('DELETE', `/v1/messages/templates/${part(id)}`, {}, options)
+    return this.send('DELETE', `/v1/messages/templates/${pathSegment(id)}`, {}, options)
   }
 
   /**
@@ -113,6 +113,11 @@ export class MessagesTemplatesResource extends Resource {
    * `POST /v1/messages/templates/{id}/preview`
    */
   preview(id: string, body: PreviewMessageTemplate, options?: RequestOptions): Answer<RenderedTemplate> {
-    return this.send('POST', `/v1/messages/templates/${part(id)}/preview`, { body, key: 'needless' }, options)
+    return this.send(
+      'POST',
+      `/v1/messages/templates/${pathSegment(id)}/preview`,
+      { body, key: 'needless' },
+      options,
+    )
   }
 }

@@ -3,7 +3,7 @@
 import type { Answer } from '../../../answer.ts'
 import type { RequestOptions } from '../../../client.ts'
 import type { Pages } from '../../../pages.ts'
-import { part, Resource } from '../../../resource.ts'
+import { pathSegment, Resource } from '../../../resource.ts'
 import type { CreateTopUp, TimelineEntry, TopUp, TopUpStatus } from '../../schemas.ts'
 
 /** What `wallet.topUps.list` can be asked for. */
@@ -77,7 +77,7 @@ export class WalletTopUpsResource extends Resource {
    * `GET /v1/wallet/top_ups/{id}`
    */
   retrieve(id: string, options?: RequestOptions): Answer<TopUp> {
-    return this.send('GET', `/v1/wallet/top_ups/${part(id)}`, {}, options)
+    return this.send('GET', `/v1/wallet/top_ups/${pathSegment(id)}`, {}, options)
   }
 
   /**
@@ -92,6 +92,6 @@ export class WalletTopUpsResource extends Resource {
    * `GET /v1/wallet/top_ups/{id}/timeline`
    */
   timeline(id: string, query?: GetTopUpTimelineQuery, options?: RequestOptions): Pages<TimelineEntry> {
-    return this.pages(`/v1/wallet/top_ups/${part(id)}/timeline`, query, options)
+    return this.pages(`/v1/wallet/top_ups/${pathSegment(id)}/timeline`, query, options)
   }
 }
