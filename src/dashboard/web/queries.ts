@@ -43,7 +43,7 @@ export const queryClient: QueryClient = new QueryClient({
   },
 })
 
-/** Reads one resource, e.g. `useAnswer<Customer>('/v1/customers/…')`. `interval_ms`: polls it. */
+/** Reads one resource, e.g. `useAnswer<Customer>('/v1/customers/…')`. With `interval_ms`, polls it. */
 export function useAnswer<T>(
   path: PathTo<T>,
   query?: ApiQuery,

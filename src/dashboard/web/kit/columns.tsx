@@ -8,12 +8,12 @@ import { Status } from './Status.tsx'
 
 type WithAmount = { amount_minor: number; currency: string }
 
-/** A time of the row. Null is shown as a dash. */
+/** A column with a time. Null is shown as a dash. */
 export function timeColumn<T>(title: string, at: (row: T) => string | null): TableColumn<T> {
   return { title, cell: (row) => <Instant at={at(row)} />, csv: at }
 }
 
-/** An amount of money. In CSV files a plain decimal: `12.50`. */
+/** A column with an amount of money. CSV files have a plain decimal: `12.50`. */
 export function moneyColumn<T extends { currency: string }>(
   title: string,
   minorOf: (row: T) => number,

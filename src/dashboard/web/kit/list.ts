@@ -16,7 +16,7 @@ export type ListState<T> = {
   rows: T[] | undefined
   /** The scan of this page stopped at this time; the next page continues there. */
   scanned_until: string | null
-  /** Undefined: there is no such page. */
+  /** Undefined: there is no next page. */
   goNext: (() => void) | undefined
   goPrevious: (() => void) | undefined
   is_filtered: boolean
@@ -84,7 +84,7 @@ export function useList<T>(
     queryKey,
     queryFn: async ({ signal }) => {
       if (cursorOf === undefined) return await readPage<T>(path, parameters, signal)
-      // One row more than the page shows whether there is a next page.
+      // One extra row tells whether there is a next page.
       const { rows } = await readPage<T>(path, { ...parameters, limit: limit + 1 }, signal)
       const page_rows = rows.slice(0, limit)
       return { rows: page_rows, next: rows.length > limit ? { before: cursorOf(page_rows.at(-1)!) } : null }

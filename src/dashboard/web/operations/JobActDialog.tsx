@@ -29,7 +29,7 @@ export function JobActDialog({ target, close }: { target: JobActTarget | undefin
 function Dialog({ target, opened, close }: { target: JobActTarget; opened: boolean; close: () => void }) {
   const [reason, setReason] = useState('')
   const [took_effect, setTookEffect] = useState<boolean>()
-  /** Whether the request was sent and its response lost. */
+  /** Whether the response was lost. */
   const [outcome_unknown, setLost] = useState(false)
   const { title, effect, title_for_all, note_for_all }: JobActTexts = JOB_ACTS[target.act]
   const filters = 'filters' in target ? target.filters : undefined

@@ -59,7 +59,7 @@ const intervalMs = (under_way: boolean) => (under_way ? 1000 : 10_000)
 export function usePaymentTimeline(id: string | undefined) {
   const enabled = id !== undefined
   const path = `/v1/payments/${id ?? ''}` as const
-  const [payment_key, timeline_key] = [answerKey(path), answerKey(`${path}/story`)]
+  const [payment_key, timeline_key] = [answerKey(path), answerKey(`${path}/full_timeline`)]
   const timeline: PaymentTimelineQuery = useInfiniteQuery({
     queryKey: timeline_key,
     queryFn: ({ pageParam, signal }) => readTimelinePage(id!, pageParam, signal),

@@ -1,4 +1,4 @@
-// The section of a page with a timeline: its states, and its paging back.
+// The timeline section of a page: loading, failed and loaded states, and paging to earlier entries.
 import { useInfiniteQuery, type UseInfiniteQueryResult } from '@tanstack/react-query'
 import type { TimelineEntry } from '#sdk/index.ts'
 import { read, readPage, type PathTo } from '../api.ts'
@@ -56,7 +56,7 @@ export function RowTimeline({
 }) {
   const now = useNow()
   const { is_operator } = useSession()
-  const queryKey = answerKey(`${path}/story`, { limit: LIMIT })
+  const queryKey = answerKey(`${path}/full`, { limit: LIMIT })
   const query = useInfiniteQuery({
     queryKey,
     queryFn: async ({ pageParam: before, signal }) => {
@@ -75,7 +75,7 @@ export function RowTimeline({
     retry: retryUntilLoaded(queryKey),
   })
   const pages = query.data?.pages.toReversed()
-  // A job is in every page whose period it was open in.
+  // A job is in every page whose period overlaps its own.
   const jobs = new Map(pages?.flatMap((page) => page.jobs).map((job) => [job.id, job]))
   const timeline = pages && {
     entries: pages.flatMap(({ entries }) => entries),

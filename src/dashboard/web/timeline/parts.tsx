@@ -68,7 +68,6 @@ export function providerItem(entry: TimelineEntry, at: string): TimelineItem {
   return { ...item, name: postingText(name, credit_account, amount), changed: undefined }
 }
 
-/** Orders by time, ascending. */
 export const byTime = (a: TimelineItem, b: TimelineItem): number => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0)
 
 const UNCERTAIN_OUTCOMES: (string | null)[] = ['ambiguous', 'unknown', null]

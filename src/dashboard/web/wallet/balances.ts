@@ -11,7 +11,6 @@ export function useBalances(): UseQueryResult<WalletBalance[]> {
   return useAnswer<WalletBalance[]>('/v1/wallet/balances', undefined, { interval_ms: 10_000, enabled })
 }
 
-/** The filter `Currency` of a list. */
 export type CurrencyFilter = {
   kind: 'select'
   name: 'currency'

@@ -11,7 +11,6 @@ const REASONS = {
   manual: 'Someone disabled it.',
 } as const
 
-/** The reason why an endpoint is disabled. */
 function disabledReason({ disabled_reason }: WebhookEndpoint): string {
   return REASONS[disabled_reason ?? 'manual']
 }
