@@ -75,10 +75,10 @@ const ENTRIES = {
     ),
     after('src/domain/resources.ts', '  refund: refundResource,', '  parcel: parcelResource,'),
   ],
-  'who applies news of it': [
+  'the handler of its provider events': [
     after(
       'src/workers/handlers/notifications/jobs.ts',
-      "import { becoming, over } from './parked.ts'",
+      "import { notificationEffects, finish } from './parked.ts'",
       "import { parcelEvent } from '../parcels/events.ts'",
     ),
     {
@@ -111,7 +111,7 @@ const ENTRIES = {
   'an area that is new': [
     after(
       'src/domain/areas.ts',
-      'const TABLE = {',
+      'const DEFINITIONS = {',
       `  parcels: {
     paths: ['/v1/parcels'],
     tags: { parcels: 'What is sent.' },
@@ -296,7 +296,7 @@ test(
     })
     expect(attempts).toMatchObject([
       { state: 'unknown', outcome: 'ambiguous', error: 'no answer within 300 ms' },
-      { outcome: 'unknown', error: 'the carrier cannot be asked what became of it' },
+      { outcome: 'unknown', error: 'the carrier cannot be queried for the parcel' },
     ])
     expect(carrier.keys).toHaveLength(5)
     // An operator knows.
@@ -341,7 +341,7 @@ test('whatever is left out is named', { timeout: 180_000 }, async () => {
     copyWithout(
       'the index of handlers',
       'what settles it as failed',
-      'who applies news of it',
+      'the handler of its provider events',
       'the variables of that',
     ),
   ])
@@ -367,7 +367,7 @@ test('whatever is left out is named', { timeout: 180_000 }, async () => {
     ['the index of handlers', rest_of_types, /handlers\/index\.ts.*'"parcel\.ship"' is missing/],
     ['what settles it as failed', rest_of_types, /interventions\/index\.ts.*'parcel'/],
     ['which of its rows are under way', rest_of_types, /parcels\/resource\.ts[^]*'under_way' is missing/],
-    ['who applies news of it', rest_of_types, /handlers\/notifications\/jobs\.ts.*'parcel'/],
+    ['the handler of its provider events', rest_of_types, /handlers\/notifications\/jobs\.ts.*'parcel'/],
     ['the index of routes', unused, /api\/routes\/parcels\.ts/],
     ['its subject', types, /parcels\/request\.ts.*'"parcel"'/],
     ['its events', types, /parcels\/settle\.ts.*'"parcel\.shipped"'/],

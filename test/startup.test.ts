@@ -253,7 +253,7 @@ test(
     expect(elsewhere).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(
-        /^HOST: 192\.0\.2\.1 is no address of this machine\. .+ HOST=127\.0\.0\.1\n$/,
+        /^HOST: 192\.0\.2\.1 is not an address of this machine\. .+ HOST=127\.0\.0\.1\n$/,
       ),
     })
   },

@@ -172,7 +172,7 @@ test('of thirty that are made at once there are twenty, and one that is deleted 
   const refused = answers.find(({ status }) => status === 422)!
   expect([refused.body.error.code, refused.body.error.message]).toEqual([
     'too_many_webhook_endpoints',
-    `There are ${MAX_ENDPOINTS} webhook endpoints, and no more are taken.`,
+    `The limit of ${MAX_ENDPOINTS} webhook endpoints is reached.`,
   ])
   expect((await client.get(`${PATH}?limit=100`)).body).toHaveLength(20)
   // A repetition needs no room.

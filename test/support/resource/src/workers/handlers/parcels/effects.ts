@@ -1,9 +1,9 @@
-// The effects step that settles a parcel, and the comparison with the carrier's record.
+// The step that settles a parcel, and the comparison with the carrier's record.
 import { settleParcels, type ParcelSettlement } from '#domain/parcels/settle.ts'
-import { settling, type SettlementDetails } from '../../settle.ts'
+import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
 import { toSide, type ComparedResource } from '../notifications/drifts.ts'
 
-export const settlingParcel = settling<SettlementDetails<ParcelSettlement>>(
+export const settlingParcel = createSettlingStep<SettlementDetails<ParcelSettlement>>(
   'settle_parcel',
   settleParcels,
   ({ update }) => update.parcel_id,
@@ -11,5 +11,5 @@ export const settlingParcel = settling<SettlementDetails<ParcelSettlement>>(
 
 export const comparedParcel: ComparedResource = {
   resource: 'parcel',
-  ask: async ({ carrier }, reference) => toSide(await carrier.find(reference), (parcel) => parcel),
+  query: async ({ carrier }, reference) => toSide(await carrier.find(reference), (parcel) => parcel),
 }

@@ -5,7 +5,7 @@ import type { ProviderEventTarget } from '#providers/events.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { compare } from '../notifications/drifts.ts'
-import { askAgain, over } from '../notifications/parked.ts'
+import { retryQuery, finish } from '../notifications/parked.ts'
 import { comparedParcel } from './effects.ts'
 
 export const parcelEvent = { apply: applyParcel, findRow }
@@ -21,7 +21,7 @@ async function applyParcel(
   target: ProviderEventTarget,
 ): Promise<Decision> {
   const row = await findRow(context, target)
-  if (row === undefined) return over(notification, 'ignored')
+  if (row === undefined) return finish(notification, 'ignored')
   const compared = await compare(context, comparedParcel, row, null)
-  return compared.kind === 'done' ? over(notification, 'applied') : askAgain(notification, compared)
+  return compared.kind === 'done' ? finish(notification, 'applied') : retryQuery(notification, compared)
 }
