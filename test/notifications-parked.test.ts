@@ -221,7 +221,7 @@ test('a refund for which room is made during its attempt is booked soon, and oth
   expect((await standing(events[0]!)).after_s).toBeGreaterThan(HOUR_S / 3)
   const fits = async () =>
     (await auditEverything(world.sql)).problems.filter(({ problem }) =>
-      problem.endsWith('what it tells fits by now'),
+      problem.endsWith('fits now and is not resumed'),
     )
   expect(await fits()).toEqual([])
   const reserve = async (amount_minor: number) =>
