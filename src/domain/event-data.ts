@@ -17,8 +17,8 @@ export const MAX_LISTED_VALUE_BYTES = 20_000
 const identifiedData = z.object({ id: z.uuid() })
 
 /**
- * The rows that complete events, in the order of `events`, with one statement per resource. Null for an event that needs
- * no row, and for an event whose row is deleted.
+ * The rows that complete events, in the order of `events`, with one statement per resource. Null for an event that
+ * needs no row, and for an event whose row is deleted.
  */
 export async function findCompletionRows(
   sql: Sql,

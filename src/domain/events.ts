@@ -55,8 +55,8 @@ const TIME_FIELD = /_(?:at|before|by)$/
 const STORED_TIME = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?\+00:00$/
 
 /**
- * The data of an event as answers show it: times in the format of all answers, and replacements for erased fields. Stored
- * JSON has times in the format of PostgreSQL.
+ * The data of an event as answers show it: times in the format of all answers, and replacements for erased fields.
+ * Stored JSON has times in the format of PostgreSQL.
  */
 export function eventDataView<Data extends Json>(type: string, data: Data): Data {
   if (typeof data !== 'object' || data === null) return data
@@ -71,8 +71,9 @@ export function eventDataView<Data extends Json>(type: string, data: Data): Data
 }
 
 /**
- * The SQL that inserts events of a resource within the statement that changes it. `new_events` selects one row per event:
- * `event_id`, `event` (an `EventType`) and the columns of the resource. An event stores the columns of the resource's view.
+ * The SQL that inserts events of a resource within the statement that changes it. `new_events` selects one row per
+ * event: `event_id`, `event` (an `EventType`) and the columns of the resource. An event stores the columns of the
+ * resource's view.
  */
 export function insertEvents(sql: Sql | Tx, resource: ResourceName, new_events: Fragment): Fragment {
   const data = objectOf(sql, 'new_events', Object.keys(resourceOf(resource).view.shape))

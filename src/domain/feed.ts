@@ -39,8 +39,8 @@ export type FeedEvent = z.output<typeof eventSchema>
 export type FeedRow = Omit<FeedEvent, 'data'> & StoredEvent
 
 /**
- * The longest time by which an event with a higher sequence can be older than an event with a lower sequence: sequences are
- * assigned after the commit, and no transaction lasts that long.
+ * The longest time by which an event with a higher sequence can be older than an event with a lower sequence:
+ * sequences are assigned after the commit, and no transaction lasts that long.
  */
 const MAX_SEQUENCE_DISORDER = '5 minutes'
 
@@ -61,8 +61,9 @@ export type FeedQuery = {
 }
 
 /**
- * Assigns the next sequences to about `limit` events at most, and creates their deliveries. Returns the counts per tenant.
- * Empty while another process assigns sequences, and after a deadlock with an erasure: the next call continues.
+ * Assigns the next sequences to about `limit` events at most, and creates their deliveries. Returns the counts per
+ * tenant. Empty while another process assigns sequences, and after a deadlock with an erasure: the next call
+ * continues.
  */
 export async function sequenceEvents(
   sql: Sql,
@@ -109,7 +110,9 @@ export async function listFeed(sql: Sql, tenant_id: string, query: FeedQuery): P
 
 type SequenceRange = { first: number; last: number | null }
 
-/** The range of sequences that contains all events of these times: above `first`, up to `last` (null: no upper bound). */
+/**
+ * The range of sequences that contains all events of these times: above `first`, up to `last` (null: no upper bound).
+ */
 async function sequenceRangeOf(
   sql: Sql,
   tenant_id: string,
@@ -139,8 +142,8 @@ function matchesFeedQuery(
 }
 
 /**
- * The highest sequence of the tenant `s` before its events of this time or later. A binary search over sequences, because
- * no index has the time of events.
+ * The highest sequence of the tenant `s` before its events of this time or later. A binary search over sequences,
+ * because no index has the time of events.
  */
 function sequenceAt(sql: Sql, time: Fragment): Fragment {
   return sql`(
@@ -159,7 +162,10 @@ function sequenceAt(sql: Sql, time: Fragment): Fragment {
     select high from search where low >= high)`
 }
 
-/** The events of a tenant in descending order of their sequences, below `before`. Events without a sequence are omitted. */
+/**
+ * The events of a tenant in descending order of their sequences, below `before`. Events without a sequence are
+ * omitted.
+ */
 export async function listLatestEvents(
   sql: Sql,
   tenant_id: string,
@@ -198,8 +204,8 @@ export async function findEvent(sql: Sql, tenant_id: string, id: string): Promis
 }
 
 /**
- * The events of a root row and its children, oldest first, with or without a sequence. Events of the same time are never
- * split between pages, so the time can be the cursor: there may be a few more than `limit`.
+ * The events of a root row and its children, oldest first, with or without a sequence. Events of the same time are
+ * never split between pages, so the time can be the cursor: there may be a few more than `limit`.
  */
 export async function listEventsOfRoot(
   sql: Sql,

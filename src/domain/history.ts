@@ -1,5 +1,5 @@
-// The history: finished jobs with their attempts and notifications, and events, in weekly partitions. Old partitions are
-// dropped. Customers, payments, refunds and the ledger are kept forever.
+// The history: finished jobs with their attempts and notifications, and events, in weekly partitions. Old partitions
+// are dropped. Customers, payments, refunds and the ledger are kept forever.
 import type { HistoryKind } from '#core/config/retention.ts'
 import type { Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'

@@ -49,10 +49,11 @@ export type StoredKey = {
 }
 
 /**
- * Whether the key of the request `a` was used before: stored for this route, or in a row of `resource`, which is retained
- * longer than the key. `route_rows`: the condition on rows `r` that this route creates, if several routes create rows. The
- * accepting statement skips such requests, so that a replay does not roll back its batch. The `offset` forces a lookup per
- * request: an anti-join that was planned while the table was empty would later scan the table.
+ * Whether the key of the request `a` was used before: stored for this route, or in a row of `resource`, which is
+ * retained longer than the key. `route_rows`: the condition on rows `r` that this route creates, if several routes
+ * create rows. The accepting statement skips such requests, so that a replay does not roll back its batch. The
+ * `offset` forces a lookup per request: an anti-join that was planned while the table was empty would later scan the
+ * table.
  */
 export function isKeyUsed(sql: Sql | Tx, resource?: ResourceName, route_rows = sql`true`): Fragment {
   const stored = sql`exists (
@@ -66,8 +67,8 @@ export function isKeyUsed(sql: Sql | Tx, resource?: ResourceName, route_rows = s
 
 /**
  * A part of the accepting statement that stores the keys. `accepted` selects `tenant_id, idempotency_key, route,
- * fingerprint, resource_id, job_id`. There is no "on conflict": when two requests use a key at the same time, the second
- * statement fails and is rolled back, and its request becomes a replay.
+ * fingerprint, resource_id, job_id`. There is no "on conflict": when two requests use a key at the same time, the
+ * second statement fails and is rolled back, and its request becomes a replay.
  */
 export function storeKeys(sql: Sql | Tx, resource: ResourceName, accepted: Fragment): Fragment {
   return sql`
@@ -134,9 +135,9 @@ function inOrder<Row extends { nth: number }, T>(
 }
 
 /**
- * All uses of a tenant's key, with the state of each job (null without a job), newest first: a page of `limit`. Rows of the
- * same time are never split between pages, so the time can be the cursor: there may be a few more rows. The `offset`
- * forces a lookup by the key.
+ * All uses of a tenant's key, with the state of each job (null without a job), newest first: a page of `limit`. Rows
+ * of the same time are never split between pages, so the time can be the cursor: there may be a few more rows. The
+ * `offset` forces a lookup by the key.
  */
 export async function listKeyUses(
   sql: Sql,
@@ -158,8 +159,8 @@ export async function listKeyUses(
 }
 
 /**
- * Deletes keys older than 30 days, oldest first, at most `limit`. Returns the count. The unique key on the resource still
- * prevents duplicates.
+ * Deletes keys older than 30 days, oldest first, at most `limit`. Returns the count. The unique key on the resource
+ * still prevents duplicates.
  */
 export async function deleteOldKeys(sql: Sql, limit: number): Promise<number> {
   const rows = await sql`

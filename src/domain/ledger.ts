@@ -3,10 +3,11 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /**
- * A part of the statement that accepts a payment or top-up: opens the tenant's accounts with the first one in a currency,
- * because a transfer needs existing accounts. `accepted` selects the accepted rows' `tenant_id, currency` (upper case).
- * `available` is what the platform owes the tenant, `processor_clearing` the contra account. Each tenant has both, so
- * that tenants never wait for each other's row locks. The `offset` forces one lookup per currency.
+ * A part of the statement that accepts a payment or top-up: opens the tenant's accounts with the first one in a
+ * currency, because a transfer needs existing accounts. `accepted` selects the accepted rows' `tenant_id, currency`
+ * (upper case). `available` is what the platform owes the tenant, `processor_clearing` the contra account. Each
+ * tenant has both, so that tenants never wait for each other's row locks. The `offset` forces one lookup per
+ * currency.
  */
 export function openAccounts(sql: Sql | Tx, accepted: Fragment): Fragment {
   return sql`
@@ -28,9 +29,10 @@ export function openAccounts(sql: Sql | Tx, accepted: Fragment): Fragment {
  * `requested` selects `nth` (the order), `tenant_id, currency` (lower case), `amount_minor` and any other columns.
  * `decided` returns all columns of `requested`, with `reserved` and the `available_minor` before the decision.
  *
- * The account rows are locked first, each once and in a fixed order, and only their locked values count. Requests for one
- * account are decided in order: a request that exceeds the available amount reserves nothing, and the next one may still
- * succeed. The work under the lock is linear: one scan per account over an array, with results found by row number.
+ * The account rows are locked first, each once and in a fixed order, and only their locked values count. Requests for
+ * one account are decided in order: a request that exceeds the available amount reserves nothing, and the next one
+ * may still succeed. The work under the lock is linear: one scan per account over an array, with results found by row
+ * number.
  */
 export function reserving(sql: Sql | Tx, requested: Fragment): Fragment {
   return sql`
@@ -76,8 +78,8 @@ export function reserving(sql: Sql | Tx, requested: Fragment): Fragment {
 }
 
 /**
- * The parts of a statement, from `freed` to `freeing`, that free reserved amounts. `freed` selects `tenant_id, currency`
- * (lower case) and `amount_minor` of locked rows: accounts are locked last.
+ * The parts of a statement, from `freed` to `freeing`, that free reserved amounts. `freed` selects `tenant_id,
+ * currency` (lower case) and `amount_minor` of locked rows: accounts are locked last.
  */
 export function freeing(sql: Sql | Tx, freed: Fragment): Fragment {
   return sql`
@@ -100,14 +102,15 @@ export function freeing(sql: Sql | Tx, freed: Fragment): Fragment {
 /**
  * The parts of a statement, from `to_post` to `transfer`, that post transfers and change reserved amounts. `to_post`
  * selects `tenant_id, transfer_id, kind, subject_id, debit_account, credit_account, currency` (upper case) and
- * `amount_minor`: a debit lowers the balance of its account, a credit raises it. `to_reserve` selects `tenant_id, currency`
- * (upper case), `account, reserved_delta`: a negative delta frees. Errors roll back the statement: 23505 when the subject
- * already has a transfer of that kind, 23502 when an account does not exist, 23514 when more is freed than was reserved.
- * `by_reference`: a subject may have several transfers of a kind, with different `reference` columns in `to_post`.
+ * `amount_minor`: a debit lowers the balance of its account, a credit raises it. `to_reserve` selects `tenant_id,
+ * currency` (upper case), `account, reserved_delta`: a negative delta frees. Errors roll back the statement: 23505
+ * when the subject already has a transfer of that kind, 23502 when an account does not exist, 23514 when more is
+ * freed than was reserved. `by_reference`: a subject may have several transfers of a kind, with different `reference`
+ * columns in `to_post`.
  *
- * Account rows are locked after all other rows, in a fixed order. `movements` has one row per account, and no other part
- * may write accounts: PostgreSQL ignores a second update of a row in one statement. Under these locks `seq` has no gaps
- * and `created_at` only increases. The transfers of one statement are numbered in the order of their ids.
+ * Account rows are locked after all other rows, in a fixed order. `movements` has one row per account, and no other
+ * part may write accounts: PostgreSQL ignores a second update of a row in one statement. Under these locks `seq` has
+ * no gaps and `created_at` only increases. The transfers of one statement are numbered in the order of their ids.
  */
 export function postings(
   sql: Sql | Tx,

@@ -46,8 +46,8 @@ type Columns = Readonly<Record<string, Json | undefined>>
 type RecordKey = { tenant_id: string; id: string }
 
 /**
- * Creates a record. Returns `key_used` when the key was used before. Throws a unique violation, and writes nothing, when
- * another request uses the key at the same time.
+ * Creates a record. Returns `key_used` when the key was used before. Throws a unique violation, and writes nothing,
+ * when another request uses the key at the same time.
  */
 export async function createRecord<N extends RecordResource>(
   sql: Sql,
@@ -131,7 +131,8 @@ export async function findRecord<N extends RecordResource>(
   { tenant_id, id }: RecordKey,
 ): Promise<RecordOf<N> | undefined> {
   const [row] = await sql<RecordOf<N>[]>`
-    select ${recordColumns(sql, resource)} from ${sql(resourceOf(resource).table)} where tenant_id = ${tenant_id} and id = ${id}`
+    select ${recordColumns(sql, resource)} from ${sql(resourceOf(resource).table)}
+    where tenant_id = ${tenant_id} and id = ${id}`
   return row
 }
 

@@ -9,8 +9,8 @@ import type { Difference, Side, SideSchema } from './reconciliation/side.ts'
 type AnyResource = {
   table: string
   /**
-   * The parent resource, and the column with the parent's id. Jobs, events and notifications of a child have the parent's
-   * id as their `subject_id`.
+   * The parent resource, and the column with the parent's id. Jobs, events and notifications of a child have the
+   * parent's id as their `subject_id`.
    */
   parent?: { resource: string; id_column: string }
   /** The columns that an event stores. */
@@ -21,8 +21,8 @@ type AnyResource = {
   /** Its events: the name after `<resource>.`, and the description. */
   events: Record<string, string>
   /**
-   * Checks for the audit of the resource's rows; for a child resource, of the parent's rows and their children. They can
-   * check a subset of the rows.
+   * Checks for the audit of the resource's rows; for a child resource, of the parent's rows and their children. They
+   * can check a subset of the rows.
    */
   checks?: Checks
   /** Checks for the audit of all rows of a tenant. */
@@ -33,8 +33,8 @@ type AnyResource = {
   reserves?: (sql: Sql | Tx) => Fragment
 }
 /**
- * Fields that events show but do not store, because they are personal or long. Only the resource's row stores them. They are
- * added when an event is read, and null once they are erased from the row.
+ * Fields that events show but do not store, because they are personal or long. Only the resource's row stores them.
+ * They are added when an event is read, and null once they are erased from the row.
  */
 type EventCompletion = {
   /** The schema of an event's data with these fields. */
@@ -59,8 +59,8 @@ export type UnderWay = {
   /** The condition on rows `p` that may still change. An index has these rows by tenant and creation. */
   open: (sql: Sql | Tx) => Fragment
   /**
-   * The condition on rows `p` whose state is looked up at the provider when they do not change, with an index like that of
-   * `open`. Default: open rows with a status in progress.
+   * The condition on rows `p` whose state is looked up at the provider when they do not change, with an index like
+   * that of `open`. Default: open rows with a status in progress.
    */
   eligible_for_lookup?: (sql: Sql | Tx) => Fragment
   /** Statuses in which the provider works on the row, in addition to the statuses during our calls. */
@@ -86,8 +86,8 @@ export type AtProvider = {
   /** Statuses at the provider in which unrequested money never moved or was returned. */
   reverted_statuses?: readonly string[]
   /**
-   * The condition under which the event `reported` adds nothing to our row `r`. It must cover all compared values. Default:
-   * every event is processed. The webhooks host reads the columns in this condition.
+   * The condition under which the event `reported` adds nothing to our row `r`. It must cover all compared values.
+   * Default: every event is processed. The webhooks host reads the columns in this condition.
    */
   isRedundant?(sql: Sql | Tx): Fragment
   /** Differences of two sides other than status, amount and currency. Default: each column must be equal. */
@@ -108,7 +108,10 @@ export function isAcceptedByProvider(sql: Sql | Tx, resource: string, root_id: F
       and ${worksOn(sql, resource, sql`p.id`)})`
 }
 
-/** Whether the job `j` works on this row of a resource. Jobs are named `<resource>.<verb>`; payloads have `<resource>_id`. */
+/**
+ * Whether the job `j` works on this row of a resource. Jobs are named `<resource>.<verb>`; payloads have
+ * `<resource>_id`.
+ */
 export function worksOn(sql: Sql | Tx, resource: string, id: Fragment): Fragment {
   return sql`(split_part(j.name, '.', 1) = ${resource} and j.payload ->> ${`${resource}_id`}::text = ${id}::text)`
 }

@@ -1,5 +1,5 @@
-// The resources: one definition for each resource with a table. The audit, the reconciler, notifications, events, timelines
-// and idempotency keys use these definitions.
+// The resources: one definition for each resource with a table. The audit, the reconciler, notifications, events,
+// timelines and idempotency keys use these definitions.
 import assert from 'node:assert/strict'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { CALLS, type CallingResource } from '#jobs/index.ts'
@@ -82,7 +82,10 @@ export function childrenOf(
   })
 }
 
-/** The parent of a child resource, otherwise the resource. Its row's id is the `subject_id` of jobs, events, notifications. */
+/**
+ * The parent of a child resource, otherwise the resource. Its row's id is the `subject_id` of jobs, events,
+ * notifications.
+ */
 export function rootOf(resource: ResourceName): ResourceName {
   const { parent } = resourceOf(resource)
   if (parent === undefined) return resource

@@ -42,7 +42,10 @@ export async function findEmailDomains(sql: Sql, id: string): Promise<string[] |
   return tenant?.email_domains ?? null
 }
 
-/** The SMS senders that a tenant may use; the first is the default. Null: any sender, by default that of the installation. */
+/**
+ * The SMS senders that a tenant may use; the first is the default. Null: any sender, by default that of the
+ * installation.
+ */
 export async function findSmsSenders(sql: Sql, id: string): Promise<string[] | null> {
   const [tenant] = await sql<{ sms_senders: string[] | null }[]>`
     select sms_senders from tenants where id = ${id}`
@@ -86,7 +89,10 @@ export async function setEmailDomains(
   return entry_row!.seq
 }
 
-/** Replaces the email domains with the result of `next`. Concurrent changes are serialized. If `next` throws, nothing changes. */
+/**
+ * Replaces the email domains with the result of `next`. Concurrent changes are serialized. If `next` throws, nothing
+ * changes.
+ */
 export async function changeEmailDomains(
   sql: Sql,
   id: string,

@@ -57,8 +57,8 @@ export type TimelineEntry = z.output<typeof timelineEntrySchema>
 const HIDDEN_ERROR = { code: 'processor_error', message: 'The attempt ended without a result.' }
 
 /**
- * The timeline of a row and its children, oldest first: the last `limit` entries before `before`. Entries of the same time
- * are never split between pages, so the time can be the cursor: there may be a few more entries.
+ * The timeline of a row and its children, oldest first: the last `limit` entries before `before`. Entries of the same
+ * time are never split between pages, so the time can be the cursor: there may be a few more entries.
  */
 export async function listTimeline(
   sql: Sql,

@@ -61,8 +61,8 @@ export async function requestAiTasks(
 }
 
 /**
- * Cancels an open task. Its job sends no further call and aborts a call in progress. Returns `key_used` when the key was
- * used before; undefined when the task is final or does not exist.
+ * Cancels an open task. Its job sends no further call and aborts a call in progress. Returns `key_used` when the key
+ * was used before; undefined when the task is final or does not exist.
  */
 export async function cancelAiTask(
   sql: Sql,

@@ -3,8 +3,8 @@ import type { Sql } from '#core/db.ts'
 import { erasingExcerpts } from '../deliveries/excerpts.ts'
 
 /**
- * Erases the outputs of tasks that ended at least `days` days ago, and the excerpts of receivers' answers to events with these
- * outputs. Oldest first, at most `limit` tasks. Returns the count.
+ * Erases the outputs of tasks that ended at least `days` days ago, and the excerpts of receivers' answers to events
+ * with these outputs. Oldest first, at most `limit` tasks. Returns the count.
  */
 export async function eraseOldOutputs(sql: Sql, days: number, limit: number): Promise<number> {
   const [row] = await sql<{ erased: number }[]>`

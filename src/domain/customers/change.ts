@@ -49,8 +49,8 @@ export async function createCustomers(
 }
 
 /**
- * Updates the fields in `fields`; null empties a field. Equal values change nothing and create no event. Undefined when the
- * customer does not exist or is deleted.
+ * Updates the fields in `fields`; null empties a field. Equal values change nothing and create no event. Undefined
+ * when the customer does not exist or is deleted.
  */
 export async function updateCustomer(
   sql: Sql,

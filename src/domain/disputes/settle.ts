@@ -33,17 +33,18 @@ const EVENT_NAMES = [
 type PaymentEventName = keyof typeof PAYMENT_EVENTS
 
 /**
- * Settles a report about a dispute. `existing`: the row as it was before the processor was queried; undefined: there was no
- * row. Each movement is posted once, and each event is inserted once. Returns the dispute's id. Undefined, with nothing
- * written, when another report was settled meanwhile: the order of the two reports is unknown, so the caller must query
- * the processor again.
+ * Settles a report about a dispute. `existing`: the row as it was before the processor was queried; undefined: there
+ * was no row. Each movement is posted once, and each event is inserted once. Returns the dispute's id. Undefined,
+ * with nothing written, when another report was settled meanwhile: the order of the two reports is unknown, so the
+ * caller must query the processor again.
  */
 export async function settleDispute(
   sql: Sql,
   existing: ExistingDispute | undefined,
   { movements, ...update }: DisputeUpdate,
 ): Promise<{ id: string } | undefined> {
-  // The transfers of one statement are numbered in the order of their ids. Ordinary ids of one millisecond have no order.
+  // The transfers of one statement are numbered in the order of their ids. Ordinary ids of one millisecond have no
+  // order.
   const ids = newIdsInOrder(movements.length)
   const report = {
     ...update,

@@ -33,10 +33,10 @@ export type MessageToSend = MessageState & {
 }
 
 /**
- * Marks messages as `sending`, before the call to their provider, and marks recipients that are suppressed by now. A message
- * without remaining recipients is `suppressed`. A marked message is never sent again unless it is settled as not sent. A
- * message that was sent is sent once more to its deferred recipients, which are marked too; an event reports those that are
- * suppressed by now. Returns the messages by job id, for the jobs with a valid lease.
+ * Marks messages as `sending`, before the call to their provider, and marks recipients that are suppressed by now. A
+ * message without remaining recipients is `suppressed`. A marked message is never sent again unless it is settled as
+ * not sent. A message that was sent is sent once more to its deferred recipients, which are marked too; an event
+ * reports those that are suppressed by now. Returns the messages by job id, for the jobs with a valid lease.
  */
 export async function beginMessages(
   sql: Sql,

@@ -6,8 +6,8 @@ import { allMessageColumns } from './find.ts'
 import type { MessageRow } from './message.ts'
 
 /**
- * Cancels a scheduled or queued message, so its job sends nothing. Returns `key_used` when the key was used before; undefined
- * when the message is no longer scheduled or queued, or does not exist.
+ * Cancels a scheduled or queued message, so its job sends nothing. Returns `key_used` when the key was used before;
+ * undefined when the message is no longer scheduled or queued, or does not exist.
  */
 export async function cancelMessage(
   sql: Sql,

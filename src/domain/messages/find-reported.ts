@@ -36,8 +36,9 @@ export type TextingTenant = {
 }
 
 /**
- * The tenants that sent SMS to a number from one of these senders; number and senders are hashes. The inbound SMS is a reply
- * to the last message that was sent to the number before `received_at`, and only its tenant may read the reply.
+ * The tenants that sent SMS to a number from one of these senders; number and senders are hashes. The inbound SMS is
+ * a reply to the last message that was sent to the number before `received_at`, and only its tenant may read the
+ * reply.
  */
 export async function findTextingTenants(
   sql: Sql,
@@ -61,7 +62,10 @@ export async function findTextingTenants(
     from previous w order by w.tenant_id, w.created_at desc`
 }
 
-/** A search also finds messages sent up to this time earlier. Their texts are retained longer: `TEXT_COMPARISON_PERIOD`. */
+/**
+ * A search also finds messages sent up to this time earlier. Their texts are retained longer:
+ * `TEXT_COMPARISON_PERIOD`.
+ */
 const SEARCH_MARGIN = '1 day'
 
 /** Another message in the provider's list: its id at the provider or, while the id is unknown, its sealed content. */
@@ -73,8 +77,8 @@ export type OtherSms = {
 }
 
 /**
- * Other messages to the same number, of any tenant, since `SEARCH_MARGIN` before this message: messages that the provider
- * accepted or may have accepted.
+ * Other messages to the same number, of any tenant, since `SEARCH_MARGIN` before this message: messages that the
+ * provider accepted or may have accepted.
  */
 export async function findOtherSms(
   sql: Sql,

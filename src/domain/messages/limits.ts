@@ -1,5 +1,5 @@
-// Rate limits of messages: per tenant and minute, and per destination and hour. The statement that accepts messages counts
-// them.
+// Rate limits of messages: per tenant and minute, and per destination and hour. The statement that accepts messages
+// counts them.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /** The time window of each limit. */
@@ -13,9 +13,10 @@ export type MessageLimit = keyof typeof MESSAGE_WINDOWS
 export type MessageLimits = Readonly<Record<MessageLimit, number>>
 
 /**
- * Parts of a statement that count requests. `requested` selects `tenant_id`, `scope`, `nth` (the order of the requests) and any
- * other columns. The part `<limit>_counted` has these columns with `within_limit` and `retry_after_s`, the time until the
- * window ends. Rows are written in a fixed order, so statements cannot deadlock. Refused requests do not increase a count.
+ * Parts of a statement that count requests. `requested` selects `tenant_id`, `scope`, `nth` (the order of the
+ * requests) and any other columns. The part `<limit>_counted` has these columns with `within_limit` and
+ * `retry_after_s`, the time until the window ends. Rows are written in a fixed order, so statements cannot deadlock.
+ * Refused requests do not increase a count.
  */
 export function countingMessages(
   sql: Sql | Tx,
@@ -45,7 +46,8 @@ export function countingMessages(
       select * from ${counter!} where used >= ${max_messages}::integer
     ), ${counted!} as (
       select w.*, f.used_before is null
-          or f.used_before + row_number() over (partition by w.tenant_id, w.scope order by w.nth) <= ${max_messages} as within_limit,
+          or f.used_before + row_number() over (partition by w.tenant_id, w.scope order by w.nth) <= ${max_messages}
+          as within_limit,
         greatest(1, ceil(extract(epoch from f.window_start - clock_timestamp()) + ${window_s}))::integer
           as retry_after_s
       from ${requested_rows!} w left join ${full!} f on f.tenant_id = w.tenant_id and f.scope = w.scope

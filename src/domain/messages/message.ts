@@ -209,8 +209,8 @@ export type Message = z.output<typeof messageSchema>
 /** A recipient as its message's row stores it, in the order of to, cc and bcc; `address` is a hash. */
 export const storedRecipient = recipientSchema.extend({
   /**
-   * The server accepted or refused the email for other recipients, and deferred this one. `waiting`: another attempt follows.
-   * `trying`: an attempt is in progress. `unknown`: an attempt whose answer was lost may have been accepted.
+   * The server accepted or refused the email for other recipients, and deferred this one. `waiting`: another attempt
+   * follows. `trying`: an attempt is in progress. `unknown`: an attempt whose answer was lost may have been accepted.
    */
   deferred: z.enum(['waiting', 'trying', 'unknown']).optional(),
   /** The number of deferrals since the server accepted the email for other recipients. */

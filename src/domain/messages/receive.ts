@@ -39,10 +39,10 @@ export type InboundSettlement = Settlement & {
 }
 
 /**
- * Settles jobs of notifications about inbound SMS. The tenant that the SMS replies to receives the message, with an event. An
- * opt-out keyword creates a suppression for each tenant, and an opt-in keyword deletes it, with an event each. The keyword
- * that was received last counts, in any order of processing, and duplicates have no effect. The settlements of one call
- * must be of different numbers. Returns the ids of the jobs with a valid lease.
+ * Settles jobs of notifications about inbound SMS. The tenant that the SMS replies to receives the message, with an
+ * event. An opt-out keyword creates a suppression for each tenant, and an opt-in keyword deletes it, with an event
+ * each. The keyword that was received last counts, in any order of processing, and duplicates have no effect. The
+ * settlements of one call must be of different numbers. Returns the ids of the jobs with a valid lease.
  */
 export async function settleInbound(sql: Sql, settlements: InboundSettlement[]): Promise<Set<string>> {
   await recordOptWords(sql, settlements)
@@ -60,8 +60,8 @@ export async function settleInbound(sql: Sql, settlements: InboundSettlement[]):
         notification_id uuid, provider text, received_at timestamptz, channel text, address text, received_by text,
         reference text, opts_out boolean, tenants jsonb)
     ), per_tenant as (
-      select inbound.notification_id, inbound.provider, inbound.received_at, inbound.channel, inbound.address, inbound.received_by,
-        inbound.reference, inbound.opts_out, t.*
+      select inbound.notification_id, inbound.provider, inbound.received_at, inbound.channel, inbound.address,
+        inbound.received_by, inbound.reference, inbound.opts_out, t.*
       from inbound cross join lateral jsonb_to_recordset(inbound.tenants) as t(
         tenant_id uuid, message_id uuid, suppression_id uuid, sealed text, event_id uuid, received_event_id uuid,
         received jsonb)
@@ -150,8 +150,8 @@ function insertingMessages(sql: Sql): Fragment {
 }
 
 /**
- * Records the keywords as the latest of their numbers, unless a later keyword is stored. A statement of its own: the settling
- * statement then starts after it has waited for earlier keywords, and sees their results.
+ * Records the keywords as the latest of their numbers, unless a later keyword is stored. A statement of its own: the
+ * settling statement then starts after it has waited for earlier keywords, and sees their results.
  */
 async function recordOptWords(sql: Sql, settlements: InboundSettlement[]): Promise<void> {
   const opt_words = settlements.flatMap(

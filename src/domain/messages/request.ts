@@ -43,10 +43,10 @@ export type MessageResult =
   | { result: 'accepted'; message: Omit<MessageRow, 'envelope' | 'content'> }
 
 /**
- * Accepts messages of one channel and inserts their jobs. The job of a scheduled message is due at `send_at`; a message with
- * only suppressed recipients has no job. Returns the results in the order of `requests`: `key_used` when the key was used
- * before, `send_at` for an invalid time, or the exceeded limit. Throws a unique violation, and writes nothing, when another
- * request uses one of the keys at the same time.
+ * Accepts messages of one channel and inserts their jobs. The job of a scheduled message is due at `send_at`; a
+ * message with only suppressed recipients has no job. Returns the results in the order of `requests`: `key_used` when
+ * the key was used before, `send_at` for an invalid time, or the exceeded limit. Throws a unique violation, and
+ * writes nothing, when another request uses one of the keys at the same time.
  */
 export async function requestMessages(
   sql: Sql | Tx,

@@ -7,8 +7,9 @@ import { isOpenMessage } from './resource.ts'
 const TEXT_COMPARISON_PERIOD = '2 days'
 
 /**
- * Erases texts and attachments of messages that are at least `days` days old, settled or `unknown`, and unchanged for two days,
- * and the excerpts of receivers' answers that may repeat them. Oldest first, at most `limit` messages. Returns the count.
+ * Erases texts and attachments of messages that are at least `days` days old, settled or `unknown`, and unchanged for
+ * two days, and the excerpts of receivers' answers that may repeat them. Oldest first, at most `limit` messages.
+ * Returns the count.
  */
 export async function eraseOldTexts(sql: Sql, days: number, limit: number): Promise<number> {
   const [row] = await sql<{ erased: number }[]>`

@@ -39,12 +39,12 @@ const FIRST_LOOKUP_DELAY = '1 minute'
 
 /**
  * Settles jobs with updates of messages, in one statement. The settlements of one call must be of different messages.
- * Updates may arrive late, twice and in any order: the result is the same. A message that its provider accepted counts as
- * sent, even after it was settled as failed. A message that was canceled or suppressed before sending stays so. A reported
- * reference of another message is ignored, and the rest of the update is applied. A reference from a search identifies that
- * other message: the update is refused, and the duplicate reference error is thrown. If a notification settles a message,
- * its waiting job becomes due at once, and ends. Returns the ids of the jobs with a valid lease; for other jobs nothing is
- * written.
+ * Updates may arrive late, twice and in any order: the result is the same. A message that its provider accepted
+ * counts as sent, even after it was settled as failed. A message that was canceled or suppressed before sending stays
+ * so. A reported reference of another message is ignored, and the rest of the update is applied. A reference from a
+ * search identifies that other message: the update is refused, and the duplicate reference error is thrown. If a
+ * notification settles a message, its waiting job becomes due at once, and ends. Returns the ids of the jobs with a
+ * valid lease; for other jobs nothing is written.
  */
 export async function settleMessages(sql: Sql | Tx, settlements: MessageSettlement[]): Promise<Set<string>> {
   try {
@@ -86,7 +86,8 @@ async function settleUpdates(sql: Sql | Tx, settlements: MessageSettlement[]): P
       select fenced.job_id, c.* from fenced cross join lateral jsonb_to_record(fenced.change) as c(
         tenant_id uuid, message_id uuid, reported text, provider_reference text, provider_status text, failure jsonb,
         price jsonb, recipients_reported jsonb, suppresses jsonb, rank integer, some_delivered boolean,
-        notification_id uuid, happened_at timestamptz, status_event_id uuid, recipient_event text, recipient_event_id uuid)
+        notification_id uuid, happened_at timestamptz, status_event_id uuid, recipient_event text,
+        recipient_event_id uuid)
     ),
     ${lockingMessages(sql)},
     ${updatingRecipients(sql)},
@@ -103,7 +104,8 @@ async function settleUpdates(sql: Sql | Tx, settlements: MessageSettlement[]): P
         delivered_at = case when s.status_after = 'delivered' then coalesce(m.delivered_at, clock_timestamp())
           else m.delivered_at end,
         content = case when ${hasEndedInvitation(sql)} then null else m.content end,
-        redacted_at = case when ${hasEndedInvitation(sql)} then coalesce(m.redacted_at, clock_timestamp()) else m.redacted_at end,
+        redacted_at = case when ${hasEndedInvitation(sql)} then coalesce(m.redacted_at, clock_timestamp())
+          else m.redacted_at end,
         lookup_at = case when not s.changes_status then m.lookup_at
           when s.channel = 'sms' and s.is_accepted and (s.status_after = 'sent' or coalesce(s.price, m.price) is null)
             then clock_timestamp() + ${FIRST_LOOKUP_DELAY}::interval end,
@@ -138,7 +140,8 @@ function rankOfSms(reported: MessageUpdate['reported']): number {
 function lockingMessages(sql: Sql | Tx): Fragment {
   return sql`
     locked as (
-      select updates.*, m.channel, m.status as status_before, m.failure as failure_before, m.recipients as recipients_before,
+      select updates.*, m.channel, m.status as status_before, m.failure as failure_before,
+        m.recipients as recipients_before,
         ${isOpenMessage(sql, 'm')} as was_open,
         case m.status when 'sent' then ${SMS_RANKS.sent}::integer when 'delivered' then ${SMS_RANKS.delivered}::integer
           when 'undelivered' then ${SMS_RANKS.undelivered}::integer
@@ -148,7 +151,8 @@ function lockingMessages(sql: Sql | Tx): Fragment {
         m.channel = 'email' and case
           when m.status in ('sent', 'delivered', 'undelivered') then true
           when m.status in ('sending', 'unknown') then updates.reported in ('sent', 'recipient_update')
-          when m.status in ('scheduled', 'queued', 'failed') then updates.reported = 'recipient_update' and updates.some_delivered
+          when m.status in ('scheduled', 'queued', 'failed')
+            then updates.reported = 'recipient_update' and updates.some_delivered
           else false end as was_sent
       from (select * from updates order by tenant_id, message_id) updates
       cross join lateral (
@@ -161,9 +165,10 @@ function lockingMessages(sql: Sql | Tx): Fragment {
 function updatingRecipients(sql: Sql | Tx): Fragment {
   return sql`
     recipient as (
-      select locked.job_id, locked.recipient_event, locked.was_sent, e.nth, e.recipient_before, report.recipient as report,
-        locked.was_sent or (locked.reported = 'refused' and locked.was_open) or (locked.reported = 'queued' and locked.status_before = 'sending')
-          as applies,
+      select locked.job_id, locked.recipient_event, locked.was_sent, e.nth, e.recipient_before,
+        report.recipient as report,
+        locked.was_sent or (locked.reported = 'refused' and locked.was_open)
+          or (locked.reported = 'queued' and locked.status_before = 'sending') as applies,
         locked.status_before in ('sending', 'unknown') as was_sending
       from locked
       cross join lateral jsonb_array_elements(locked.recipients_before) with ordinality as e(recipient_before, nth)
@@ -174,21 +179,26 @@ function updatingRecipients(sql: Sql | Tx): Fragment {
     ), updated_recipient as (
       select recipient.*, case
           when applies and recipient_before ->> 'status' is null and report ? 'deferred' then recipient_before || report
-          when applies and ${rankOfRecipient(sql, sql`report`)} > ${rankOfRecipient(sql, sql`recipient_before`)} then report
+          when applies and ${rankOfRecipient(sql, sql`report`)} > ${rankOfRecipient(sql, sql`recipient_before`)}
+            then report
           when was_sent and recipient_before ->> 'status' is null and (was_sending or not recipient_before ? 'deferred')
             then (recipient_before - 'deferred') || '{"status": "accepted", "code": null, "message": null}'
           else recipient_before end as recipient_after
       from recipient
     ), recipient_summary as (
       select job_id, jsonb_agg(recipient_after order by nth) as recipients_after,
-        count(*) filter (where coalesce(recipient_after ->> 'status', '') not in ('refused', 'suppressed')) as reachable_count,
+        count(*) filter (where coalesce(recipient_after ->> 'status', '') not in ('refused', 'suppressed'))
+          as reachable_count,
         count(*) filter (where recipient_after ->> 'status' = 'delivered') as delivered_count,
         count(*) filter (where recipient_after ->> 'status' = 'bounced') as bounced_count,
         jsonb_agg(recipient_after order by nth) filter (where case recipient_event
           when 'message.recipients_settled' then recipient_before ->> 'deferred' = 'trying'
-            and recipient_after ->> 'deferred' is distinct from 'trying' and recipient_after ->> 'deferred' is distinct from 'waiting'
-          when 'message.complained' then recipient_after ->> 'code' = 'complaint' and recipient_before ->> 'code' is distinct from 'complaint'
-          else recipient_after ->> 'status' = 'bounced' and recipient_before ->> 'status' is distinct from 'bounced' end) as changed_recipients
+            and recipient_after ->> 'deferred' is distinct from 'trying'
+            and recipient_after ->> 'deferred' is distinct from 'waiting'
+          when 'message.complained' then recipient_after ->> 'code' = 'complaint'
+            and recipient_before ->> 'code' is distinct from 'complaint'
+          else recipient_after ->> 'status' = 'bounced'
+            and recipient_before ->> 'status' is distinct from 'bounced' end) as changed_recipients
       from updated_recipient group by job_id
     )`
 }
@@ -208,7 +218,8 @@ function computingTransitions(sql: Sql | Tx): Fragment {
           else status_before end as status_after
       from locked join recipient_summary using (job_id)
     ), transition as (
-      select *, status_after <> status_before as changes_status, status_after in ('sent', 'delivered', 'undelivered') as is_accepted,
+      select *, status_after <> status_before as changes_status,
+        status_after in ('sent', 'delivered', 'undelivered') as is_accepted,
         reported = 'unresolved' and status_before = 'unknown' as becomes_unresolvable,
         was_sent and recipient_event is not null and changed_recipients is not null as has_recipient_event,
         case when status_after = 'undelivered' then coalesce(failure, ${sql.json(BOUNCE_FAILURE)}::jsonb)
@@ -227,8 +238,8 @@ function rankOfRecipient(sql: Sql | Tx, recipient: Fragment): Fragment {
 /** The suppressions that the updates cause. */
 function newSuppressions(sql: Sql | Tx): Fragment {
   return sql`
-    select transition.tenant_id, x.suppression_id, x.suppression_event_id, transition.channel, x.address, x.sealed, x.reason,
-      transition.message_id, coalesce(transition.happened_at, fenced.started_at) as happened_at
+    select transition.tenant_id, x.suppression_id, x.suppression_event_id, transition.channel, x.address, x.sealed,
+      x.reason, transition.message_id, coalesce(transition.happened_at, fenced.started_at) as happened_at
     from transition join fenced on fenced.job_id = transition.job_id
     cross join lateral jsonb_to_recordset(transition.suppresses) as x(
       suppression_id uuid, suppression_event_id uuid, address text, sealed text, reason text)`

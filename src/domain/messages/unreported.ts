@@ -14,8 +14,8 @@ export type UnreportedSms = {
 }
 
 /**
- * Claims SMS that are due for a lookup, at most `limit`. The next lookup of an SMS follows at about twice its age. SMS that
- * are completely reported or too old get no further lookup. `claimed`: the number of claimed SMS.
+ * Claims SMS that are due for a lookup, at most `limit`. The next lookup of an SMS follows at about twice its age.
+ * SMS that are completely reported or too old get no further lookup. `claimed`: the number of claimed SMS.
  */
 export async function claimUnreportedSms(
   sql: Sql,

@@ -1,5 +1,5 @@
-// Updates of messages, from the calls that send them and from notifications of their providers. Notifications are stored
-// without numbers, addresses or texts in clear.
+// Updates of messages, from the calls that send them and from notifications of their providers. Notifications are
+// stored without numbers, addresses or texts in clear.
 import { z } from 'zod'
 import { MESSAGE_FAILURES, type MessageFailure } from '#core/outcome.ts'
 import type { NewSuppression } from '../suppressions/settle.ts'

@@ -117,8 +117,8 @@ export const paymentSchema = z
 export type Payment = z.output<typeof paymentSchema>
 
 /**
- * A payment in events: without the secret, which is only for the buyer's browser, and without the pending refund amount,
- * because refunds have their own events.
+ * A payment in events: without the secret, which is only for the buyer's browser, and without the pending refund
+ * amount, because refunds have their own events.
  */
 export const paymentEventSchema = paymentSchema
   .omit({ client_secret: true, amount_refund_pending_minor: true })

@@ -1,5 +1,5 @@
-// Requests to create, capture and cancel payments. Each request is one statement that checks the payment's status, stores
-// the key and inserts the job.
+// Requests to create, capture and cancel payments. Each request is one statement that checks the payment's status,
+// stores the key and inserts the job.
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { withInexactCurrencies } from '#core/money.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
@@ -33,9 +33,9 @@ export type CreateRequest = PaymentJobRequest & {
 }
 
 /**
- * Creates payments and inserts the jobs that authorize them. Returns the result by payment id; `key_used`: the key was used
- * before; no result: the customer or merchant does not exist, or is deleted or archived. Throws a unique violation, and
- * writes nothing, when another request uses one of the keys at the same time.
+ * Creates payments and inserts the jobs that authorize them. Returns the result by payment id; `key_used`: the key
+ * was used before; no result: the customer or merchant does not exist, or is deleted or archived. Throws a unique
+ * violation, and writes nothing, when another request uses one of the keys at the same time.
  */
 export async function createPayments(
   sql: Sql,
@@ -122,8 +122,8 @@ export type CancelRequest = PaymentJobRequest & {
 }
 
 /**
- * Requests cancellations of payments. `canceling`: a job releases the hold. `recorded`: the authorization is in progress, and
- * its settlement inserts that job. Returns the accepted payments by id.
+ * Requests cancellations of payments. `canceling`: a job releases the hold. `recorded`: the authorization is in
+ * progress, and its settlement inserts that job. Returns the accepted payments by id.
  */
 export async function requestCancels(
   sql: Sql,
@@ -156,9 +156,9 @@ export async function requestCancels(
 }
 
 /**
- * Joins a cancellation that is in progress or recorded, with the same reason if the request has a reason: stores the key with
- * the job of that cancellation and returns the job's id (null while it is recorded). Undefined when there is no such
- * cancellation. Call it after `requestCancels` has refused.
+ * Joins a cancellation that is in progress or recorded, with the same reason if the request has a reason: stores the
+ * key with the job of that cancellation and returns the job's id (null while it is recorded). Undefined when there is
+ * no such cancellation. Call it after `requestCancels` has refused.
  */
 export async function joinCancel(
   sql: Sql,
@@ -182,8 +182,8 @@ export async function joinCancel(
   return joined
 }
 
-// The part `locked`: the requests whose payments fulfill the guard. Payments are locked in a fixed order, so that batches
-// cannot deadlock.
+// The part `locked`: the requests whose payments fulfill the guard. Payments are locked in a fixed order, so that
+// batches cannot deadlock.
 function lockingRequested(sql: Sql, requests: PaymentJobRequest[], guard: Fragment): Fragment {
   return sql`
     locked as (

@@ -90,9 +90,9 @@ function describeRefunds(ours: PaymentSide, theirs: PaymentSide): string | null 
 }
 
 /**
- * The condition under which two sides that agree close their drift. While refunds are in progress here, a range of totals at
- * the processor counts as agreement, which could hide a difference. A drift of the total therefore stays open until these
- * refunds are settled.
+ * The condition under which two sides that agree close their drift. While refunds are in progress here, a range of
+ * totals at the processor counts as agreement, which could hide a difference. A drift of the total therefore stays
+ * open until these refunds are settled.
  */
 function closesDriftOfPayment(sql: Sql | Tx, ours: PaymentSide): Fragment {
   const settled = ours.amount_refunded_minor === ours.amount_refund_reserved_minor
@@ -102,8 +102,8 @@ function closesDriftOfPayment(sql: Sql | Tx, ours: PaymentSide): Fragment {
 }
 
 /**
- * The condition under which a report adds nothing: a report of an authorization when the same amount is capturable or the
- * payment was captured, and a report of a capture or cancellation that is settled already.
+ * The condition under which a report adds nothing: a report of an authorization when the same amount is capturable or
+ * the payment was captured, and a report of a capture or cancellation that is settled already.
  */
 function paymentIsRedundant(sql: Sql | Tx): Fragment {
   return sql`

@@ -13,8 +13,8 @@ import { exceptDuplicates } from '../reconciliation/except-duplicates.ts'
 import type { PaymentStatus } from './payment.ts'
 
 /**
- * The statuses from which a payment may change to each status. In other statuses an update has no effect: a payment never
- * moves backwards.
+ * The statuses from which a payment may change to each status. In other statuses an update has no effect: a payment
+ * never moves backwards.
  */
 const ALLOWED_FROM: Record<PaymentUpdate['status'], PaymentStatus[]> = {
   requires_action: ['pending'],
@@ -73,7 +73,8 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
   const rows = await sql<{ id: string }[]>`
     with ${fencing(sql, settlements.map(changeOf))},
     updates as (
-      select fenced.job_id, fenced.started_at as as_of, c.* from fenced cross join lateral jsonb_to_record(fenced.change) as c(
+      select fenced.job_id, fenced.started_at as as_of, c.*
+      from fenced cross join lateral jsonb_to_record(fenced.change) as c(
         tenant_id uuid, payment_id uuid, "to" text, "from" text[], processor_reference text,
         amount_capturable_minor bigint, amount_captured_minor bigint, client_secret text, capture_before timestamptz,
         cancellation_reason text, failure jsonb, event text, event_id uuid, transfer_id uuid, follow_up_job_id uuid,
@@ -82,7 +83,8 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       -- Single columns: passing the whole row would cost 5% of a capture.
       select updates.*, p.* from (select * from updates order by tenant_id, payment_id) updates
       cross join lateral (
-        select p.processor, p.processor_reference as stored_reference, p.status as status_before, p.failure as failure_before,
+        select p.processor, p.processor_reference as stored_reference, p.status as status_before,
+          p.failure as failure_before,
           p.reported_as_of as previously_reported_as_of, p.amount_capturable_minor as capturable_minor_before,
           p.amount_captured_minor as captured_minor_before, p.client_secret as client_secret_before,
           p.capture_before as stored_capture_before, p.cancellation_reason as cancellation_reason_before,
@@ -198,8 +200,8 @@ function transitionOf(
 ): { from: PaymentStatus[]; event: EventType | null } {
   if (failed_operation !== null)
     return { from: [STATUS_OF_OPERATION[failed_operation]], event: `payment.${failed_operation}_failed` }
-  // While the payment is pending, only its own job knows whether the buyer may still act, because a declined card has the
-  // same status at the processor. Later reports are about attempts of the buyer.
+  // While the payment is pending, only its own job knows whether the buyer may still act, because a declined card has
+  // the same status at the processor. Later reports are about attempts of the buyer.
   if (from_notification && status === 'requires_action')
     return {
       from: ['requires_action'],

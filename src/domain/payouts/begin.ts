@@ -4,9 +4,9 @@ import type { Sql } from '#core/db.ts'
 export type CallToBegin = { job_id: string; lease_token: string; tenant_id: string; payout_id: string }
 
 /**
- * Marks payouts whose creation is about to be sent to the processor. From then on a cancellation or manual failure is only
- * recorded. Returns the ids of the jobs that may send their call: their lease is valid, and their payouts are pending without
- * a requested cancellation or failure.
+ * Marks payouts whose creation is about to be sent to the processor. From then on a cancellation or manual failure is
+ * only recorded. Returns the ids of the jobs that may send their call: their lease is valid, and their payouts are
+ * pending without a requested cancellation or failure.
  */
 export async function beginPayoutCalls(sql: Sql, calls: CallToBegin[]): Promise<Set<string>> {
   const rows = await sql<{ job_id: string }[]>`

@@ -1,5 +1,5 @@
-// Manual failures of payouts. A payout fails at once if it cannot be paid any more, otherwise as soon as that is certain.
-// Operators can force a failure.
+// Manual failures of payouts. A payout fails at once if it cannot be paid any more, otherwise as soon as that is
+// certain. Operators can force a failure.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { cancelPayout } from '#jobs/payouts.ts'
@@ -23,22 +23,24 @@ const MANUAL_FAILURE_CODE = 'failed_manually'
 export type FailRequest = JobRequest & { payout_id: string; reason: string }
 
 /**
- * How a manual failure was accepted. `failed`: nothing was sent, and the payout has failed. `canceling`: the request's job
- * cancels the payout at the processor. `recorded`: the outcome of the job `job_id` decides.
+ * How a manual failure was accepted. `failed`: nothing was sent, and the payout has failed. `canceling`: the
+ * request's job cancels the payout at the processor. `recorded`: the outcome of the job `job_id` decides.
  */
 type AcceptedFail = { accepted: 'failed' | 'canceling' | 'recorded'; job_id: string | null }
 
 /**
- * Fails a payout manually. If no call can have reached the processor, the payout fails at once, its amount is freed, and its
- * job sends nothing. Otherwise the request is recorded on the row until the payout cannot be paid any more. Returns `key_used`
- * when the key was used before; undefined when the payout is not open, or a failure was requested before.
+ * Fails a payout manually. If no call can have reached the processor, the payout fails at once, its amount is freed,
+ * and its job sends nothing. Otherwise the request is recorded on the row until the payout cannot be paid any more.
+ * Returns `key_used` when the key was used before; undefined when the payout is not open, or a failure was requested
+ * before.
  */
 export async function requestPayoutFail(
   sql: Sql,
   request: FailRequest,
 ): Promise<AcceptedFail | 'key_used' | undefined> {
   const keys = sql`
-    select tenant_id, request_key as idempotency_key, route, fingerprint, id as resource_id, awaited_job_id as job_id from p`
+    select tenant_id, request_key as idempotency_key, route, fingerprint, id as resource_id, awaited_job_id as job_id
+    from p`
   const failed = sql`select * from p where accepted = 'failed'`
   const new_events = sql`select f.*, ${'payout.failed' satisfies EventType} as event from (${failed}) f`
   const canceling = sql`(select * from p where accepted = 'canceling') p`
@@ -116,7 +118,10 @@ function manualFailure(sql: Sql | Tx, reason: Fragment): Fragment {
   return sql`jsonb_build_object('code', ${MANUAL_FAILURE_CODE}::text, 'message', ${reason}, 'manual', true)`
 }
 
-/** The open job of the payout of the request `a`, or else its latest job. A caller who waits for the payout waits for it. */
+/**
+ * The open job of the payout of the request `a`, or else its latest job. A caller who waits for the payout waits for
+ * it.
+ */
 function latestJobOf(sql: Sql): Fragment {
   return sql`(
     select j.id from all_jobs j where j.tenant_id = a.tenant_id and j.subject_id = a.payout_id

@@ -19,7 +19,10 @@ import type { Payout } from './payout.ts'
 export type PayoutRequest = JobRequest & {
   payout_id: string
   amount_minor: number
-  /** Whether the currency has enough decimals for the amount. Checked here, because errors of the recipient come first. */
+  /**
+   * Whether the currency has enough decimals for the amount. Checked here, because errors of the recipient come
+   * first.
+   */
   exact: boolean
   /** In lower case. */
   currency: string
@@ -116,9 +119,9 @@ export async function requestPayouts(
 export type PayoutCancelRequest = JobRequest & { payout_id: string }
 
 /**
- * Requests cancellations of payouts. `canceled`: the payout certainly has not reached the processor. `canceling`: a job
- * cancels it at the processor. `recorded`: its call is in progress or unknown, and the outcome decides. Returns the accepted
- * payouts by id.
+ * Requests cancellations of payouts. `canceled`: the payout certainly has not reached the processor. `canceling`: a
+ * job cancels it at the processor. `recorded`: its call is in progress or unknown, and the outcome decides. Returns
+ * the accepted payouts by id.
  */
 export async function requestPayoutCancels(
   sql: Sql,
@@ -166,8 +169,8 @@ export async function requestPayoutCancels(
 }
 
 /**
- * Joins an open cancellation or manual failure that was accepted before: stores the key with `job`, the id of a job or null.
- * Undefined when there is none. Call it after the request itself was refused.
+ * Joins an open cancellation or manual failure that was accepted before: stores the key with `job`, the id of a job
+ * or null. Undefined when there is none. Call it after the request itself was refused.
  */
 export async function joinPayoutEnd(
   sql: Sql,
@@ -188,8 +191,8 @@ export async function joinPayoutEnd(
 }
 
 /**
- * Joins a cancellation or manual failure that is in progress or recorded. `job_id`: the job of the cancellation, null while it
- * is recorded.
+ * Joins a cancellation or manual failure that is in progress or recorded. `job_id`: the job of the cancellation, null
+ * while it is recorded.
  */
 export async function joinPayoutCancel(
   sql: Sql,

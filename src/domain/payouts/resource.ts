@@ -54,8 +54,9 @@ function payoutContradiction(ours: Side, theirs: Side): string | null {
 }
 
 /**
- * The condition under which a report adds nothing: `processing` when any status of the processor is stored, `paid` when the
- * payout is paid and the returned amount is posted, `canceled` when that is settled. A failure always adds its reason.
+ * The condition under which a report adds nothing: `processing` when any status of the processor is stored, `paid`
+ * when the payout is paid and the returned amount is posted, `canceled` when that is settled. A failure always adds
+ * its reason.
  */
 function payoutIsRedundant(sql: Sql | Tx): Fragment {
   return sql`

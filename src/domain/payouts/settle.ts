@@ -1,5 +1,5 @@
-// Settles updates of payouts: one statement updates the payout, posts ledger transfers, frees reservations, inserts events
-// and ends the job.
+// Settles updates of payouts: one statement updates the payout, posts ledger transfers, frees reservations, inserts
+// events and ends the job.
 import { newId, newIdsInOrder } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { cancelPayout } from '#jobs/payouts.ts'
@@ -43,30 +43,35 @@ export const emptyPayoutUpdate = {
 /** The settlement of a job with an update of a payout, and with the notification that reported the update, if any. */
 export type PayoutSettlement = Settlement & { update: PayoutUpdate; notification_id: string | null }
 
-/** The processor's statuses in ascending order: a stored status only moves forward. Only an existing object has a status. */
+/**
+ * The processor's statuses in ascending order: a stored status only moves forward. Only an existing object has a
+ * status.
+ */
 const PROCESSOR_STATUS_ORDER = ['processing', 'paid', 'failed', 'canceled']
 /** The reports after which possibly no call has reached the processor. */
 const UNSENT_REPORTS: PayoutUpdate['reported'][] = ['refused', 'unsent', 'absent']
 
 /**
- * Settles jobs with updates of payouts, in one statement. The settlements of one call must be of different payouts. Transfers
- * follow the processor's movements of money, but a payout that operators failed, or that was canceled before it was sent,
- * keeps its status. If both contradict each other, a lookup is requested, which opens a drift. Returns the ids of the jobs
- * with a valid lease; for other jobs nothing is written.
+ * Settles jobs with updates of payouts, in one statement. The settlements of one call must be of different payouts.
+ * Transfers follow the processor's movements of money, but a payout that operators failed, or that was canceled
+ * before it was sent, keeps its status. If both contradict each other, a lookup is requested, which opens a drift.
+ * Returns the ids of the jobs with a valid lease; for other jobs nothing is written.
  */
 export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement[]): Promise<Set<string>> {
-  // A separate statement closes the drift: this statement may wait for the row, and miss a drift that is opened meanwhile.
+  // A separate statement closes the drift: this statement may wait for the row, and miss a drift that is opened
+  // meanwhile.
   if ('begin' in sql && settlements.some(({ update }) => UNSENT_REPORTS.includes(update.reported)))
     return await sql.begin(async (tx) => await settlePayouts(tx, settlements))
   const references = sql`select processor as provider, processor_reference as reference from p`
   const rows = await sql<SettledRow[]>`
     with ${fencing(sql, settlements.map(changeOf))},
     updates as (
-      select fenced.job_id, fenced.request_id, fenced.started_at as as_of, fenced.never_sent or fenced.rotate as never_sent, c.*
+      select fenced.job_id, fenced.request_id, fenced.started_at as as_of,
+        fenced.never_sent or fenced.rotate as never_sent, c.*
       from fenced cross join lateral jsonb_to_record(fenced.change) as c(
         tenant_id uuid, payout_id uuid, reported text, rank integer, processor_reference text, arrival_date text,
-        returned_minor bigint, failure jsonb, status_event_id uuid, overtaken_event_id uuid, paid_transfer_id uuid, returned_transfer_id uuid,
-        follow_up_job_id uuid, notification_id uuid)
+        returned_minor bigint, failure jsonb, status_event_id uuid, overtaken_event_id uuid, paid_transfer_id uuid,
+        returned_transfer_id uuid, follow_up_job_id uuid, notification_id uuid)
     ), ${computingTransitions(sql)},
     p as (${updatingPayouts(sql)}),
     event as (${insertEvents(sql, 'payout', newEvents(sql))}),
@@ -88,7 +93,8 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
 
 /** The settlement as input of its statement, with ids for the rows that it may insert. */
 function changeOf({ update, notification_id, ...settlement }: PayoutSettlement) {
-  // The transfers of one statement are numbered in the order of their ids. Ordinary ids of one millisecond have no order.
+  // The transfers of one statement are numbered in the order of their ids. Ordinary ids of one millisecond have no
+  // order.
   const [paid_transfer_id, returned_transfer_id] = newIdsInOrder(2)
   const [status_event_id, overtaken_event_id] = newIdsInOrder(2)
   const ids = {
@@ -107,21 +113,24 @@ function changeOf({ update, notification_id, ...settlement }: PayoutSettlement) 
 type SettledRow = { id: string; tenant_id: string; subject_id: string; never_created: boolean | null }
 
 /**
- * The parts from `seen` to `transition`: the updated rows and their new values. `row_before` is the locked row; the statement's
- * snapshot may be older. `end_status`: the status when the payout cannot be paid any more. The first accepted request decides
- * it: a cancellation after a manual failure is not recorded. `paid` and `returned`: the amounts after this update.
+ * The parts from `seen` to `transition`: the updated rows and their new values. `row_before` is the locked row; the
+ * statement's snapshot may be older. `end_status`: the status when the payout cannot be paid any more. The first
+ * accepted request decides it: a cancellation after a manual failure is not recorded. `paid` and `returned`: the
+ * amounts after this update.
  */
 function computingTransitions(sql: Sql | Tx): Fragment {
   const rankOf = sql`coalesce(array_position(${PROCESSOR_STATUS_ORDER}::text[], (p.row_before).processor_status), 0)`
   return sql`
     seen as (
-      select updates.*, p.row_before, (p.row_before).status as status_before, (p.row_before).processor, (p.row_before).processor_reference as stored_reference,
+      select updates.*, p.row_before, (p.row_before).status as status_before, (p.row_before).processor,
+        (p.row_before).processor_reference as stored_reference,
         (p.row_before).open and (p.row_before).fail_requested_at is not null as is_failing,
         reported in ('refused', 'absent') or (reported = 'unsent' and never_sent) as not_sent,
         updates.rank > ${rankOf} as advances
       from (select * from updates order by tenant_id, payout_id) updates
       cross join lateral (
-        select p as row_before from payouts p where p.tenant_id = updates.tenant_id and p.id = updates.payout_id for update
+        select p as row_before from payouts p
+        where p.tenant_id = updates.tenant_id and p.id = updates.payout_id for update
       ) p
     ), ${exceptDuplicates(sql)}, wanted as (
       select l.*, case when (row_before).open and (row_before).cancel_requested_at is not null then 'canceled'
@@ -130,7 +139,8 @@ function computingTransitions(sql: Sql | Tx): Fragment {
     ), outcome as (
       select w.*, case when advances then reported else (row_before).processor_status end as processor_status_after,
         -- The date may change: the answer of the attempt that began last wins.
-        case when as_of > coalesce((row_before).reported_as_of, '-infinity') then coalesce(arrival_date, (row_before).arrival_date)
+        case when as_of > coalesce((row_before).reported_as_of, '-infinity')
+            then coalesce(arrival_date, (row_before).arrival_date)
           else coalesce((row_before).arrival_date, arrival_date) end as arrival_date_after,
         case when advances and reported = 'paid' then (row_before).amount_minor else (row_before).paid_minor end as paid,
         case
@@ -144,7 +154,8 @@ function computingTransitions(sql: Sql | Tx): Fragment {
       select s.*, case
           when paid = 0 then 0
           when advances and reported in ('failed', 'canceled') then paid
-          when reported = 'paid' and processor_status_after = 'paid' then greatest((row_before).returned_minor, least(returned_minor, paid))
+          when reported = 'paid' and processor_status_after = 'paid'
+            then greatest((row_before).returned_minor, least(returned_minor, paid))
           else (row_before).returned_minor end as returned
       from outcome s
     )`
@@ -170,8 +181,10 @@ function updatingPayouts(sql: Sql | Tx): Fragment {
       paid_at = case when s.status_after = 'paid' then coalesce((s.row_before).paid_at, clock_timestamp())
         else (s.row_before).paid_at end,
       failed_at = case when s.status_after = 'failed' then coalesce((s.row_before).failed_at, clock_timestamp()) end,
-      canceled_at = case when s.status_after = 'canceled' then coalesce((s.row_before).canceled_at, clock_timestamp()) end,
-      updated_at = case when s.status_after <> s.status_before or s.processor_status_after is distinct from (s.row_before).processor_status
+      canceled_at = case when s.status_after = 'canceled'
+        then coalesce((s.row_before).canceled_at, clock_timestamp()) end,
+      updated_at = case when s.status_after <> s.status_before
+          or s.processor_status_after is distinct from (s.row_before).processor_status
           or s.returned <> (s.row_before).returned_minor or s.reported = 'cancel_refused'
           or s.arrival_date_after is distinct from (s.row_before).arrival_date
         then clock_timestamp() else (s.row_before).updated_at end
@@ -195,8 +208,8 @@ function newEvents(sql: Sql | Tx): Fragment {
 /** The ledger transfers of paid and returned amounts. */
 function newTransfers(sql: Sql | Tx): Fragment {
   return sql`
-    select tenant_id, paid_transfer_id as transfer_id, 'payout_paid' as kind, id as subject_id, 'available' as debit_account,
-      'processor_clearing' as credit_account, upper(currency) as currency, amount_minor, '' as reference
+    select tenant_id, paid_transfer_id as transfer_id, 'payout_paid' as kind, id as subject_id,
+      'available' as debit_account, 'processor_clearing' as credit_account, upper(currency) as currency, amount_minor, '' as reference
     from p where paid_minor > paid_before
     union all
     select tenant_id, returned_transfer_id, 'payout_returned', id, 'processor_clearing', 'available', upper(currency),
@@ -211,8 +224,10 @@ function releasedReservations(sql: Sql | Tx): Fragment {
     from p where was_open and not open`
 }
 
-// The payouts that contradict their processor, once for each contradiction. A notification of the processor would
-// bring the same lookup a little later.
+/**
+ * Lookups of duplicates and of payouts that contradict their processor, one per contradiction. A notification of the
+ * processor would cause the same lookup a little later.
+ */
 function contradictions(sql: Sql | Tx): Fragment {
   return sql`
     select * from duplicate
@@ -223,8 +238,8 @@ function contradictions(sql: Sql | Tx): Fragment {
 }
 
 /**
- * The jobs of cancellations and manual failures that were recorded during the call, if the payout can still be canceled. A
- * transfer cannot: it is already paid.
+ * The jobs of cancellations and manual failures that were recorded during the call, if the payout can still be
+ * canceled. A transfer cannot: it is already paid.
  */
 function followUp(sql: Sql | Tx): Fragment {
   const request = requestJson(sql, cancelPayout, { reference: sql`p.processor_reference` })

@@ -15,7 +15,9 @@ export const recipientType = z.enum(['bank_account', 'card', 'account']).meta({
   example: 'account',
 })
 
-/** A processor token of any recipient type. It needs a letter: digits alone could be an account number with a prefix. */
+/**
+ * A processor token of any recipient type. It needs a letter: digits alone could be an account number with a prefix.
+ */
 export const DESTINATION_PATTERN = new RegExp(
   `^(${Object.values(DESTINATIONS).join('|')})[0-9_]*[A-Za-z][A-Za-z0-9_]*$`,
 )

@@ -27,10 +27,10 @@ const PROCESSOR_STATUS_ORDER = ['pending', 'succeeded', 'failed']
 
 /**
  * Settles jobs with updates of refunds, in one statement. A refund moves from pending to succeeded or failed, or from
- * succeeded to failed, which returns the money to the tenant. Transfers follow the processor: a refund that an operator
- * resolved as failed keeps its status, but if the processor made it, it is posted and counted on its payment, and a drift
- * shows the contradiction. The settlements of one call must be of different payments. Returns the ids of the jobs with a
- * valid lease; for other jobs nothing is written.
+ * succeeded to failed, which returns the money to the tenant. Transfers follow the processor: a refund that an
+ * operator resolved as failed keeps its status, but if the processor made it, it is posted and counted on its
+ * payment, and a drift shows the contradiction. The settlements of one call must be of different payments. Returns
+ * the ids of the jobs with a valid lease; for other jobs nothing is written.
  */
 export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement[]): Promise<Set<string>> {
   const new_events = sql`select * from changed`
@@ -43,8 +43,8 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
         tenant_id uuid, payment_id uuid, refund_id uuid, status text, rank integer, processor_reference text,
         failure jsonb, event text, event_id uuid, transfer_id uuid, notification_id uuid)
     ), locked as (
-      select updates.*, r as row_before, r.status as status_before, p.amount_refunded_minor, p.amount_refund_reserved_minor,
-        p.amount_captured_minor, p.processor_reference as payment_reference,
+      select updates.*, r as row_before, r.status as status_before, p.amount_refunded_minor,
+        p.amount_refund_reserved_minor, p.amount_captured_minor, p.processor_reference as payment_reference,
         rank > coalesce(array_position(${PROCESSOR_STATUS_ORDER}::text[], r.processor_status), 0) as advances
       from updates
       join payments p on p.tenant_id = updates.tenant_id and p.id = updates.payment_id
@@ -53,24 +53,27 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
       for update of p, r
     ), transition as (
       select l.*, (row_before).out_minor as out_minor_before,
-        case when status_before = 'pending' or (status_before = 'succeeded' and status = 'failed') then status else status_before end
-          as status_after,
+        case when status_before = 'pending' or (status_before = 'succeeded' and status = 'failed') then status
+          else status_before end as status_after,
         case when status = 'failed' and (advances or status_before <> 'failed') then 0
           when status = 'succeeded' and (status_before = 'pending' or (status_before = 'failed' and advances
             -- Otherwise another refund reserves the amount, and must be refused first.
-            and amount_refund_reserved_minor + (row_before).amount_minor <= amount_captured_minor)) then (row_before).amount_minor
+            and amount_refund_reserved_minor + (row_before).amount_minor <= amount_captured_minor))
+            then (row_before).amount_minor
           else (row_before).out_minor end as out_minor_after
       from locked l
     ), r as (
       update refunds r set updated_at = clock_timestamp(), status = s.status_after,
-        failure = case when s.status_after = s.status_before and s.status_after = 'failed' then (s.row_before).failure else s.failure end,
+        failure = case when s.status_after = s.status_before and s.status_after = 'failed'
+          then (s.row_before).failure else s.failure end,
         processor_reference = coalesce((s.row_before).processor_reference, s.processor_reference),
-        processor_status = case when s.advances then s.status else (s.row_before).processor_status end, out_minor = s.out_minor_after
+        processor_status = case when s.advances then s.status else (s.row_before).processor_status end,
+        out_minor = s.out_minor_after
       from transition s
       where r.tenant_id = s.tenant_id and r.id = s.refund_id
         and (s.status_before = 'pending' or s.status_after <> s.status_before or s.out_minor_after <> s.out_minor_before)
-      returning r.*, s.status_before, s.out_minor_before, s.amount_refunded_minor, s.amount_refund_reserved_minor, s.event,
-        s.event_id, s.transfer_id, s.payment_reference
+      returning r.*, s.status_before, s.out_minor_before, s.amount_refunded_minor, s.amount_refund_reserved_minor,
+        s.event, s.event_id, s.transfer_id, s.payment_reference
     ), changed as (
       select * from r where status <> status_before
     ), p as (
@@ -80,7 +83,8 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
           + case when c.status <> 'failed' or c.out_minor > 0 then c.amount_minor else 0 end
           - case when c.status_before <> 'failed' or c.out_minor_before > 0 then c.amount_minor else 0 end
       from r c
-      where p.tenant_id = c.tenant_id and p.id = c.payment_id and (c.status <> c.status_before or c.out_minor <> c.out_minor_before)
+      where p.tenant_id = c.tenant_id and p.id = c.payment_id
+        and (c.status <> c.status_before or c.out_minor <> c.out_minor_before)
     ),
     event as (${insertEvents(sql, 'refund', new_events)}),
     ${postings(sql, newTransfers(sql))},
@@ -123,9 +127,10 @@ export async function settleRefundAsFailed(
 }
 
 /**
- * Imports a refund that was made at the processor, as pending; the caller settles it next. A failed refund is imported as
- * failed and reserves nothing. An existing refund does not change. Returns its id. Undefined when the payment is not captured
- * here yet, or other refunds reserve the amount that the processor will have to refuse: retry later.
+ * Imports a refund that was made at the processor, as pending; the caller settles it next. A failed refund is
+ * imported as failed and reserves nothing. An existing refund does not change. Returns its id. Undefined when the
+ * payment is not captured here yet, or other refunds reserve the amount that the processor will have to refuse: retry
+ * later.
  */
 export async function importRefund(
   sql: Sql,

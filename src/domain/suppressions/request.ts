@@ -16,14 +16,15 @@ export type SuppressRequest = IdempotentRequest &
   }
 
 /**
- * Suppresses an address manually. Returns the new suppression or the existing manual one, which does not change; `key_used` when
- * the key was used before. Throws a unique violation, and writes nothing, when another request uses the key at the same
- * time.
+ * Suppresses an address manually. Returns the new suppression or the existing manual one, which does not change;
+ * `key_used` when the key was used before. Throws a unique violation, and writes nothing, when another request uses
+ * the key at the same time.
  */
 export async function suppress(sql: Sql, request: SuppressRequest): Promise<SuppressionRow | 'key_used'> {
   const columns = suppressionColumns(sql)
   const keys = sql`
-    select a.*, s.id as resource_id, null::uuid as job_id from accepted a cross join (table created union all table existing) s`
+    select a.*, s.id as resource_id, null::uuid as job_id
+    from accepted a cross join (table created union all table existing) s`
   for (;;) {
     try {
       const [row] = await sql<SuppressionRow[]>`
@@ -55,8 +56,9 @@ export async function suppress(sql: Sql, request: SuppressRequest): Promise<Supp
 }
 
 /**
- * Deletes a suppression. Other suppressions of the address remain. Opt-out keywords received before have no further effect.
- * `eraseLiftedAddresses` erases the address later, because the event of the deletion shows it. Undefined when there is none.
+ * Deletes a suppression. Other suppressions of the address remain. Opt-out keywords received before have no further
+ * effect. `eraseLiftedAddresses` erases the address later, because the event of the deletion shows it. Undefined when
+ * there is none.
  */
 export async function liftSuppression(
   sql: Sql,

@@ -1,7 +1,10 @@
 // The retention of addresses of deleted suppressions: as long as the events that show them.
 import type { Sql } from '#core/db.ts'
 
-/** Erases the addresses of suppressions deleted at least `days` days ago, oldest first, at most `limit`. Returns the count. */
+/**
+ * Erases the addresses of suppressions deleted at least `days` days ago, oldest first, at most `limit`. Returns the
+ * count.
+ */
 export async function eraseLiftedAddresses(sql: Sql, days: number, limit: number): Promise<number> {
   const rows = await sql`
     update suppressions s set sealed = null, updated_at = clock_timestamp()

@@ -64,8 +64,8 @@ const compiled = new Map<string, Template[]>()
 let cached_characters = 0
 
 /**
- * The rendered text of a source; with `variables` null the source is only compiled, and the text is empty. `templateFaultOf`
- * translates its errors.
+ * The rendered text of a source; with `variables` null the source is only compiled, and the text is empty.
+ * `templateFaultOf` translates its errors.
  */
 export function render({ text, html }: TemplateSource, variables: object | null): string {
   const templates = compile(text, html)
@@ -148,8 +148,8 @@ function countSteps({ renderLimit }: Context, added: number): void {
 }
 
 /**
- * A filter that also charges its result to the memory limit. LiquidJS charges only the input of some filters, and a copied
- * array as one value.
+ * A filter that also charges its result to the memory limit. LiquidJS charges only the input of some filters, and a
+ * copied array as one value.
  */
 function meteredFilter(name: string, filter: FilterImplOptions, escapes: boolean): FilterImplOptions {
   const { handler, raw } = typeof filter === 'function' ? { handler: filter, raw: false } : filter
@@ -205,7 +205,9 @@ function useMemory({ memoryLimit }: Context, value: unknown): void {
   memoryLimit.use(sizeOf(value, MAX_RENDERED_SIZE + 1))
 }
 
-/** The size of a value with all nested values, counting shared values each time; at least `max_size` if it is larger. */
+/**
+ * The size of a value with all nested values, counting shared values each time; at least `max_size` if it is larger.
+ */
 function sizeOf(value: unknown, max_size: number): number {
   if (typeof value === 'string') return value.length
   if (typeof value !== 'object' || value === null) return 1

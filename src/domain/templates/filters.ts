@@ -7,7 +7,10 @@ const MAX_FORMATS = 100
 const CONDITION_HINT = 'Write it only if it is there: {% if it %}...{% endif %}'
 const formats = new Map<string, Intl.NumberFormat | Intl.DateTimeFormat>()
 
-/** `{{ amount_minor | money: currency }}` is `USD 71.00`; with a locale, `{{ 7100 | money: "EUR", "de" }}`, it is `71,00 €`. */
+/**
+ * `{{ amount_minor | money: currency }}` is `USD 71.00`; with a locale, `{{ 7100 | money: "EUR", "de" }}`, it is
+ * `71,00 €`.
+ */
 export function money(amount_minor: unknown, currency: unknown, locale?: unknown): string {
   const code = typeof currency === 'string' ? currency.toUpperCase() : ''
   const decimals = Object.hasOwn(DECIMALS, code) ? DECIMALS[code] : undefined
@@ -36,8 +39,8 @@ const DAY = /^\d{4}-\d\d-\d\d$/
 const TIME = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d))?$/
 
 /**
- * `{{ sent_at | date_in: "Europe/Berlin", "de", "long" }}`: the date in a time zone and language; with a fourth argument such as
- * `short`, also the time. A day without a time, such as a due date, is the same day in every zone.
+ * `{{ sent_at | date_in: "Europe/Berlin", "de", "long" }}`: the date in a time zone and language; with a fourth
+ * argument such as `short`, also the time. A day without a time, such as a due date, is the same day in every zone.
  */
 export function dateIn(
   at: unknown,

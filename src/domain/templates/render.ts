@@ -1,5 +1,5 @@
-// Renders templates in worker threads, which are terminated at their time limit: tenants write the templates, and a template
-// must not block this process.
+// Renders templates in worker threads, which are terminated at their time limit: tenants write the templates, and a
+// template must not block this process.
 import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import type { Json } from '#core/db.ts'
@@ -22,7 +22,10 @@ const TENANT_GATE = {
 }
 const tooManyOfAll = () =>
   new AppError('overloaded', { message: 'Too many templates wait to be rendered; nothing was accepted.' })
-/** Two renderings at a time, so that hostile templates cannot occupy every processor. At most one per tenant waits here. */
+/**
+ * Two renderings at a time, so that hostile templates cannot occupy every processor. At most one per tenant waits
+ * here.
+ */
 const GLOBAL_GATE = {
   running: 2,
   queue: { waiting: 256, bytes: 32 * 1024 * 1024, wait_ms: 5_000, refuse: tooManyOfAll },
@@ -52,8 +55,8 @@ const idle_threads = new Set<Worker>()
 const used_up = createExhaustedList()
 
 /**
- * Compiles a template. Throws `template_invalid` if it does not compile, and `rate_limited` or `overloaded` when too many
- * templates wait.
+ * Compiles a template. Throws `template_invalid` if it does not compile, and `rate_limited` or `overloaded` when too
+ * many templates wait.
  */
 export async function checkTemplate(
   tenant_id: string,
@@ -64,9 +67,9 @@ export async function checkTemplate(
 }
 
 /**
- * Renders a template with these variables; parts that the template does not have are null. Throws `template_invalid` with the
- * line and the variable, `rate_limited` or `overloaded` when too many templates wait, and the reason of `signal` when it
- * aborts while waiting.
+ * Renders a template with these variables; parts that the template does not have are null. Throws `template_invalid`
+ * with the line and the variable, `rate_limited` or `overloaded` when too many templates wait, and the reason of
+ * `signal` when it aborts while waiting.
  */
 export async function renderTemplate(
   template: TemplateParts & { tenant_id: string },

@@ -15,8 +15,8 @@ export type CreateTemplate = TemplateFields &
   IdempotentRequest & { tenant_id: string; template_id: string; event_id: string }
 
 /**
- * Creates a template. Returns `key_used` when the key was used before. Throws `template_invalid`, `template_exists`, and a
- * unique violation when another request uses the key at the same time. After an error nothing is written.
+ * Creates a template. Returns `key_used` when the key was used before. Throws `template_invalid`, `template_exists`,
+ * and a unique violation when another request uses the key at the same time. After an error nothing is written.
  */
 export async function createTemplate(
   sql: Sql,

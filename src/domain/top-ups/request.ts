@@ -21,8 +21,8 @@ export type TopUpRequest = JobRequest & {
 }
 
 /**
- * Creates top-ups and inserts their jobs. Returns the result by top-up id; `key_used`: the key was used before. Throws a
- * unique violation, and writes nothing, when another request uses one of the keys at the same time.
+ * Creates top-ups and inserts their jobs. Returns the result by top-up id; `key_used`: the key was used before.
+ * Throws a unique violation, and writes nothing, when another request uses one of the keys at the same time.
  */
 export async function requestTopUps(
   sql: Sql,

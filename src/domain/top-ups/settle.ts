@@ -1,4 +1,5 @@
-// Settles updates of top-ups: one statement updates the top-up, posts ledger transfers, inserts events and ends the job.
+// Settles updates of top-ups: one statement updates the top-up, posts ledger transfers, inserts events and ends the
+// job.
 import { newIdsInOrder } from '#core/ids.ts'
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { insertEvents, type EventType } from '../events.ts'
@@ -26,8 +27,8 @@ export const emptyTopUpUpdate = { processor_reference: null, failure: null } as 
 export type TopUpSettlement = Settlement & { update: TopUpUpdate; notification_id: string | null }
 
 /**
- * The ranks of the processor's statuses: a stored status only moves forward. Statuses of rank 2 never replace each other,
- * because the processor has no transition between them.
+ * The ranks of the processor's statuses: a stored status only moves forward. Statuses of rank 2 never replace each
+ * other, because the processor has no transition between them.
  */
 const PROCESSOR_STATUS_RANKS: Readonly<Record<TopUpUpdate['reported'], number>> = {
   pending: 1,
@@ -38,11 +39,11 @@ const PROCESSOR_STATUS_RANKS: Readonly<Record<TopUpUpdate['reported'], number>> 
 }
 
 /**
- * Settles jobs with updates of top-ups, in one statement. A top-up moves from pending to a final status, or from succeeded to
- * failed when the money was taken back. A reversal that is reported before the success implies the success: both are posted,
- * and both get an event. Transfers follow the processor's movements of money, but a top-up that failed or was canceled here
- * keeps its status, and a drift shows the contradiction. The settlements of one call must be of different top-ups. Returns
- * the ids of the jobs with a valid lease; for other jobs nothing is written.
+ * Settles jobs with updates of top-ups, in one statement. A top-up moves from pending to a final status, or from
+ * succeeded to failed when the money was taken back. A reversal that is reported before the success implies the
+ * success: both are posted, and both get an event. Transfers follow the processor's movements of money, but a top-up
+ * that failed or was canceled here keeps its status, and a drift shows the contradiction. The settlements of one call
+ * must be of different top-ups. Returns the ids of the jobs with a valid lease; for other jobs nothing is written.
  */
 export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]): Promise<Set<string>> {
   const references = sql`select processor as provider, processor_reference as reference from t`
@@ -51,12 +52,15 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
     updates as (
       select fenced.job_id, c.* from fenced cross join lateral jsonb_to_record(fenced.change) as c(
         tenant_id uuid, top_up_id uuid, reported text, reported_status text, rank integer, processor_reference text,
-        failure jsonb, succeeded_event_id uuid, event_id uuid, received_transfer_id uuid, reversed_transfer_id uuid, notification_id uuid)
+        failure jsonb, succeeded_event_id uuid, event_id uuid, received_transfer_id uuid, reversed_transfer_id uuid,
+        notification_id uuid)
     ), seen as (
-      select updates.*, t.row_before, t.status_before, (t.row_before).processor, (t.row_before).processor_reference as stored_reference, t.advances,
+      select updates.*, t.row_before, t.status_before, (t.row_before).processor,
+        (t.row_before).processor_reference as stored_reference, t.advances,
         t.advances and reported in ('succeeded', 'reversed') and (t.row_before).received_minor = 0 as receives,
         t.advances and reported = 'reversed' and (t.row_before).reversed_minor = 0 as reverses,
-        reported_status <> status_before and (status_before = 'pending' or (status_before = 'succeeded' and reported = 'reversed')) as changes_status
+        reported_status <> status_before and (status_before = 'pending'
+          or (status_before = 'succeeded' and reported = 'reversed')) as changes_status
       from (select * from updates order by tenant_id, top_up_id) updates
       cross join lateral (
         select t as row_before, t.status as status_before,
@@ -74,11 +78,13 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
         failure = case when l.changes_status then l.failure else (l.row_before).failure end,
         succeeded_at = case when l.changes_status and l.reported in ('succeeded', 'reversed')
           then coalesce((l.row_before).succeeded_at, clock_timestamp()) else (l.row_before).succeeded_at end,
-        failed_at = case when l.changes_status and l.reported_status = 'failed' then clock_timestamp() else (l.row_before).failed_at end
+        failed_at = case when l.changes_status and l.reported_status = 'failed' then clock_timestamp()
+          else (l.row_before).failed_at end
       from locked l
       where t.tenant_id = l.tenant_id and t.id = l.top_up_id
         and (l.changes_status or l.advances or (l.stored_reference is null and l.processor_reference is not null))
-      returning t.*, l.status_before, l.reported, l.receives, l.reverses, l.succeeded_event_id, l.event_id, l.received_transfer_id, l.reversed_transfer_id
+      returning t.*, l.status_before, l.reported, l.receives, l.reverses, l.succeeded_event_id, l.event_id,
+        l.received_transfer_id, l.reversed_transfer_id
     ), changed as (
       select * from t where status <> status_before
     ),
@@ -111,7 +117,8 @@ function newTransfers(sql: Sql | Tx): Fragment {
       'processor_clearing' as debit_account, 'available' as credit_account, upper(currency) as currency, amount_minor
     from t where receives
     union all
-    select tenant_id, reversed_transfer_id, 'top_up_reversed', id, 'available', 'processor_clearing', upper(currency), amount_minor
+    select tenant_id, reversed_transfer_id, 'top_up_reversed', id, 'available', 'processor_clearing', upper(currency),
+      amount_minor
     from t where reverses`
 }
 

@@ -6,8 +6,8 @@ import { cancelVerification } from '#jobs/verifications.ts'
 import type { Verification } from './verification.ts'
 
 /**
- * The failure of an open verification whose session is canceled, by its `cancellation_reason`. `canceled`: no reason, because
- * the cancellation was not requested here.
+ * The failure of an open verification whose session is canceled, by its `cancellation_reason`. `canceled`: no reason,
+ * because the cancellation was not requested here.
  */
 export const CANCELLATION_FAILURES = {
   canceled: { code: 'canceled', message: 'The session was canceled at the provider.' },
@@ -19,8 +19,8 @@ export const CANCELLATION_FAILURES = {
 }
 
 /**
- * A part of a statement that inserts jobs to cancel sessions. `rows` selects `tenant_id, kyc_id, provider_reference, job_id,
- * request_id`.
+ * A part of a statement that inserts jobs to cancel sessions. `rows` selects `tenant_id, kyc_id, provider_reference,
+ * job_id, request_id`.
  */
 export function cancelSessions(sql: Sql | Tx, rows: Fragment): Fragment {
   const request = requestJson(sql, cancelVerification, { reference: sql`provider_reference` })
@@ -32,8 +32,8 @@ export function cancelSessions(sql: Sql | Tx, rows: Fragment): Fragment {
 }
 
 /**
- * Inserts jobs that cancel the sessions of verifications that waited for the person for `ttl_days` days without a change. The
- * canceled session rejects the verification. At most `limit`; returns the count.
+ * Inserts jobs that cancel the sessions of verifications that waited for the person for `ttl_days` days without a
+ * change. The canceled session rejects the verification. At most `limit`; returns the count.
  */
 export async function cancelAbandonedVerifications(
   sql: Sql,
@@ -65,9 +65,9 @@ export async function cancelAbandonedVerifications(
 }
 
 /**
- * The first parts of the statement that deletes or archives a subject. `open_verification`: the subject's open verification,
- * whose session is canceled now, or as soon as it waits for the person. The statement must read `open_verification` before it
- * updates the subject, because settlements lock the verification first too.
+ * The first parts of the statement that deletes or archives a subject. `open_verification`: the subject's open
+ * verification, whose session is canceled now, or as soon as it waits for the person. The statement must read
+ * `open_verification` before it updates the subject, because settlements lock the verification first too.
  */
 export function cancelOpenVerification(
   sql: Sql,
@@ -87,8 +87,8 @@ export function cancelOpenVerification(
 }
 
 /**
- * Cancels a verification that was committed after the deleting or archiving statement read `open_verification`. Call it after
- * the commit of that statement: from then on no verification of the subject begins.
+ * Cancels a verification that was committed after the deleting or archiving statement read `open_verification`. Call
+ * it after the commit of that statement: from then on no verification of the subject begins.
  */
 export async function cancelLateVerification(
   sql: Sql,

@@ -74,7 +74,9 @@ export async function findVerificationByReference(
   return verification
 }
 
-/** The verification with these ids. With a `reference`, undefined if the verification has another provider reference. */
+/**
+ * The verification with these ids. With a `reference`, undefined if the verification has another provider reference.
+ */
 export async function findVerificationByIds(
   sql: Sql,
   { tenant_id, id }: { tenant_id: string; id: string },

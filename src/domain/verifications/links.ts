@@ -1,7 +1,10 @@
 // Links to a provider's page: stored sealed until they are shown once or expire.
 import type { Sql } from '#core/db.ts'
 
-/** Removes and returns the sealed link of a job. Of concurrent calls, exactly one returns it. Undefined for an expired link. */
+/**
+ * Removes and returns the sealed link of a job. Of concurrent calls, exactly one returns it. Undefined for an expired
+ * link.
+ */
 export async function consumeVerificationLink(
   sql: Sql,
   { tenant_id, kyc_id, job_id }: { tenant_id: string; kyc_id: string; job_id: string },

@@ -1,5 +1,5 @@
-// Requests to create verifications, to get their links, and to decide them manually, each in one statement. A trigger updates
-// the subject's `kyc_status`.
+// Requests to create verifications, to get their links, and to decide them manually, each in one statement. A trigger
+// updates the subject's `kyc_status`.
 import { violatedConstraint, type Json, type Sql } from '#core/db.ts'
 import { requestJson } from '#jobs/job.ts'
 import { createVerification, linkVerification } from '#jobs/verifications.ts'
@@ -35,10 +35,10 @@ const REMOVED_AT_COLUMNS: Record<VerificationSubjectType, string> = {
 }
 
 /**
- * Creates a verification and inserts its job. The guard reads the row of the subject: it exists, is not removed, and its
- * latest verification is decided. Returns `key_used` when the key was used before; undefined when the guard refused, or when
- * another verification is open that the subject's row does not show. Throws a unique violation, and writes nothing, when
- * another request uses the key at the same time.
+ * Creates a verification and inserts its job. The guard reads the row of the subject: it exists, is not removed, and
+ * its latest verification is decided. Returns `key_used` when the key was used before; undefined when the guard
+ * refused, or when another verification is open that the subject's row does not show. Throws a unique violation, and
+ * writes nothing, when another request uses the key at the same time.
  */
 export async function requestVerification(
   sql: Sql,
@@ -112,13 +112,16 @@ export async function findVerificationSubject(
 
 export type VerificationLinkRequest = JobRequest & { kyc_id: string }
 
-/** The maximum number of link requests in progress per verification. Each needs its own call, because each has its own link. */
+/**
+ * The maximum number of link requests in progress per verification. Each needs its own call, because each has its own
+ * link.
+ */
 export const MAX_OPEN_LINKS = 10
 
 /**
- * Requests another link. Returns `key_used` when the key was used before; undefined when the provider would return no link, or
- * when too many requests are in progress. Serialize the calls per verification, because concurrent calls count the same
- * jobs.
+ * Requests another link. Returns `key_used` when the key was used before; undefined when the provider would return no
+ * link, or when too many requests are in progress. Serialize the calls per verification, because concurrent calls
+ * count the same jobs.
  */
 export async function requestVerificationLink(
   sql: Sql,
@@ -161,9 +164,9 @@ export type DecideRequest = IdempotentRequest & {
 }
 
 /**
- * Decides a verification manually, once. It overrides a decision of the provider, and cancels a session that waits for the
- * person. Returns `key_used` when the key was used before; undefined when the verification does not exist or was decided
- * manually.
+ * Decides a verification manually, once. It overrides a decision of the provider, and cancels a session that waits
+ * for the person. Returns `key_used` when the key was used before; undefined when the verification does not exist or
+ * was decided manually.
  */
 export async function decideVerification(
   sql: Sql,

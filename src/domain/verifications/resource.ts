@@ -52,7 +52,10 @@ export const verificationResource = {
 
 const DECISIONS: Readonly<Record<string, string>> = { verified: 'approved', canceled: 'rejected' }
 
-/** A decision that is not manual must be that of the provider. This includes rejections after a refusal by the provider. */
+/**
+ * A decision that is not manual must be that of the provider. This includes rejections after a refusal by the
+ * provider.
+ */
 function differenceOfVerifications(ours: Side, theirs: Side): Difference | null {
   const decided = ours.status === 'approved' || ours.status === 'rejected'
   if (!decided || ours['decided_by'] === 'manual' || theirs.status === 'redacted') return null

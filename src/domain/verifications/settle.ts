@@ -45,8 +45,9 @@ const MAX_STORED_LINKS = 20
 
 /**
  * Settles jobs with updates of verifications, in one statement. The settlements of one call must be of different
- * verifications. `requires_input` and `processing` can follow each other in both directions: of two answers, the one to the
- * later query wins. Decisions are final. Returns the ids of the jobs with a valid lease; for other jobs nothing is written.
+ * verifications. `requires_input` and `processing` can follow each other in both directions: of two answers, the one
+ * to the later query wins. Decisions are final. Returns the ids of the jobs with a valid lease; for other jobs
+ * nothing is written.
  */
 export async function settleVerifications(
   sql: Sql | Tx,
@@ -91,16 +92,19 @@ export async function settleVerifications(
           when s.link is not null then ${storedLinks(sql)} || jsonb_build_object(s.job_id, jsonb_build_object(
             'sealed', s.link ->> 'sealed', 'until', s.link_until))
           else (s.row_before).links end,
-        links_until = case when s.status_after = 'requires_input' then greatest((s.row_before).links_until, s.link_until) end,
-        updated_at = case when s.status_after <> s.status_before or (s.applies and s.failure is distinct from (s.row_before).failure)
+        links_until = case when s.status_after = 'requires_input'
+          then greatest((s.row_before).links_until, s.link_until) end,
+        updated_at = case when s.status_after <> s.status_before
+            or (s.applies and s.failure is distinct from (s.row_before).failure)
             or ((s.row_before).provider_reference is null and s.provider_reference is not null)
             -- An abandoned verification is canceled again after the same time. If the subject was removed, each lookup
             -- repeats the cancellation, and lookups of unchanged rows become rare.
-            or (s.reported = 'cancel_refused' and (s.row_before).open and (s.row_before).cancellation_reason is distinct from 'subject_gone')
+            or (s.reported = 'cancel_refused' and (s.row_before).open
+              and (s.row_before).cancellation_reason is distinct from 'subject_gone')
           then clock_timestamp() else (s.row_before).updated_at end
       from transition s where v.tenant_id = s.tenant_id and v.id = s.kyc_id
-      returning v.*, s.kyc_id, s.status_before, (s.row_before).failure as failure_before, s.event_id, s.to_cancel, s.cancel_job_id,
-        s.request_id
+      returning v.*, s.kyc_id, s.status_before, (s.row_before).failure as failure_before, s.event_id, s.to_cancel,
+        s.cancel_job_id, s.request_id
     ),
     event as (${insertEvents(sql, 'kyc', new_events)}),
     canceling as (${cancelSessions(sql, canceled)}),
@@ -116,7 +120,8 @@ function computingTransitions(sql: Sql | Tx): Fragment {
   return sql`
     locked as (
       select updates.*, v.row_before, v.status as status_before,
-        -- Rejected without a decision: its call was settled as failed, so the page of an existing session is never shown.
+        -- Rejected without a decision: its call was settled as failed, so the page of an existing session is never
+        -- shown.
         (v.decided_by = 'manual' or (v.open and v.cancellation_reason = 'subject_gone')
             or (v.status = 'rejected' and v.decided_by is null))
           and updates.reported = 'requires_input' and v.cancel_requested_at is null as to_cancel,
@@ -133,11 +138,12 @@ function computingTransitions(sql: Sql | Tx): Fragment {
         now() + (updates.link ->> 'valid_ms')::float8 * interval '1 millisecond' as link_until
       from (select * from updates order by tenant_id, kyc_id) updates
       cross join lateral (
-        select v as row_before, v.* from verifications v where v.tenant_id = updates.tenant_id and v.id = updates.kyc_id for update
+        select v as row_before, v.* from verifications v
+        where v.tenant_id = updates.tenant_id and v.id = updates.kyc_id for update
       ) v
     ), transition as (
-      select job_id, request_id, tenant_id, kyc_id, reported, as_of, provider_reference, reported_failure as failure, link, link_until,
-        event_id, cancel_job_id, notification_id, row_before, status_before, coalesce(to_cancel, false) as to_cancel,
+      select job_id, request_id, tenant_id, kyc_id, reported, as_of, provider_reference,
+        reported_failure as failure, link, link_until, event_id, cancel_job_id, notification_id, row_before, status_before, coalesce(to_cancel, false) as to_cancel,
         coalesce(applies, false) as applies,
         coalesce(applies, false) and reported in ('verified', 'canceled') as decides,
         case when applies is not true then status_before

@@ -57,8 +57,8 @@ export type TransactionFilters = ListPage & {
 }
 
 /**
- * The transactions of a tenant, newest first. Transactions of the same time, which have different currencies, are never split
- * between pages, so the time can be the cursor: there may be a few more rows.
+ * The transactions of a tenant, newest first. Transactions of the same time, which have different currencies, are
+ * never split between pages, so the time can be the cursor: there may be a few more rows.
  */
 export async function listTransactions(
   sql: Sql,
@@ -101,8 +101,8 @@ export async function listTransactions(
 }
 
 /**
- * The number of transfers of the account `a` before `time`, as `seq`. The sequence of an account has no gaps and follows time, so
- * a binary search over the index finds it.
+ * The number of transfers of the account `a` before `time`, as `seq`. The sequence of an account has no gaps and
+ * follows time, so a binary search over the index finds it.
  */
 export function countTransfersBefore(sql: Sql, time: Fragment): Fragment {
   return sql`

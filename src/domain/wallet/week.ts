@@ -3,8 +3,9 @@ import type { Sql } from '#core/db.ts'
 import { countTransfersBefore } from './transactions.ts'
 
 /**
- * Balances in minor units by currency in lower case, oldest day first; the last value is the current balance. Days are UTC. The
- * balance of a day is the balance after its last transfer, found by a binary search over the sequence of transfers.
+ * Balances in minor units by currency in lower case, oldest day first; the last value is the current balance. Days
+ * are UTC. The balance of a day is the balance after its last transfer, found by a binary search over the sequence of
+ * transfers.
  */
 export async function listBalanceDays(
   sql: Sql,
