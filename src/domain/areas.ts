@@ -162,7 +162,7 @@ export type AreaStates = {
   channels_without_credentials: Channel[]
 }
 
-/** The states of all areas as configured. Outside production, only the credentials of channels are required. */
+/** The states of all areas as configured. Outside production, missing credentials affect only channels. */
 export function areasOf(config: Config): AreaStates {
   const in_production = config.NODE_ENV === 'production'
   const is_missing = (variable: VariableName) => config[variable] === undefined

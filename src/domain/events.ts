@@ -45,10 +45,10 @@ const MAX_PATTERN_LENGTH = 60
 
 /** The error text for a pattern that matches no type, with the most similar pattern. */
 export function unknownTypeMessage(pattern: string): string {
-  const shown = pattern.length > MAX_PATTERN_LENGTH ? `${pattern.slice(0, MAX_PATTERN_LENGTH)}...` : pattern
+  const quoted = pattern.length > MAX_PATTERN_LENGTH ? `${pattern.slice(0, MAX_PATTERN_LENGTH)}...` : pattern
   const [, ...names] = EVENT_TYPE_PATTERNS
-  const suggestion = nearestName(shown, names)
-  return `\`${shown}\` is not an event type${suggestion === undefined ? '.' : `; did you mean \`${suggestion}\`?`}`
+  const suggestion = nearestName(quoted, names)
+  return `\`${quoted}\` is not an event type${suggestion === undefined ? '.' : `; did you mean \`${suggestion}\`?`}`
 }
 
 const TIME_FIELD = /_(?:at|before|by)$/

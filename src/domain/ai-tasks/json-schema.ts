@@ -43,7 +43,7 @@ export function findSchemaProblem(input: Record<string, unknown>): SchemaProblem
   if (ajv.validateSchema(schema) !== true) return deepestProblem(ajv.errors ?? [])
   const patterns: SchemaPattern[] = []
   return (
-    findProblemIn(schema, { path: [], schema, seen: new Set(), patterns }) ?? findPatternProblem(patterns)
+    findProblemIn(schema, { path: [], schema, visited: new Set(), patterns }) ?? findPatternProblem(patterns)
   )
 }
 
@@ -70,15 +70,15 @@ type Traversal = {
   path: string[]
   schema: object
   /** The visited nodes: references can be cyclic. */
-  seen: Set<object>
+  visited: Set<object>
   /** The patterns found so far. */
   patterns: SchemaPattern[]
 }
 
 function findProblemIn(node: unknown, traversal: Traversal): SchemaProblem | null {
-  const { path, schema, seen, patterns } = traversal
-  if (typeof node !== 'object' || node === null || seen.has(node)) return null
-  seen.add(node)
+  const { path, schema, visited, patterns } = traversal
+  if (typeof node !== 'object' || node === null || visited.has(node)) return null
+  visited.add(node)
   for (const [name, value] of Object.entries(node)) {
     const here = [...path, name]
     if (DATA_KEYWORDS.includes(name)) continue
