@@ -19,10 +19,7 @@ import type { Payout } from './payout.ts'
 export type PayoutRequest = JobRequest & {
   payout_id: string
   amount_minor: number
-  /**
-   * Whether the currency has enough decimals for the amount. Checked here, because errors of the recipient come
-   * first.
-   */
+  /** Whether the amount can be settled in its currency. Checked here, because errors of the recipient come first. */
   exact: boolean
   /** In lower case. */
   currency: string
