@@ -37,7 +37,7 @@ export const IRREVERSIBLE: AbsenceRule = {
 const MIN_LOOKUP_GAP_MS = 60_000
 /**
  * Margin of the list of all payments, before the first sending and after the last. The clocks of the provider and of
- * the database differ by less, which each list shows (`believeClock`), and a call is sent within this time after its
+ * the database differ by less, which each list shows (`assertClockInSync`), and a call is sent within this time after its
  * claim. If the database's clock was wrong at the sending and is right now, a second hold is created, and one of them
  * is canceled.
  */
