@@ -181,7 +181,7 @@ async function drive(
       const status = Number(bytes.toString('latin1', 9, 12))
       if (!expected.includes(status))
         return reject(new Error(`${url} answered ${bytes.toString('utf8').slice(0, 2000)}`))
-      onBody?.(bytes.toString('utf8', end.body, end.whole), { status, latency_ms })
+      onBody?.(bytes.toString('utf8', end.body, end.total), { status, latency_ms })
       answered(connection)
     })
     return connection
@@ -189,15 +189,15 @@ async function drive(
 }
 
 /** The start of the body and the end of the answer; null while it is incomplete. */
-function answerEnd(bytes: Buffer): { body: number; whole: number } | null {
+function answerEnd(bytes: Buffer): { body: number; total: number } | null {
   const head = bytes.indexOf(HEAD_END)
   if (head === -1) return null
   let at = bytes.indexOf(LENGTH)
   if (at === -1) at = bytes.indexOf(LENGTH_CAPITALS)
   if (at === -1 || at > head) throw new Error('an answer without a content-length')
   const length = Number.parseInt(bytes.toString('latin1', at + LENGTH.length, at + LENGTH.length + 12), 10)
-  const whole = head + HEAD_END.length + length
-  return bytes.length < whole ? null : { body: head + HEAD_END.length, whole }
+  const total = head + HEAD_END.length + length
+  return bytes.length < total ? null : { body: head + HEAD_END.length, total }
 }
 
 function quantile(sorted: number[], q: number): number {

@@ -30,8 +30,8 @@ export type System = {
   database_url: string
   redis_url: string
   provider: (name: ProviderName) => Provider
-  /** Starts additional emulators that notify the host at this URL. `ends` stops them. */
-  startNotifyingProviders(ends: AsyncDisposableStack, webhooks_url: string): Promise<Providers>
+  /** Starts additional emulators that notify the host at this URL. `cleanup` stops them. */
+  startNotifyingProviders(cleanup: AsyncDisposableStack, webhooks_url: string): Promise<Providers>
   keys: Key[]
   /** Starts a process of the product. A second call with the same name starts another one. */
   startProduct(name: PartName, env?: Record<string, string>): Promise<Product>
@@ -62,17 +62,17 @@ export type Options = {
 /** Starts PostgreSQL, Redis and the provider. Measures start the rest. `stop` ends everything. */
 export async function startSystem(options: Options): Promise<System> {
   const { profile } = options
-  await using ends = new AsyncDisposableStack()
+  await using cleanup = new AsyncDisposableStack()
   const { path: cwd, remove } = await makeFolder('bench')
-  ends.defer(remove)
+  cleanup.defer(remove)
   const server = await startPostgres({
     data_dir: join(cwd, 'postgres'),
     // A checkpoint during one side's run would distort the comparison.
     settings: { max_wal_size: '8GB', checkpoint_timeout: '1h' },
   })
-  ends.defer(() => server.stop())
+  cleanup.defer(() => server.stop())
   const redis = await needRedis({ data_dir: join(cwd, 'redis') })
-  ends.defer(() => redis.stop())
+  cleanup.defer(() => redis.stop())
 
   const { url: database_url } = await createDatabase(server.url)
   const floor_url = Object.assign(new URL(database_url), { pathname: '/floor' }).href
@@ -81,22 +81,22 @@ export async function startSystem(options: Options): Promise<System> {
   await admin.unsafe('create extension if not exists pg_stat_statements').catch(() => {})
   await admin.end()
   const sql = connectDatabase(database_url, { max: 2, application_name: 'bench' })
-  ends.defer(() => sql.end())
+  cleanup.defer(() => sql.end())
   if (profile !== null)
-    ends.defer(async () => void (await writeStatements(sql, join(profile, 'statements.txt'))))
+    cleanup.defer(async () => void (await writeStatements(sql, join(profile, 'statements.txt'))))
 
   const emulators = {
     launch: (name, file, how) => startMeasured(`emulator-${name}`, file, { ...how, cwd, profile }),
     record_requests: false,
   } satisfies ProviderOptions
-  const providers = await startProviders(ends, emulators)
+  const providers = await startProviders(cleanup, emulators)
   const provider = (name: ProviderName) => providers.get(name)!
   const environment = {
     ...variables({ database_url, redis_url: redis.url, provider: (name) => provider(name).addresses }),
     LOG_LEVEL: 'warn',
   }
   const keys = await createKeys(sql, 100)
-  const kept = ends.move()
+  const disposables = cleanup.move()
   return {
     options,
     sql,
@@ -131,7 +131,7 @@ export async function startSystem(options: Options): Promise<System> {
       })
       return { ...running, report: JSON.parse(running.ready) as Record<string, unknown> }
     },
-    stop: () => kept.disposeAsync(),
+    stop: () => disposables.disposeAsync(),
   }
 }
 

@@ -11,7 +11,7 @@ import { isForged, signed, unsigned, type Notice, type Notifier } from './notifi
 import { stripeNotifier } from './notifications/stripe.ts'
 import { twilioNotifier } from './notifications/twilio.ts'
 import { requestsFor } from './requests.ts'
-import type { ScenarioResult } from './scenarios/asker.ts'
+import type { ScenarioResult } from './scenarios/recording-client.ts'
 import { runScenario, scenariosOf } from './scenarios/live.ts'
 import { SCENARIO_RESOURCES } from './scenarios/resources.ts'
 import { runPaymentScenario, paymentScenarios } from './scenarios/payments.ts'
@@ -193,11 +193,11 @@ async function checkRequest(
   route: DocumentedRoute,
   written: Sent,
 ): Promise<void> {
-  const sent = await target.concrete(written)
+  const sent = await target.fillPlaceholders(written)
   const before = await target.stored()
   const answer = await answered(target.url, sent, tally)
   const after = await target.stored()
-  if (answer.status < 400 && sent.method !== 'GET') target.taken(sent)
+  if (answer.status < 400 && sent.method !== 'GET') target.onAccepted(sent)
   const problems = problemsWith(target, route, { sent, answer, before, after })
   if (problems.length > 0) throw failure(problems, answer, target.url, sent)
 }
@@ -209,7 +209,7 @@ async function checkEndless(
   all: { route: DocumentedRoute; sent: Sent }[],
 ): Promise<void> {
   const sent: Sent[] = []
-  for (const each of all) sent.push(await target.concrete(each.sent))
+  for (const each of all) sent.push(await target.fillPlaceholders(each.sent))
   const before = await target.stored()
   const answers = await Promise.all(sent.map((each) => answered(target.url, each, tally)))
   const after = await target.stored()
@@ -232,16 +232,16 @@ async function checkNotice(
   tally: Tally,
   notice: Notice,
 ): Promise<void> {
-  const concrete = await target.concrete(unsigned(notifier, notice))
-  const sent = signed(notifier, concrete, notice.signature, host)
+  const filled = await target.fillPlaceholders(unsigned(notifier, notice))
+  const sent = signed(notifier, filled, notice.signature, host)
   const [before, count_before] = [await target.stored(), await target.notifications()]
   const answer = await answered(host.url, sent, tally)
   const [after, count_after] = [await target.stored(), await target.notifications()]
   const { status, body, text } = answer
   const { code = '', message = '' } = body?.error ?? {}
   // Twilio gets an XML answer.
-  const taken = body?.received === true || text.includes('<Response')
-  const explained = status < 400 ? taken : /^[a-z_]+$/.test(code) && /\w/.test(message)
+  const acknowledged = body?.received === true || text.includes('<Response')
+  const explained = status < 400 ? acknowledged : /^[a-z_]+$/.test(code) && /\w/.test(message)
   const problems = explained ? [] : ['the answer does not tell the outcome']
   if (status >= 500 || status === 0) problems.push(`a notification was answered with ${status}`)
   if (status < 400 && isForged(notice.signature)) problems.push('a forged notification was accepted')

@@ -32,7 +32,8 @@ export function createFixtures(
   { payment = {}, customer = {}, record = {} }: FixtureFields = {},
 ) {
   const ids = new Map<string, string>()
-  const held = async () => (await heldPayment(client, { amount_minor: AUTHORIZED_MINOR, ...payment })).id
+  const authorized = async () =>
+    (await heldPayment(client, { amount_minor: AUTHORIZED_MINOR, ...payment })).id
   const capture = async () => await capturedPayment(client, { amount_minor: AUTHORIZED_MINOR, ...payment })
   const person = async (): Promise<string> => {
     const body = { idempotency_key: freshKey(), name: 'Ada', ...customer }
@@ -143,7 +144,7 @@ export function createFixtures(
       const body = { channel: 'email', address: `${freshKey()}@example.com`, ...record }
       return (await client.post('/v1/messages/suppressions', body)).body.id
     },
-    event: async () => (await client.get(`/v1/payments/${await find('held')}/events`)).body[0].id,
+    event: async () => (await client.get(`/v1/payments/${await find('authorized')}/events`)).body[0].id,
     endpoint: async () => (await endpoint()).id,
     async disabled_endpoint() {
       const { id } = await endpoint()
@@ -156,7 +157,7 @@ export function createFixtures(
       return (await client.post(`/v1/webhook_endpoints/${id}/recover`, { since: '2026-01-01T00:00:00Z' }))
         .body.id
     },
-    held,
+    authorized,
     captured: async () => (await capture()).id,
     async refunded() {
       const { id } = await capture()

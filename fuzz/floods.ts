@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { openUnfinished, type RawAnswer } from '#test/raw.ts'
-import type { ScenarioResult } from './scenarios/asker.ts'
+import type { ScenarioResult } from './scenarios/recording-client.ts'
 import type { Target } from './target.ts'
 import { inAnHour, UNREACHABLE_URL } from './fixtures.ts'
 import { asCommand, binary, bytesOf, send, type Sent } from './wire.ts'
@@ -161,8 +161,8 @@ export const FLOODS: Flood[] = [
     async prepare(client) {
       const person = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
       const subject = { subject_type: 'customer', subject_id: person.body.id }
-      const asked = { idempotency_key: freshKey(), ...subject }
-      const { id } = (await client.post('/v1/compliance/kyc', asked, { prefer: 'wait=10' })).body
+      const pending = { idempotency_key: freshKey(), ...subject }
+      const { id } = (await client.post('/v1/compliance/kyc', pending, { prefer: 'wait=10' })).body
       return () => post(client, `/v1/compliance/kyc/${id}/link`, { idempotency_key: freshKey() })
     },
   },
@@ -228,9 +228,9 @@ export async function flood(
     (status >= 200 && status < 300) || of.ignored_statuses?.includes(status) === true
 
   const finished = new AbortController()
-  const asked = Array.from({ length: requests }, (_, nth) => send(url, requestOf(nth)))
-  const answered = Promise.all(asked).finally(() => finished.abort())
-  const others = (async () => {
+  const pending = Array.from({ length: requests }, (_, nth) => send(url, requestOf(nth)))
+  const answered = Promise.all(pending).finally(() => finished.abort())
+  const other_checks = (async () => {
     do await checkOtherTenant()
     while (!finished.signal.aborted)
   })()
@@ -243,7 +243,7 @@ export async function flood(
     } while (!finished.signal.aborted)
   })()
   const answers = await answered
-  await Promise.all([others, memory])
+  await Promise.all([other_checks, memory])
   for (const answer of answers) if (!isGood(answer.status)) judge(answer)
 
   const unfinished = openUnfinished(url, requests, bytesOf(url, requestOf(requests)))
@@ -273,22 +273,22 @@ export async function flood(
   async function checkOtherTenant(): Promise<void> {
     const { neighbour } = target
     if (neighbour === null) return
-    const ask = of.neighbour ?? ((client: Client) => client.get('/v1/customers?limit=1'))
+    const attempt = of.neighbour ?? ((client: Client) => client.get('/v1/customers?limit=1'))
     await checkAnswered(
       'another tenant',
-      async () => (await ask(neighbour)).status,
+      async () => (await attempt(neighbour)).status,
       (status) => status === 200,
     )
   }
 
   async function checkAnswered(
     caller: string,
-    ask: () => Promise<number>,
+    attempt: () => Promise<number>,
     isAnswered: (status: number) => boolean,
   ): Promise<void> {
     const late_at = performance.now() + TIMEOUT_MS
     for (;;) {
-      const status = await ask().catch(() => 0)
+      const status = await attempt().catch(() => 0)
       if (isAnswered(status)) return
       if (performance.now() > late_at)
         return void problems.add(`${caller} is still answered with ${status} after ${TIMEOUT_MS / 1000} s`)

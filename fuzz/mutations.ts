@@ -18,7 +18,7 @@ export type Draft = {
 }
 type Mutation = (draft: Draft) => Draft
 
-export const PAYMENTS = ['@{held}', '@{captured}', '@{refunded}']
+export const PAYMENTS = ['@{authorized}', '@{captured}', '@{refunded}']
 const OTHER_TENANT_IDS = [
   'customer',
   'recipient',
@@ -36,7 +36,7 @@ const OTHER_TENANT_IDS = [
   'endpoint',
   'delivery',
   'recovery',
-  'held',
+  'authorized',
   'captured',
   'refund',
 ].map((name) => `@{other.${name}}`)
@@ -70,7 +70,7 @@ function otherPath({ path }: DocumentedRoute): Arbitrary<Mutation> {
     ),
     constantFrom(
       '@{upper.customer}',
-      '@{upper.held}',
+      '@{upper.authorized}',
       '@{upper.captured}',
       '@{upper.refund}',
       '@{upper.payout}',

@@ -15,14 +15,14 @@ import {
   uniqueArray,
 } from 'fast-check'
 import type { DocumentedRoute } from '#test/documentation.ts'
-import { makeConsistent, fieldValuesFor, withoutInvalidJson, type FieldValues } from './meanings.ts'
+import { makeConsistent, fieldValuesFor, withoutInvalidJson, type FieldValues } from './field-values.ts'
 import { mutationFor, NONEXISTENT_ID, PAYMENTS, type Draft } from './mutations.ts'
 import { binary, type Sent } from './wire.ts'
 
 /**
  * A placeholder for a record of the fuzzed system, filled when the request is sent: each of those in `fixtures.ts`, as
- * `@{customer}` or `@{held}`, also as `@{other.customer}` of another tenant; `@{key}`, a used key; `@{fresh}`, a new
- * one; `@{api_key}`; `@{in_an_hour}`. `@{upper.held}` is the same id in capitals.
+ * `@{customer}` or `@{authorized}`, also as `@{other.customer}` of another tenant; `@{key}`, a used key; `@{fresh}`, a new
+ * one; `@{api_key}`; `@{in_an_hour}`. `@{upper.authorized}` is the same id in capitals.
  */
 export const PLACEHOLDER = /@\{([\w.]+)\}/g
 
@@ -129,7 +129,7 @@ function paymentsFor(method: string, path: string): string[] {
   if (method === 'GET') return PAYMENTS
   return path.endsWith('/refunds')
     ? ['@{captured}', '@{captured}', ...PAYMENTS]
-    : ['@{held}', '@{held}', ...PAYMENTS]
+    : ['@{authorized}', '@{authorized}', ...PAYMENTS]
 }
 
 function toRequest(operation: string, method: string, draft: Draft): Sent {
@@ -216,7 +216,7 @@ function validValue(generator: Generator, unresolved: any, name: string): Arbitr
 }
 
 function validText(schema: any): Arbitrary<string> {
-  if (schema.format === 'uuid') return constantFrom('@{customer}', '@{held}', NONEXISTENT_ID)
+  if (schema.format === 'uuid') return constantFrom('@{customer}', '@{authorized}', NONEXISTENT_ID)
   if (schema.format === 'date-time')
     return constantFrom('2026-01-01T00:00:00Z', '2030-12-31T23:59:59.123456+01:00')
   if (schema.format === 'uri') return constant('https://example.com/')

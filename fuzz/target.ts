@@ -54,9 +54,9 @@ export type Target = {
   /** Whether the request timeout is short enough to wait for. */
   short_timeout: boolean
   /** Fills the placeholders and creates missing records. */
-  concrete(sent: Sent): Promise<Sent>
+  fillPlaceholders(sent: Sent): Promise<Sent>
   /** Called after an accepted request: records that it has used up are created again. */
-  taken(sent: Sent): void
+  onAccepted(sent: Sent): void
   /** A summary of the stored data when no work is open. */
   stored(): Promise<string>
   /** Resident memory of the API in bytes; 0 if unknown. */
@@ -225,10 +225,10 @@ export async function runningTarget(options: {
 async function targetOf(
   client: Client,
   other: Client | null,
-): Promise<Pick<Target, 'url' | 'document' | 'client' | 'neighbour' | 'concrete' | 'taken'>> {
+): Promise<Pick<Target, 'url' | 'document' | 'client' | 'neighbour' | 'fillPlaceholders' | 'onAccepted'>> {
   const document = await readDocument(client)
   const own = createFixtures(client)
-  const others =
+  const other_fixtures =
     other &&
     createFixtures(other, {
       payment: { description: OTHER_TENANT_MARK, metadata: { [OTHER_TENANT_MARK]: OTHER_TENANT_MARK } },
@@ -242,7 +242,8 @@ async function targetOf(
     if (name === 'in_an_hour') return inAnHour()
     const [first, second] = name.split('.') as [string, string | undefined]
     if (first === 'upper') return (await own.find(second!)).toUpperCase()
-    if (first === 'other') return others ? await others.find(second!) : '0198f6f0-1234-7000-8000-123456789abd'
+    if (first === 'other')
+      return other_fixtures ? await other_fixtures.find(second!) : '0198f6f0-1234-7000-8000-123456789abd'
     return await own.find(first)
   }
 
@@ -251,7 +252,7 @@ async function targetOf(
     document,
     client,
     neighbour: other,
-    async concrete(sent) {
+    async fillPlaceholders(sent) {
       const { target, headers, body } = sent
       const all = [target, ...headers.map(([, value]) => value), body ?? '']
       const names = new Set(
@@ -268,7 +269,7 @@ async function targetOf(
         body: body === null ? null : fill(body),
       }
     },
-    taken({ target, body }) {
+    onAccepted({ target, body }) {
       own.forget(target.toLowerCase())
       // A verified party cannot be verified again.
       if (target.startsWith('/v1/compliance/kyc')) own.forget((body ?? '').toLowerCase())

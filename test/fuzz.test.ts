@@ -84,7 +84,7 @@ describe('it would notice', () => {
     onTestFinished(() => void (resource.next = next))
     const scenario = { parameters: { source: 'src_success' }, moves: [[]], order: [0] }
     const { problems } = await runScenario(target, resource, scenario)
-    expect(problems).toEqual(['from pending it became succeeded'])
+    expect(problems).toEqual(['changed from pending to succeeded'])
   })
 
   test('a flood that takes too much memory, or is refused without a word of what is full', async () => {

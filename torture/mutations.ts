@@ -176,7 +176,7 @@ create table unsequenced_events`,
     name: 'delivery-record',
     about: 'a delivery is settled before it is sent',
     expect: EVENT_LOST,
-    faults: ['receiver-away'],
+    faults: ['receiver-down'],
     patches: [
       {
         file: 'src/workers/handlers/deliveries/jobs.ts',
@@ -192,7 +192,7 @@ create table unsequenced_events`,
     name: 'ordered-window',
     about: 'an ordered endpoint is sent several events at once',
     expect: OVERTAKEN,
-    faults: ['receiver-away'],
+    faults: ['receiver-down'],
     patches: [
       {
         file: 'src/domain/deliveries/backlogs.ts',

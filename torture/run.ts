@@ -8,7 +8,7 @@ import { until } from '#test/process.ts'
 import type { Fault, FaultProblem } from './faults/fault.ts'
 import { FAULTS } from './faults/list.ts'
 import { injectBackgroundFaults } from './faults/provider.ts'
-import { metricOf } from './gauges.ts'
+import { metricOf } from './metrics.ts'
 import { startLoad, type Load } from './load.ts'
 import { seeded } from './random.ts'
 import type { PlannedFault } from './schedule.ts'
@@ -162,7 +162,7 @@ async function inflict(
   const record: Inflicted = { fault: fault.name, at: started_at, recovery_ms: null, fenced: 0 }
   inflicted.push(record)
   const problems: FaultProblem[] = []
-  const countRefused = load.countRefused()
+  const refused_before = load.countRefused()
   const limit_ms = RECOVERY_LIMIT_MS[impatient ? 'impatient' : 'patient']
   let lifted_at = started_at
   try {
@@ -174,11 +174,11 @@ async function inflict(
   } catch (error) {
     problems.push({ problem: 'the system did not recover', fault: fault.name, error: String(error) })
   }
-  if (!lenient && fault.transparent && load.countRefused() > countRefused)
+  if (!lenient && fault.transparent && load.countRefused() > refused_before)
     problems.push({
       problem: 'clients were refused',
       fault: fault.name,
-      times: load.countRefused() - countRefused,
+      times: load.countRefused() - refused_before,
     })
   if (fault.fences && !(await waitFor(() => record.fenced > 0, limit_ms)))
     problems.push({ problem: 'no late write was fenced', fault: fault.name })
@@ -198,19 +198,19 @@ async function inflict(
 
 /** Removes reports of late jobs that are finished or wait on purpose. */
 async function withoutFinishedJobs({ sql }: System, problems: FaultProblem[]): Promise<Problem[]> {
-  const late = problems.flatMap(({ late_job }) => (late_job === undefined ? [] : [late_job]))
+  const late_jobs = problems.flatMap(({ late_job }) => (late_job === undefined ? [] : [late_job]))
   const open = await sql<{ id: string }[]>`
-    select id from jobs where id = any(${late}::uuid[]) and finished_at is null and state <> 'unknown' and run_at <= now()`
+    select id from jobs where id = any(${late_jobs}::uuid[]) and finished_at is null and state <> 'unknown' and run_at <= now()`
   const ids = new Set(open.map(({ id }) => id))
   return problems.filter(({ late_job }) => late_job === undefined || ids.has(late_job))
 }
 
 async function withinLimit<T>(fault: Fault, work: Promise<T>): Promise<T> {
   const limit_ms = fault.duration_ms + FAULT_LIMIT_MS
-  const late = sleep(limit_ms, undefined, { ref: false }).then(() => {
+  const timeout = sleep(limit_ms, undefined, { ref: false }).then(() => {
     throw new Error(`the fault has not ended after ${limit_ms} ms`)
   })
-  return await Promise.race([work, late])
+  return await Promise.race([work, timeout])
 }
 
 async function waitFor(holds: () => boolean, limit_ms: number): Promise<boolean> {

@@ -101,11 +101,11 @@ export async function startSystem({
 }: SystemOptions): Promise<System> {
   const { path: folder, remove } = await makeFolder('torture')
   await mkdir(join(folder, 'logs'))
-  const ends = new AsyncDisposableStack()
+  const cleanup = new AsyncDisposableStack()
   let stopping = false
   const stop = async () => {
     stopping = true
-    await ends.disposeAsync().catch((error: unknown) => process.stderr.write(`${String(error)}\n`))
+    await cleanup.disposeAsync().catch((error: unknown) => process.stderr.write(`${String(error)}\n`))
     await rm(join(folder, 'postgres'), { recursive: true, force: true })
   }
   async function launch(
@@ -135,7 +135,7 @@ export async function startSystem({
     const { file, ready } = PARTS[part]
     let options: NonNullable<Parameters<Member['start']>[0]> = {}
     const stopped_by_us = new WeakSet<Process>()
-    const begin = async () => {
+    const startMember = async () => {
       const { output } = options
       const started = await launch(name, file, {
         ...(output === undefined && { ready }),
@@ -148,8 +148,8 @@ export async function startSystem({
       )
       return started
     }
-    let current = await begin()
-    ends.defer(async () => void (await current.end()))
+    let current = await startMember()
+    cleanup.defer(async () => void (await current.end()))
     return {
       name,
       process: () => current,
@@ -159,7 +159,7 @@ export async function startSystem({
       },
       async start(changes = {}) {
         options = { ...options, ...changes }
-        current = await begin()
+        current = await startMember()
       },
     }
   }
@@ -169,11 +169,11 @@ export async function startSystem({
       data_dir: join(folder, 'postgres'),
       settings: { shared_buffers: '128MB', max_connections: '200' },
     })
-    ends.defer(() => postgres.stop())
-    const redis = await startQueueServers(queue, (stop) => ends.defer(stop))
+    cleanup.defer(() => postgres.stop())
+    const redis = await startQueueServers(queue, (stop) => cleanup.defer(stop))
     const wired = async (url: string) => {
       const wire = await startProxy(url)
-      ends.defer(() => wire.close())
+      cleanup.defer(() => wire.close())
       return wire
     }
     const wires = {
@@ -184,7 +184,7 @@ export async function startSystem({
     const ports = { api: [await freePort(HOST), await freePort(HOST)], webhooks: await freePort(HOST) }
     const webhooks_url = `http://${HOST}:${ports.webhooks}`
     const email_secret = `whsec_${randomBytes(32).toString('base64')}`
-    const providers = await startProviders(ends, {
+    const providers = await startProviders(cleanup, {
       launch,
       webhooks_url,
       data_dir: folder,
@@ -202,7 +202,7 @@ export async function startSystem({
     const toProvider = (name: ProviderName) => toProviders.get(name)!
 
     const receivers = await startReceivers(random)
-    ends.defer(() => receivers.close())
+    cleanup.defer(() => receivers.close())
 
     const env: Record<string, string> = {
       ...SMALL_SYSTEM,
@@ -226,7 +226,7 @@ export async function startSystem({
     const migration = await launch('migrate', 'src/commands/migrate.ts', { env, ready: 'Applied' })
     await migration.ended
     const sql = connectDatabase(postgres.url, { max: 4, application_name: 'torture' })
-    ends.defer(() => sql.end({ timeout: 1 }))
+    cleanup.defer(() => sql.end({ timeout: 1 }))
     const { tenant_id, secret } = await createKey(sql, 'acme')
 
     await member('webhooks', 'webhooks', { ...env, WEBHOOKS_PORT: String(ports.webhooks) })
@@ -239,9 +239,9 @@ export async function startSystem({
     )
     const clientsOf = (key: string) => ports.api.map((port) => createClient(`http://${HOST}:${port}`, key))
     const followers: Follower[] = []
-    ends.defer(() => followers.forEach((follower) => follower.stop()))
-    const open = async (clients: Client[], tenant_id: string, wanted: typeof ALL_EVENTS_ENDPOINTS) => {
-      await makeEndpoints(receivers, clients, tenant_id, wanted)
+    cleanup.defer(() => followers.forEach((follower) => follower.stop()))
+    const open = async (clients: Client[], tenant_id: string, specs: typeof ALL_EVENTS_ENDPOINTS) => {
+      await makeEndpoints(receivers, clients, tenant_id, specs)
       followers.push(followFeed(clients, tenant_id))
       return clients
     }
@@ -293,7 +293,7 @@ export async function startSystem({
       provider,
       asAnotherApplication,
       folder,
-      onStop: (work) => ends.defer(async () => void (await work())),
+      onStop: (work) => cleanup.defer(async () => void (await work())),
       stop,
     }
   } catch (error) {

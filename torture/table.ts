@@ -8,7 +8,7 @@ import type { Verdict } from './verdict/verdict.ts'
 export type Inflicted = { fault: string; at: number; recovery_ms: number | null; fenced: number }
 
 const LOST_PROBLEM =
-  /lost|skipped|not claimed|left lying|nothing works on it|nobody takes it|not applied|did not arrive|still open|still pending|no open job/
+  /lost|skipped|not claimed|neither queued nor in progress|without an open job|no open job|not applied|did not arrive|still open|still pending/
 const DUPLICATE_PROBLEM = /twice|two |accepted for more|exactly once|was paid$/
 
 const COLUMNS = [

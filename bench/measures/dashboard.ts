@@ -112,32 +112,32 @@ type Side = { sql: Sql; api_url: string; dashboard_url: string; cookie: string; 
  * A database with its own Redis, API, worker and dashboard, and an owner of its first tenant who is also an operator.
  */
 async function openSystem(system: System, finished: number): Promise<Side & AsyncDisposable> {
-  await using ends = new AsyncDisposableStack()
+  await using cleanup = new AsyncDisposableStack()
   const { url: database_url } = await createDatabase(system.database_url)
   const sql = connectDatabase(database_url, { max: 2, application_name: 'bench' })
-  ends.defer(() => sql.end())
+  cleanup.defer(() => sql.end())
   const keys = await createKeys(sql, 100)
   system.options.log(`writing ${finished.toLocaleString('en-US')} finished jobs and what belongs to them`)
   await fill(database_url, finished)
   await fillRollups(database_url)
   await createOwner(sql, keys[0]!.tenant_id)
   const folder = await makeFolder('bench')
-  ends.defer(() => folder.remove())
+  cleanup.defer(() => folder.remove())
   const redis = await needRedis({ data_dir: folder.path })
-  ends.defer(() => redis.stop())
+  cleanup.defer(() => redis.stop())
   const env = { DATABASE_URL: database_url, REDIS_URL: redis.url }
-  const api = ends.use(await system.startProduct('api', env))
-  ends.use(await system.startProduct('worker', env))
-  const { url: dashboard_url } = ends.use(await system.startProduct('dashboard', env))
+  const api = cleanup.use(await system.startProduct('api', env))
+  cleanup.use(await system.startProduct('worker', env))
+  const { url: dashboard_url } = cleanup.use(await system.startProduct('dashboard', env))
   const cookie = await signIn(dashboard_url)
-  const kept = ends.move()
+  const disposables = cleanup.move()
   return {
     sql,
     api_url: api.url,
     dashboard_url,
     cookie,
     keys: keys.map(({ authorization }) => authorization),
-    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+    [Symbol.asyncDispose]: () => disposables.disposeAsync(),
   }
 }
 

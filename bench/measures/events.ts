@@ -17,7 +17,7 @@ import {
   writeEvents,
   writeEventsAt,
   type Received,
-} from './events/setting.ts'
+} from './events/fixtures.ts'
 import type { Measure } from './measure.ts'
 
 const CONCURRENCY = { DELIVERY_CONCURRENCY: '500' }

@@ -65,7 +65,7 @@ const METADATA: Record<string, string>[] = [
   {},
   {
     sluice_payout_id: '@{payout}',
-    sluice_payment_id: '@{held}',
+    sluice_payment_id: '@{authorized}',
     sluice_top_up_id: '@{top_up}',
     sluice_kyc_id: '@{kyc}',
   },
@@ -75,19 +75,23 @@ const METADATA: Record<string, string>[] = [
     sluice_top_up_id: 'x',
     sluice_tenant_id: NONEXISTENT_ID,
   },
-  { sluice_payment_id: '@{other.held}', sluice_payout_id: '@{other.payout}', sluice_kyc_id: '@{other.kyc}' },
+  {
+    sluice_payment_id: '@{other.authorized}',
+    sluice_payout_id: '@{other.payout}',
+    sluice_kyc_id: '@{other.kyc}',
+  },
 ]
 
 /** An event about an object of ours, of another tenant or of none, that never happened. */
 const validEvent: Arbitrary<{ fields: Fields; object: Fields }> = constantFrom(...TYPES)
   .chain((type) => {
     const { object, ids, statuses, fields = {} } = objectOf(type)
-    const others = ids.filter((id) => id.startsWith('@{')).map((id) => id.replace('@{', '@{other.'))
+    const other_ids = ids.filter((id) => id.startsWith('@{')).map((id) => id.replace('@{', '@{other.'))
     return record({
       type: constantFrom(type),
       object: constantFrom(object),
       fields: constantFrom({}, fields),
-      id: constantFrom(...ids, ...ids, ...others),
+      id: constantFrom(...ids, ...ids, ...other_ids),
       status: constantFrom(...statuses),
       amount: oneof(constantFrom(100, 500, 1000), nat({ max: 1_000_000 })),
       marks: constantFrom(...METADATA),

@@ -45,8 +45,8 @@ const text = tuple(
     array(tuple(constantFrom(...NAMES), badText), { minLength: 1, maxLength: 1 }),
   ),
   oneof({ weight: 9, arbitrary: constant(ACCOUNT) }, constantFrom('AC0', '')),
-).map(([params, more, AccountSid]) =>
-  [...Object.entries({ AccountSid, ...params }), ...more]
+).map(([params, extra, AccountSid]) =>
+  [...Object.entries({ AccountSid, ...params }), ...extra]
     .map(([name, value]) => `${encodeURIComponent(name)}=${escaped(value)}`)
     .join('&'),
 )

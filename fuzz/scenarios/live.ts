@@ -7,22 +7,22 @@ import type { Target } from '../target.ts'
 import { signed } from '../notifications/notice.ts'
 import { stripeNotifier } from '../notifications/stripe.ts'
 import { send, type Sent } from '../wire.ts'
-import { recordingClient, type SendRequest, type ScenarioResult } from './asker.ts'
+import { recordingClient, type SendRequest, type ScenarioResult } from './recording-client.ts'
 import type { ResourceModel, Resource, NotificationMove } from './resource.ts'
 
 type Scenario = {
   parameters: unknown
   /**
-   * Lists of moves, one list after the other; the moves of one list run at the same time. `again`: repeated with the
+   * Lists of moves, one list after the other; the moves of one list run at the same time. `repeat`: repeated with the
    * same key.
    */
-  moves: { name: string; again: boolean }[][]
+  moves: { name: string; repeat: boolean }[][]
   /** The order in which the provider's events are repeated. */
   order: number[]
 }
 
 export function scenariosOf({ parameters, moves }: ResourceModel): Arbitrary<Scenario> {
-  const move = record({ name: constantFrom(...Object.keys(moves)), again: boolean() })
+  const move = record({ name: constantFrom(...Object.keys(moves)), repeat: boolean() })
   return record({
     parameters,
     moves: array(array(move, { minLength: 1, maxLength: 3, size: 'small' }), { maxLength: 5 }),
@@ -36,30 +36,32 @@ export async function runScenario(
   model: ResourceModel,
   scenario: Scenario,
 ): Promise<ScenarioResult> {
-  const { ask, commands } = recordingClient(target)
-  const place = await model.begin(ask, scenario.parameters, () => target.stored())
-  if (place === null) return { problems: [], commands }
-  let resource: Resource = (await ask('GET', place)).body
+  const { sendRequest, commands } = recordingClient(target)
+  const path = await model.create(sendRequest, scenario.parameters, () => target.stored())
+  if (path === null) return { problems: [], commands }
+  let resource: Resource = (await sendRequest('GET', path)).body
   for (const [index, moves] of scenario.moves.entries()) {
     const problems = await Promise.all(
-      moves.map((move) => performMove(target, ask, model, move, resource, index > 0 && moves.length === 1)),
+      moves.map((move) =>
+        performMove(target, sendRequest, model, move, resource, index > 0 && moves.length === 1),
+      ),
     )
     await target.stored()
     const before = model.stateOf(resource)
-    resource = (await ask('GET', place)).body
+    resource = (await sendRequest('GET', path)).body
     const after = model.stateOf(resource)
-    if (!reachable(model, before, after)) problems.push([`from ${before} it became ${after}`])
+    if (!reachable(model, before, after)) problems.push([`changed from ${before} to ${after}`])
     if (problems.flat().length > 0) return { problems: problems.flat(), commands }
   }
-  return { problems: await repeatEvents(target, ask, model, place, scenario.order), commands }
+  return { problems: await repeatEvents(target, sendRequest, model, path, scenario.order), commands }
 }
 
 /** Performs a move and returns its problems. `alone`: no other move runs. */
 async function performMove(
   target: Target,
-  ask: SendRequest,
+  sendRequest: SendRequest,
   { moves, referenceOf, provider }: ResourceModel,
-  { name, again }: { name: string; again: boolean },
+  { name, repeat }: { name: string; repeat: boolean },
   resource: Resource,
   alone: boolean,
 ): Promise<string[]> {
@@ -74,16 +76,16 @@ async function performMove(
     return []
   }
   if (move.by === 'notifier') return await sendNotification(target, move, resource)
-  const { method = 'POST', path, body, may } = move
+  const { method = 'POST', path, body, allowedStatuses } = move
   const content = method === 'DELETE' ? null : { ...body?.(resource) }
   if (content !== null && method === 'POST') Object.assign(content, { idempotency_key: freshKey() })
-  const act = async (): Promise<RawAnswer> => await ask(method, path(resource), content)
+  const act = async (): Promise<RawAnswer> => await sendRequest(method, path(resource), content)
   const answer = await act()
   const description = `${name} of ${JSON.stringify(resource)}`
-  const allowed = alone ? may(resource) : [200, 201, 202, 402, 409, 422, 502]
+  const allowed = alone ? allowedStatuses(resource) : [200, 201, 202, 402, 409, 422, 502]
   if (!allowed.includes(answer.status))
     return [`${description}: ${answer.status} instead of ${allowed.join(' or ')}: ${answer.text}`]
-  if (!again || answer.status >= 300 || method !== 'POST') return []
+  if (!repeat || answer.status >= 300 || method !== 'POST') return []
   const repeated = await act()
   return repeated.headers.get('idempotent-replayed') === 'true' && repeated.status < 300
     ? []
@@ -128,16 +130,16 @@ function reachable(
 /** The provider repeats all its events of the resource with new ids and in another order. Nothing may change. */
 async function repeatEvents(
   target: Target,
-  ask: SendRequest,
+  sendRequest: SendRequest,
   { referenceOf }: ResourceModel,
-  place: string,
+  path: string,
   order: number[],
 ): Promise<string[]> {
   const { processor, webhooks } = target
   const secret = webhooks?.secrets.stripe
   if (processor === null || webhooks === null || secret === undefined) return []
   const stored = await target.stored()
-  const before = (await ask('GET', place)).body
+  const before = (await sendRequest('GET', path)).body
   const reference = referenceOf?.(before) ?? null
   if (reference === null) return []
   const { data } = await eventsOf(processor)
@@ -155,7 +157,7 @@ async function repeatEvents(
     .filter(({ status }) => status !== 200)
     .map(({ text }) => `a repeated event was refused: ${text}`)
   const now = await target.stored()
-  const after = (await ask('GET', place)).body
+  const after = (await sendRequest('GET', path)).body
   if (JSON.stringify(after) !== JSON.stringify(before))
     refused.push(`repeated events changed it from ${JSON.stringify(before)} to ${JSON.stringify(after)}`)
   else if (now !== stored) refused.push(`repeated events changed stored data from ${stored} to ${now}`)

@@ -41,12 +41,12 @@ export const messages: ResourceModel = {
     number: constantFrom(...NUMBERS),
     scheduled: boolean(),
   }),
-  async begin(ask, { channel, domain, number, scheduled }: MessageParameters) {
+  async create(sendRequest, { channel, domain, number, scheduled }: MessageParameters) {
     const content =
       channel === 'email'
         ? { to: [`${freshKey()}@${domain}`], subject: 'Hello', text: 'Hello' }
         : { to: number, body: 'Hello' }
-    const { body } = await ask('POST', `/v1/messages/${channel}`, {
+    const { body } = await sendRequest('POST', `/v1/messages/${channel}`, {
       idempotency_key: freshKey(),
       ...content,
       ...(scheduled && { send_at: inAnHour() }),
@@ -59,7 +59,7 @@ export const messages: ResourceModel = {
     cancel: {
       by: 'tenant',
       path: ({ id }) => `/v1/messages/${id}/cancel`,
-      may: whenIn(['scheduled', 'queued'], [200, 409]),
+      allowedStatuses: whenIn(['scheduled', 'queued'], [200, 409]),
     },
     'hard bounce': emailUpdate('bounced', 'hard'),
     'soft bounce': emailUpdate('bounced', 'soft'),

@@ -2,13 +2,13 @@
 import { type Arbitrary, array, boolean, constantFrom, record } from 'fast-check'
 import { freshKey } from '#test/client.ts'
 import type { Target } from '../target.ts'
-import { recordingClient, type ScenarioResult } from './asker.ts'
+import { recordingClient, type ScenarioResult } from './recording-client.ts'
 
 type Move = {
   kind: 'capture' | 'cancel' | 'refund'
   size: 'omitted' | 'all' | 'half' | 'one' | 'too_much' | 'none'
   /** Repeats the request with the same key. */
-  again: boolean
+  repeat: boolean
 }
 type Scenario = {
   amount_minor: number
@@ -20,7 +20,7 @@ type Scenario = {
 const move: Arbitrary<Move> = record({
   kind: constantFrom('capture', 'cancel', 'refund', 'refund'),
   size: constantFrom('omitted', 'all', 'half', 'half', 'one', 'too_much', 'none'),
-  again: boolean(),
+  repeat: boolean(),
 })
 
 export const paymentScenarios: Arbitrary<Scenario> = record({
@@ -37,11 +37,12 @@ type State = Record<'amount_minor' | 'amount_captured_minor' | 'amount_refunded_
 
 /** Runs the scenario. Returns contradictions, and the requests so far as commands. */
 export async function runPaymentScenario(target: Target, scenario: Scenario): Promise<ScenarioResult> {
-  const { ask, commands } = recordingClient(target)
-  const read = async (id: string): Promise<State> => (await ask('GET', `/v1/payments/${id}`, null)).body
+  const { sendRequest, commands } = recordingClient(target)
+  const read = async (id: string): Promise<State> =>
+    (await sendRequest('GET', `/v1/payments/${id}`, null)).body
 
   const { amount_minor, currency } = scenario
-  const created = await ask('POST', '/v1/payments', {
+  const created = await sendRequest('POST', '/v1/payments', {
     idempotency_key: freshKey(),
     amount_minor,
     currency,
@@ -56,7 +57,7 @@ export async function runPaymentScenario(target: Target, scenario: Scenario): Pr
   for (const moves of scenario.moves) {
     const requests = moves.map((each) => ({ ...each, key: freshKey(), amount: amountOf(each, state) }))
     const act = async ({ kind, key, amount }: (typeof requests)[number]) =>
-      await ask('POST', `${path}/${kind === 'refund' ? 'refunds' : kind}`, {
+      await sendRequest('POST', `${path}/${kind === 'refund' ? 'refunds' : kind}`, {
         idempotency_key: key,
         ...(amount !== undefined && kind !== 'cancel' && { amount_minor: amount }),
       })
@@ -72,11 +73,11 @@ export async function runPaymentScenario(target: Target, scenario: Scenario): Pr
           problems: [`${description}: ${status} instead of ${allowed.join(' or ')}: ${text}`],
           commands,
         }
-      if (!each.again || status >= 400) continue
-      const again = await act(each)
-      if (again.headers.get('idempotent-replayed') !== 'true' || again.status >= 300)
+      if (!each.repeat || status >= 400) continue
+      const repeat = await act(each)
+      if (repeat.headers.get('idempotent-replayed') !== 'true' || repeat.status >= 300)
         return {
-          problems: [`${description}, repeated with its key: ${again.status} ${again.text}`],
+          problems: [`${description}, repeated with its key: ${repeat.status} ${repeat.text}`],
           commands,
         }
     }
@@ -85,7 +86,7 @@ export async function runPaymentScenario(target: Target, scenario: Scenario): Pr
     if (captured > amount_minor || refunded > captured)
       return { problems: [`refunded ${refunded}, captured ${captured} of ${amount_minor}`], commands }
   }
-  const refunds: any[] = (await ask('GET', `${path}/refunds?limit=100`, null)).body
+  const refunds: any[] = (await sendRequest('GET', `${path}/refunds?limit=100`, null)).body
   const succeeded = refunds.filter(({ status }) => status === 'succeeded')
   const sum = succeeded.reduce((total, each) => total + each.amount_minor, 0)
   if (sum === state.amount_refunded_minor) return { problems: [], commands }

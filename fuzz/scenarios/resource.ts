@@ -2,18 +2,18 @@
 import type { Arbitrary } from 'fast-check'
 import { freshKey } from '#test/client.ts'
 import type { Notifier } from '../notifications/notice.ts'
-import type { SendRequest } from './asker.ts'
+import type { SendRequest } from './recording-client.ts'
 
 /** A resource as answered. */
 export type Resource = Record<string, any>
 
-/** An API request. `may`: the allowed statuses, by the resource before the request. */
+/** An API request. `allowedStatuses`: the allowed statuses, by the resource before the request. */
 export type TenantMove = {
   by: 'tenant'
   method?: 'POST' | 'PATCH' | 'DELETE'
   path: (resource: Resource) => string
   body?: (resource: Resource) => object
-  may: (resource: Resource) => number[]
+  allowedStatuses: (resource: Resource) => number[]
 }
 /** An action at the provider through its control API. The provider may refuse. */
 export type ProviderMove = { by: 'provider'; path: (reference: string) => string; status: string }
@@ -30,7 +30,11 @@ export type ResourceModel = {
   name: string
   parameters: Arbitrary<any>
   /** Creates a resource and returns its path; null if the provider has created none. */
-  begin: (ask: SendRequest, parameters: any, settled: () => Promise<unknown>) => Promise<string | null>
+  create: (
+    sendRequest: SendRequest,
+    parameters: any,
+    settled: () => Promise<unknown>,
+  ) => Promise<string | null>
   moves: Record<string, Move>
   stateOf: (resource: Resource) => string
   /** The direct successors of each state. */
@@ -41,12 +45,12 @@ export type ResourceModel = {
   provider?: 'sms'
 }
 
-export const post = async (ask: SendRequest, path: string, body: object): Promise<Resource> => {
-  const answer = await ask('POST', path, { idempotency_key: freshKey(), ...body })
+export const post = async (sendRequest: SendRequest, path: string, body: object): Promise<Resource> => {
+  const answer = await sendRequest('POST', path, { idempotency_key: freshKey(), ...body })
   if (answer.status !== 201) throw new Error(`POST ${path} was not answered 201: ${answer.text}`)
   return answer.body
 }
 export const statusOf = ({ status }: Resource): string => status
-export const whenIn = (open: string[], may: number[]) => (resource: Resource) => {
-  return open.includes(resource['status']) ? may : [409]
+export const whenIn = (open: string[], allowedStatuses: number[]) => (resource: Resource) => {
+  return open.includes(resource['status']) ? allowedStatuses : [409]
 }

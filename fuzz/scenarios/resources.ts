@@ -2,7 +2,7 @@
 import { constantFrom, record } from 'fast-check'
 import { BY_CARD, freshKey } from '#test/client.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
-import type { SendRequest } from './asker.ts'
+import type { SendRequest } from './recording-client.ts'
 import { messages } from './messages.ts'
 import {
   post,
@@ -18,9 +18,13 @@ import {
 const byProvider = (path: (reference: string) => string, statuses: string[]): Record<string, ProviderMove> =>
   Object.fromEntries(statuses.map((status) => [status, { by: 'provider', path, status }]))
 
-async function capturedBy(ask: SendRequest, payment_method: string, amount_minor: number): Promise<Resource> {
-  const { id } = await post(ask, '/v1/payments', { ...BY_CARD, payment_method, amount_minor })
-  return (await ask('POST', `/v1/payments/${id}/capture`)).body
+async function capturedBy(
+  sendRequest: SendRequest,
+  payment_method: string,
+  amount_minor: number,
+): Promise<Resource> {
+  const { id } = await post(sendRequest, '/v1/payments', { ...BY_CARD, payment_method, amount_minor })
+  return (await sendRequest('POST', `/v1/payments/${id}/capture`)).body
 }
 
 const payouts: ResourceModel = {
@@ -40,37 +44,41 @@ const payouts: ResourceModel = {
     ),
     amount_minor: constantFrom(1, 100, 1000),
   }),
-  async begin(ask, { destination, amount_minor }) {
-    await capturedBy(ask, 'pm_card_visa', 1000)
+  async create(sendRequest, { destination, amount_minor }) {
+    await capturedBy(sendRequest, 'pm_card_visa', 1000)
     const types = { ba: 'bank_account', card: 'card', acct: 'account' }
     const type = types[destination.split('_')[0] as keyof typeof types]
-    const { id: recipient_id } = await post(ask, '/v1/recipients', { ...RECIPIENT, type, destination })
-    const { id } = await post(ask, '/v1/payouts', { amount_minor, currency: 'usd', recipient_id })
+    const { id: recipient_id } = await post(sendRequest, '/v1/recipients', {
+      ...RECIPIENT,
+      type,
+      destination,
+    })
+    const { id } = await post(sendRequest, '/v1/payouts', { amount_minor, currency: 'usd', recipient_id })
     return `/v1/payouts/${id}`
   },
   moves: {
     cancel: {
       by: 'tenant',
       path: ({ id }) => `/v1/payouts/${id}/cancel`,
-      may: whenIn(['pending', 'processing'], [200, 202, 409]),
+      allowedStatuses: whenIn(['pending', 'processing'], [200, 202, 409]),
     },
     fail: {
       by: 'tenant',
       path: ({ id }) => `/v1/payouts/${id}/fail`,
       body: () => ({ reason: 'It never arrived.' }),
-      may: whenIn(['pending', 'processing'], [200, 202, 409]),
+      allowedStatuses: whenIn(['pending', 'processing'], [200, 202, 409]),
     },
     archive: {
       by: 'tenant',
       method: 'DELETE',
       path: ({ recipient_id }) => `/v1/recipients/${recipient_id}`,
-      may: () => [200],
+      allowedStatuses: () => [200],
     },
     too_much: {
       by: 'tenant',
       path: () => '/v1/payouts',
       body: ({ recipient_id }) => ({ amount_minor: 90_000_000_000, currency: 'usd', recipient_id }),
-      may: () => [422],
+      allowedStatuses: () => [422],
     },
     ...byProvider((reference) => `/payouts/${reference}/settle`, ['paid', 'failed', 'canceled']),
   },
@@ -88,8 +96,12 @@ const payouts: ResourceModel = {
 const topUps: ResourceModel = {
   name: 'top-ups',
   parameters: record({ source: constantFrom('src_success', 'src_fails', 'src_manual', 'src_manual', null) }),
-  async begin(ask, { source }) {
-    const { id } = await post(ask, '/v1/wallet/top_ups', { amount_minor: 500, currency: 'usd', source })
+  async create(sendRequest, { source }) {
+    const { id } = await post(sendRequest, '/v1/wallet/top_ups', {
+      amount_minor: 500,
+      currency: 'usd',
+      source,
+    })
     return `/v1/wallet/top_ups/${id}`
   },
   moves: byProvider(
@@ -106,10 +118,10 @@ const PARTIES = { customer: { name: 'Ada' }, merchant: MERCHANT, recipient: RECI
 const verifications: ResourceModel = {
   name: 'verifications',
   parameters: record({ subject_type: constantFrom('customer', 'merchant', 'recipient') }),
-  async begin(ask, { subject_type }) {
+  async create(sendRequest, { subject_type }) {
     const party = PARTIES[subject_type as keyof typeof PARTIES]
-    const { id: subject_id } = await post(ask, `/v1/${subject_type}s`, party)
-    const { id } = await post(ask, '/v1/compliance/kyc', { subject_type, subject_id })
+    const { id: subject_id } = await post(sendRequest, `/v1/${subject_type}s`, party)
+    const { id } = await post(sendRequest, '/v1/compliance/kyc', { subject_type, subject_id })
     return `/v1/compliance/kyc/${id}`
   },
   moves: {
@@ -120,28 +132,28 @@ const verifications: ResourceModel = {
           by: 'tenant',
           path: ({ id }) => `/v1/compliance/kyc/${id}/decide`,
           body: () => ({ decision, reason: 'Seen in person.' }),
-          may: ({ decided_by }) => (decided_by === 'manual' ? [409] : [200]),
+          allowedStatuses: ({ decided_by }) => (decided_by === 'manual' ? [409] : [200]),
         } satisfies Move,
       ]),
     ),
     link: {
       by: 'tenant',
       path: ({ id }) => `/v1/compliance/kyc/${id}/link`,
-      may: whenIn(['requires_input'], [200]),
+      allowedStatuses: whenIn(['requires_input'], [200]),
     },
     another: {
       by: 'tenant',
       path: () => '/v1/compliance/kyc',
       body: ({ subject_type, subject_id }) => ({ subject_type, subject_id }),
       // The subject may have another verification or be deleted.
-      may: ({ status }) =>
+      allowedStatuses: ({ status }) =>
         ['pending', 'requires_input', 'processing'].includes(status) ? [409, 422] : [201, 409, 422],
     },
     delete: {
       by: 'tenant',
       method: 'DELETE',
       path: ({ subject_type, subject_id }) => `/v1/${subject_type}s/${subject_id}`,
-      may: () => [200],
+      allowedStatuses: () => [200],
     },
     ...byProvider(
       (reference) => `/identity/${reference}/settle`,
@@ -168,10 +180,10 @@ const disputes: ResourceModel = {
       'pm_card_createDisputeInquiry',
     ),
   }),
-  async begin(ask, { payment_method }, settled) {
-    const { id } = await capturedBy(ask, payment_method, 1000)
+  async create(sendRequest, { payment_method }, settled) {
+    const { id } = await capturedBy(sendRequest, payment_method, 1000)
     await settled()
-    const [dispute] = (await ask('GET', `/v1/disputes?payment_id=${id}`)).body
+    const [dispute] = (await sendRequest('GET', `/v1/disputes?payment_id=${id}`)).body
     return dispute === undefined ? null : `/v1/disputes/${dispute.id}`
   },
   moves: {
@@ -179,7 +191,7 @@ const disputes: ResourceModel = {
       by: 'tenant',
       path: ({ payment_id }) => `/v1/payments/${payment_id}/refunds`,
       body: () => ({ amount_minor: 400 }),
-      may: () => [201, 402, 409, 422, 502],
+      allowedStatuses: () => [201, 402, 409, 422, 502],
     },
     ...byProvider((reference) => `/disputes/${reference}/close`, ['won', 'lost', 'warning_closed']),
   },
@@ -201,7 +213,7 @@ const aiTasks: ResourceModel = {
     kind: constantFrom('generate', 'classify', 'extract'),
     max_output_tokens: constantFrom(null, 1, 200),
   }),
-  async begin(ask, { kind, marker, max_output_tokens }) {
+  async create(sendRequest, { kind, marker, max_output_tokens }) {
     const text = `charged twice ${marker} ${freshKey()}`
     const inputs = {
       generate: { prompt: text },
@@ -209,14 +221,14 @@ const aiTasks: ResourceModel = {
       extract: { text, schema: { type: 'object', properties: { n: { type: 'integer', default: 1 } } } },
     }
     const input = inputs[kind as keyof typeof inputs]
-    const { id } = await post(ask, '/v1/ai/tasks', { kind, input, max_output_tokens })
+    const { id } = await post(sendRequest, '/v1/ai/tasks', { kind, input, max_output_tokens })
     return `/v1/ai/tasks/${id}`
   },
   moves: {
     cancel: {
       by: 'tenant',
       path: ({ id }) => `/v1/ai/tasks/${id}/cancel`,
-      may: whenIn(['queued', 'running'], [200, 409]),
+      allowedStatuses: whenIn(['queued', 'running'], [200, 409]),
     },
   },
   stateOf: statusOf,
@@ -234,8 +246,8 @@ function parties(name: 'recipient' | 'merchant', use: TenantMove): ResourceModel
   return {
     name: `${name}s`,
     parameters: record({}),
-    async begin(ask) {
-      const { id } = await post(ask, `/v1/${name}s`, PARTIES[name])
+    async create(sendRequest) {
+      const { id } = await post(sendRequest, `/v1/${name}s`, PARTIES[name])
       return `/v1/${name}s/${id}`
     },
     moves: {
@@ -245,9 +257,14 @@ function parties(name: 'recipient' | 'merchant', use: TenantMove): ResourceModel
         method: 'PATCH',
         path: ({ id }) => `/v1/${name}s/${id}`,
         body: () => ({ metadata: { [freshKey()]: 1 } }),
-        may: () => [200],
+        allowedStatuses: () => [200],
       },
-      archive: { by: 'tenant', method: 'DELETE', path: ({ id }) => `/v1/${name}s/${id}`, may: () => [200] },
+      archive: {
+        by: 'tenant',
+        method: 'DELETE',
+        path: ({ id }) => `/v1/${name}s/${id}`,
+        allowedStatuses: () => [200],
+      },
     },
     stateOf: ({ archived_at }) => (archived_at === null ? 'active' : 'archived'),
     next: { active: ['archived'], archived: [] },
@@ -265,12 +282,12 @@ export const SCENARIO_RESOURCES: ResourceModel[] = [
     by: 'tenant',
     path: () => '/v1/payouts',
     body: ({ id }) => ({ amount_minor: 1, currency: 'usd', recipient_id: id }),
-    may: ({ archived_at }) => (archived_at === null ? [201, 422] : [422]),
+    allowedStatuses: ({ archived_at }) => (archived_at === null ? [201, 422] : [422]),
   }),
   parties('merchant', {
     by: 'tenant',
     path: () => '/v1/payments',
     body: ({ id }) => ({ ...BY_CARD, amount_minor: 1000, merchant_id: id }),
-    may: ({ archived_at }) => (archived_at === null ? [201] : [422]),
+    allowedStatuses: ({ archived_at }) => (archived_at === null ? [201] : [422]),
   }),
 ]

@@ -41,14 +41,14 @@ type OpenOptions = {
 
 /** Starts a world with the dashboard, and a browser. */
 export async function createDashboard(options: WorldOptions = {}): Promise<Dashboard> {
-  await using ends = new AsyncDisposableStack()
+  await using cleanup = new AsyncDisposableStack()
   await buildPages()
   const [world, chromium] = await Promise.all([
     createWorld({ parts: ['api', 'webhooks', 'worker', 'dashboard'], ...options }),
     launchChromium(),
   ])
-  ends.defer(() => world.close())
-  ends.defer(() => chromium.close())
+  cleanup.defer(() => world.close())
+  cleanup.defer(() => chromium.close())
   const url = world.dashboard_url.replace('127.0.0.1', 'localhost')
   const people = new Map<string, Promise<Person>>()
   const sessions = new Map<string, ReturnType<typeof cookiesOf>>()
@@ -85,8 +85,8 @@ export async function createDashboard(options: WorldOptions = {}): Promise<Dashb
     await page.goto(path.startsWith('http') ? path : `${url}${path}`)
     return page
   }
-  const kept = ends.move()
-  return { world, url, chromium, open, person, close: () => kept.disposeAsync() }
+  const disposables = cleanup.move()
+  return { world, url, chromium, open, person, close: () => disposables.disposeAsync() }
 }
 
 /** Signs in with the form of the page. */

@@ -41,17 +41,17 @@ export async function createDeployment({
   server_url,
   webhooks = false,
   redis_up = true,
-  env: more = {},
+  env: extra_env = {},
 }: DeploymentOptions): Promise<Deployment> {
-  await using ends = new AsyncDisposableStack()
+  await using cleanup = new AsyncDisposableStack()
   const api_port = await freePort(HOST)
-  const environment = ends.use(
+  const environment = cleanup.use(
     await createEnvironment({
       queue,
       server_url,
       redis_up,
       notifications: webhooks,
-      env: { API_PORT: String(api_port), ...more },
+      env: { API_PORT: String(api_port), ...extra_env },
     }),
   )
   const { env, sql, redis, provider } = environment
@@ -59,7 +59,7 @@ export async function createDeployment({
   const running: Record<PartName, Process[]> = { api: [], webhooks: [], worker: [], dashboard: [] }
   const all = () => Object.values(running).flat()
   const kill = async (processes: Process[]) => void (await Promise.all(processes.map((one) => one.end())))
-  ends.defer(() => kill(all()))
+  cleanup.defer(() => kill(all()))
   async function start(name: PartName, own: Record<string, string> = {}): Promise<Process> {
     const { file, ready } = PARTS[name]
     const started = await startProcess(file, { env: asUser(name, { ...env, ...own }), ready })
@@ -68,7 +68,7 @@ export async function createDeployment({
   }
   if (webhooks) await start('webhooks')
   const { tenant_id, secret } = await createKey(sql, 'acme')
-  const kept = ends.move()
+  const disposables = cleanup.move()
   return {
     env,
     sql,
@@ -85,6 +85,6 @@ export async function createDeployment({
         .join('\n'),
     killAll: () => kill([...running.api, ...running.worker]),
     killWorkers: () => kill(running.worker),
-    close: () => kept.disposeAsync(),
+    close: () => disposables.disposeAsync(),
   }
 }

@@ -84,7 +84,7 @@ export async function createEnvironment({
   server_url,
   redis_up = true,
   notifications,
-  env: more,
+  env: extra_env,
   ...emulators
 }: {
   queue: 'redis' | 'postgres'
@@ -98,21 +98,21 @@ export async function createEnvironment({
   /** Additional variables; they override the others. */
   env: Record<string, string>
 }): Promise<Environment> {
-  await using ends = new AsyncDisposableStack()
+  await using cleanup = new AsyncDisposableStack()
   const database = await createDatabase(server_url)
-  ends.defer(database.drop)
+  cleanup.defer(database.drop)
   const redis = queue === 'redis' ? await createRedis({ up: redis_up }) : null
-  if (redis) ends.defer(() => redis.kill())
+  if (redis) cleanup.defer(() => redis.kill())
   else await migrateQueue({ redis_url: null, database_url: database.url })
   const webhooks_port = notifications ? await freePort(HOST) : 0
-  const providers = await startProviders(ends, {
+  const providers = await startProviders(cleanup, {
     ...emulators,
     webhooks_url: notifications ? `http://${HOST}:${webhooks_port}` : undefined,
   })
   const sql = connectDatabase(database.url, { max: 4, application_name: 'test' })
-  ends.defer(() => sql.end())
+  cleanup.defer(() => sql.end())
   const provider = (name: ProviderName) => providers.get(name)!
-  const kept = ends.move()
+  const disposables = cleanup.move()
   return {
     env: {
       ...SMALL_SYSTEM,
@@ -122,11 +122,11 @@ export async function createEnvironment({
         provider: (name) => provider(name).addresses,
       }),
       WEBHOOKS_PORT: String(webhooks_port),
-      ...more,
+      ...extra_env,
     },
     sql,
     redis,
     provider,
-    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+    [Symbol.asyncDispose]: () => disposables.disposeAsync(),
   }
 }

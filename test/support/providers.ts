@@ -157,14 +157,14 @@ export type ProviderOptions = {
   changes?: EmulatorChanges | undefined
 }
 
-/** Starts the emulator of each provider. `ends` stops them. */
+/** Starts the emulator of each provider. `cleanup` stops them. */
 export async function startProviders(
-  ends: AsyncDisposableStack,
+  cleanup: AsyncDisposableStack,
   options: ProviderOptions,
 ): Promise<Providers> {
   const providers: Providers = new Map()
   for (const name of NAMES) {
-    const addresses = await startEmulator(ends, name, options, options.changes?.[name])
+    const addresses = await startEmulator(cleanup, name, options, options.changes?.[name])
     providers.set(name, handleOf(name, addresses))
   }
   return providers
@@ -185,7 +185,7 @@ export function providerVariables(
 
 /** Starts an emulator and returns its addresses. */
 async function startEmulator<Name extends ProviderName>(
-  ends: AsyncDisposableStack,
+  cleanup: AsyncDisposableStack,
   name: Name,
   { launch, webhooks_url, only_needed = false, data_dir, record_requests = true }: ProviderOptions,
   own: Changes[Name] | undefined,
@@ -206,7 +206,7 @@ async function startEmulator<Name extends ProviderName>(
   }
   if (launch === undefined) {
     const emulator = await start({ ...usual, record_requests }, own)
-    ends.defer(() => emulator.close())
+    cleanup.defer(() => emulator.close())
     return { ...emulator.places, url: emulator.url }
   }
   const args = Object.entries(usual).map(
@@ -216,7 +216,7 @@ async function startEmulator<Name extends ProviderName>(
     args: record_requests ? args : [...args, '--no-request-log'],
     ready: `${name}_url`,
   })
-  ends.defer(async () => void (await emulator.end('SIGTERM')))
+  cleanup.defer(async () => void (await emulator.end('SIGTERM')))
   const addresses = JSON.parse(emulator.ready) as Record<string, string>
   return { ...addresses, url: addresses[control]! }
 }

@@ -33,13 +33,13 @@ type Running = {
   emulators: { stripe_url: string }
 }
 
-await using ends = new AsyncDisposableStack()
+await using cleanup = new AsyncDisposableStack()
 await buildPages()
-const running = await startSystem(ends)
+const running = await startSystem(cleanup)
 const client = createClient(running.api_url, running.api_key)
-const pictures = await fill(client, ends)
+const pictures = await fill(client, cleanup)
 const chromium = await launchChromium()
-ends.defer(() => chromium.close())
+cleanup.defer(() => chromium.close())
 await mkdir(IMAGES, { recursive: true })
 const cookies = await signIn(chromium)
 for (const picture of pictures) process.stdout.write(`${await takeScreenshot(picture)}\n`)

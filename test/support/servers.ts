@@ -29,7 +29,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const folder = await makeFolder()
   let starting: Promise<Server> | undefined
   let running: Server | undefined
-  const begin = async () => {
+  const startServer = async () => {
     running =
       providedPostgres() ??
       (await startPostgres({ data_dir: join(folder.path, 'postgres'), settings: SETTINGS }))
@@ -38,7 +38,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
   const servers = createServer((connection) => {
     connection.on('error', () => {})
-    starting ??= begin()
+    starting ??= startServer()
     void starting
       .then(
         ({ url }) => ({ url }),

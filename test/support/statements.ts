@@ -3,7 +3,7 @@ import postgres from 'postgres'
 import { USERS_OF_PROCESSES } from './users.ts'
 
 /** Parts of statements that may touch a tenant's table without naming the tenant, with the reason. */
-const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; reason: string }[] = [
+const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegExp; reason: string }[] = [
   {
     name: 'key by its hash',
     tables: ['api_keys'],
@@ -168,7 +168,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     name: 'acts of operators',
     tables: ['jobs', 'job_history', 'notifications'],
     part: /(?!)/,
-    whole:
+    statement:
       /select before\.state as before, after\.state as after|insert into operator_act_items|^ ?select state, operation is not null as has_call|^ ?select name(, request)? from jobs where id = \$1 ?$|select before\.\*, after\.lease_token from before/,
     reason: 'operators belong to no tenant; changes name the tenant of the row',
   },
@@ -189,7 +189,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
       'messages',
     ],
     part: /(?!)/,
-    whole:
+    statement:
       /join tenants t on t\.id = [djn]\.tenant_id|^ ?select at, id from \(select j\.id|count\(\*\) as read from \(|^ ?select from jobs where id = \$\d+ union all select from job_history|^ ?select distinct \* from \( select r\.tenant_id|from jobs j where j\.finished_at is null and j\.(unknown|failing)_since is not null limit/,
     reason: 'operators read all tenants',
   },
@@ -266,7 +266,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
       'audit_entries',
     ],
     part: /(?!)/,
-    whole: /^ ?select \$\d+ as check, found\.\* from \(/,
+    statement: /^ ?select \$\d+ as check, found\.\* from \(/,
     reason: 'the audit covers all books; each problem names its tenant',
   },
 ]
@@ -301,7 +301,9 @@ export function referencesWithoutTenant(
         : namesTenant(part, keyword, known)
     if (
       names_tenant ||
-      ALLOWED.some((each) => each.tables.includes(table) && (each.part.test(part) || each.whole?.test(text)))
+      ALLOWED.some(
+        (each) => each.tables.includes(table) && (each.part.test(part) || each.statement?.test(text)),
+      )
     )
       continue
     found.push({ table, part: part.trim() })

@@ -15,8 +15,8 @@ type OurTopUp = {
   amount_minor: number
   currency: string
   processor_reference: string | null
-  came: boolean
-  went: boolean
+  has_top_up: boolean
+  has_reversal: boolean
   open: boolean
 }
 
@@ -25,8 +25,8 @@ export async function findOurTopUps(sql: Sql): Promise<OurTopUp[]> {
   const posted = (kind: string) => sql`exists (
     select from ledger_transfers l where l.tenant_id = t.tenant_id and l.subject_id = t.id and l.kind = ${kind})`
   return await sql<OurTopUp[]>`
-    select t.id, t.status, t.amount_minor, t.currency, t.processor_reference, ${posted('top_up')} as came,
-      ${posted('top_up_reversed')} as went, exists (
+    select t.id, t.status, t.amount_minor, t.currency, t.processor_reference, ${posted('top_up')} as has_top_up,
+      ${posted('top_up_reversed')} as has_reversal, exists (
         select from jobs j where j.tenant_id = t.tenant_id and j.subject_id = t.id and j.finished_at is null) as open
     from top_ups t`
 }
@@ -39,7 +39,7 @@ export function topUpDisagreements(
   const of_top_ups = effects.filter(({ topup }) => topup !== undefined)
   const byId = Map.groupBy(of_top_ups, ({ topup, metadata }) => metadata['sluice_top_up_id'] ?? topup!)
   const our_ids = new Set<string>()
-  const problems = ours.flatMap(({ id, open, came, went, ...top_up }) => {
+  const problems = ours.flatMap(({ id, open, has_top_up, has_reversal, ...top_up }) => {
     our_ids.add(id)
     const theirs = byId.get(id) ?? []
     const count = (effect: string) => theirs.filter((each) => each.effect === effect).length
@@ -47,8 +47,8 @@ export function topUpDisagreements(
     if (new Set(theirs.map(({ topup }) => topup)).size > 1)
       return [{ problem: 'a top-up was made twice', ...facts }]
     if (open) return []
-    if (count('top_up') !== Number(came) || count('top_up_reversed') !== Number(went))
-      return [{ problem: 'a top-up differs', came, went, ...facts }]
+    if (count('top_up') !== Number(has_top_up) || count('top_up_reversed') !== Number(has_reversal))
+      return [{ problem: 'a top-up differs', has_top_up, has_reversal, ...facts }]
     return theirs.some(
       ({ amount, currency, topup }) =>
         amount !== top_up.amount_minor ||

@@ -43,12 +43,12 @@ export async function decide(
   client: Client,
   id: string,
   decision: 'approved' | 'rejected',
-  more: Record<string, unknown> = {},
+  fields: Record<string, unknown> = {},
 ): Promise<Answer> {
   return await client.post(`/v1/compliance/kyc/${id}/decide`, {
     decision,
     reason: 'Seen in person.',
-    ...more,
+    ...fields,
   })
 }
 

@@ -7,17 +7,17 @@ import { createWorld, type World } from './world.ts'
 export type WiredWorld = World & { wire: Proxy }
 
 export async function createWiredWorld(): Promise<WiredWorld> {
-  await using ends = new AsyncDisposableStack()
+  await using cleanup = new AsyncDisposableStack()
   const world = await createWorld({ notifications: false, parts: ['api', 'webhooks'] })
-  ends.defer(() => world.close())
+  cleanup.defer(() => world.close())
   const wire = await startProxy(world.provider('stripe').url)
-  ends.defer(() => wire.close())
+  cleanup.defer(() => wire.close())
   const worker = await startHere(
     'worker',
     { ...world.env, STRIPE_API_BASE: wire.url },
     createLog('silent', 'test'),
   )
-  ends.defer(() => worker.close())
-  const kept = ends.move()
-  return { ...world, wire, close: () => kept.disposeAsync() }
+  cleanup.defer(() => worker.close())
+  const disposables = cleanup.move()
+  return { ...world, wire, close: () => disposables.disposeAsync() }
 }

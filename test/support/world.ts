@@ -68,13 +68,13 @@ export function testIn(options?: WorldOptions) {
 
 export async function createWorld({
   queue = 'redis',
-  env: more = {},
+  env: extra_env = {},
   parts = ['api', 'webhooks', 'worker'],
   notifications = true,
   providers,
 }: WorldOptions = {}): Promise<World> {
-  await using ends = new AsyncDisposableStack()
-  const environment = ends.use(
+  await using cleanup = new AsyncDisposableStack()
+  const environment = cleanup.use(
     await createEnvironment({
       queue,
       notifications,
@@ -83,24 +83,24 @@ export async function createWorld({
         LOG_LEVEL: process.env.TEST_LOG_LEVEL ?? 'silent',
         // Recurring reconciliation would disturb tests. A test that needs it sets the variable.
         RECONCILE_EVERY_S: '3600',
-        ...more,
+        ...extra_env,
       },
     }),
   )
   const { env, sql, provider } = environment
   const log = createLog(env['LOG_LEVEL']!, 'test')
-  const begin = async (name: PartName) => {
+  const startPart = async (name: PartName) => {
     if (!parts.includes(name)) return ''
     const part = await startHere(name, env, log)
-    ends.defer(() => part.close())
+    cleanup.defer(() => part.close())
     return part.url ?? ''
   }
-  const webhooks_url = await begin('webhooks')
+  const webhooks_url = await startPart('webhooks')
   if (webhooks_url !== '') env['WEBHOOKS_URL'] = webhooks_url
-  await begin('worker')
-  const api_url = await begin('api')
+  await startPart('worker')
+  const api_url = await startPart('api')
   env['API_URL'] = api_url
-  const dashboard_url = await begin('dashboard')
+  const dashboard_url = await startPart('dashboard')
 
   const clientOf: World['clientOf'] = async ({
     tenant = `t-${randomBytes(4).toString('hex')}`,
@@ -110,7 +110,7 @@ export async function createWorld({
     return { ...createClient(api_url, secret), ...ids }
   }
   const first = await clientOf({ tenant: 'acme' })
-  const kept = ends.move()
+  const disposables = cleanup.move()
   return {
     env,
     config: loadConfig(env),
@@ -126,6 +126,6 @@ export async function createWorld({
         await sleep(pause_ms)
       }
     },
-    close: () => kept.disposeAsync(),
+    close: () => disposables.disposeAsync(),
   }
 }

@@ -4,10 +4,10 @@ import { freePort } from '#start/ports.ts'
 import { HOST } from '#test/environment.ts'
 import type { Problem } from '#test/invariants.ts'
 import { until } from '#test/process.ts'
-import { metricAt, metricOf } from '../gauges.ts'
+import { metricAt, metricOf } from '../metrics.ts'
 import type { Random } from '../random.ts'
 import type { Member, System } from '../system.ts'
-import { capturePayment } from './ask.ts'
+import { capturePayment } from './requests.ts'
 import type { Fault } from './fault.ts'
 
 const LOST_LINES_METRIC = 'sluice_log_lines_lost_total'
@@ -24,7 +24,7 @@ export const LOG_FAULTS: Fault[] = [
     inflict: fillDisk,
   },
   {
-    name: 'log-reader-gone',
+    name: 'log-reader-closed',
     about: 'the log of one API is not read any more and those of the others are closed: the same',
     duration_ms: 14_000,
     recovery_limit_ms: 6000,

@@ -5,7 +5,7 @@ import { until } from '#test/process.ts'
 import type { Random } from '../random.ts'
 import type { System } from '../system.ts'
 import { departuresOf } from '../verdict/departures.ts'
-import { requestMessage } from './ask.ts'
+import { requestMessage } from './requests.ts'
 import type { Fault } from './fault.ts'
 import { findPerformer } from './processes.ts'
 

@@ -4,7 +4,13 @@ import { until } from '#test/process.ts'
 import { withPromptNotifications } from '../notifications.ts'
 import type { Random } from '../random.ts'
 import type { System } from '../system.ts'
-import { requestCapture, requestPayment, requestRefund, authorizePayment, capturePayment } from './ask.ts'
+import {
+  requestCapture,
+  requestPayment,
+  requestRefund,
+  authorizePayment,
+  capturePayment,
+} from './requests.ts'
 import type { Fault } from './fault.ts'
 
 const FAILURES = ['drop_before', 'drop_after', 'html_503', 'rate_limited_429']
@@ -110,9 +116,9 @@ async function duringFailure(
     await requestRefund(system, paid.id, `${label}-refund`)
     await requestPayment(system, label)
     const keys = [`${label}-capture`, `${label}-refund`, label]
-    const asked = await sql<{ job_id: string }[]>`
+    const rows = await sql<{ job_id: string }[]>`
       select job_id from idempotency_keys where tenant_id = ${tenant_id} and key = any(${keys}::text[])`
-    jobs = asked.map(({ job_id }) => job_id)
+    jobs = rows.map(({ job_id }) => job_id)
     await failure.during(jobs)
   } finally {
     await failing.remove()
@@ -171,9 +177,9 @@ async function sendForeignEvents(system: System): Promise<Problem[]> {
       select from notifications where object_id = any(${ids}::text[]) and state <> 'ignored'`
     return open.length === 0
   })
-  const asked: { path: string }[] = await provider('stripe').requests({ method: 'GET' })
+  const requests: { path: string }[] = await provider('stripe').requests({ method: 'GET' })
   return ids.flatMap((id) => {
-    const lookups = asked.filter(({ path }) => path.includes(id)).length
+    const lookups = requests.filter(({ path }) => path.includes(id)).length
     return lookups > MAX_LOOKUPS
       ? [{ problem: "another application's object was looked up repeatedly", id, lookups }]
       : []

@@ -108,8 +108,10 @@ async function slowDown(system: System): Promise<Problem[]> {
     await pauseCalls(system)
     const paused_ms = Date.now()
     await sleep(4000)
-    const late = await callsAfterPause(system, paused_ms)
-    return finished_jobs === 0 ? [...late, { problem: 'no job finished while the database was slow' }] : late
+    const late_calls = await callsAfterPause(system, paused_ms)
+    return finished_jobs === 0
+      ? [...late_calls, { problem: 'no job finished while the database was slow' }]
+      : late_calls
   } finally {
     wires.postgres.delay(0)
     await resumeCalls(system)

@@ -3,10 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { QueueName } from '#core/config/queues.ts'
 import { LEASE_MS } from '#domain/jobs/claim.ts'
 import { until } from '#test/process.ts'
-import { metricOf } from '../gauges.ts'
+import { metricOf } from '../metrics.ts'
 import type { Random } from '../random.ts'
 import type { Member, System } from '../system.ts'
-import { requestCapture, authorizePayment } from './ask.ts'
+import { requestCapture, authorizePayment } from './requests.ts'
 import type { Fault, FaultProblem } from './fault.ts'
 
 const POISON_ATTEMPTS = 3

@@ -7,7 +7,7 @@ import { findPerformer } from './processes.ts'
 
 export const RECEIVER_FAULTS: Fault[] = [
   {
-    name: 'receiver-away',
+    name: 'receiver-down',
     about:
       'the good event receiver is down: all events are sent when it is back, and other endpoints do not wait',
     duration_ms: 5000,

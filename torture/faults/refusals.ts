@@ -3,7 +3,7 @@ import type { Problem } from '#test/invariants.ts'
 import { until } from '#test/process.ts'
 import type { Random } from '../random.ts'
 import type { System } from '../system.ts'
-import { requestPayment, requestRefund, capturePayment } from './ask.ts'
+import { requestPayment, requestRefund, capturePayment } from './requests.ts'
 import type { Fault } from './fault.ts'
 
 const INDEXES = [0, 1, 2]

@@ -5,7 +5,7 @@ import type { Call, Histories } from './call.ts'
 import { paymentMachine, viewPayment, type Payment, type State } from './payment.ts'
 import { explain, type Explanation } from './search.ts'
 import { changesOf, spanOf } from './spans.ts'
-import { historyLines } from './reported.ts'
+import { historyLines } from './lines.ts'
 
 export const UNEXPLAINED = 'no order of the calls explains what clients saw'
 const TOO_MANY_ORDERS = 'a history has too many orders to search'

@@ -7,7 +7,7 @@ import { RETRY_DELAY_MS, postUntilFinal, isFinalAnswer, type Scenario } from '..
 import {
   addressOf,
   ASYNC,
-  attemptChangeOf,
+  createdMessage,
   bodyOf,
   FINAL_STATUSES,
   recordMessage,
@@ -46,7 +46,7 @@ async function sentAtOnce(scenario: Scenario, channel: Channel): Promise<void> {
   const key = `${scenario.key}-message`
   const to = addressOf(scenario, channel)
   const answer = await send(scenario, channel, bodyOf(channel, key, to), FINAL_STATUSES[channel])
-  const created = attemptChangeOf(key, answer)
+  const created = createdMessage(key, answer)
   if (created !== null) await readMessage(scenario, created.id, to)
 }
 
@@ -108,7 +108,7 @@ async function scheduled(scenario: Scenario, channel: Channel): Promise<void> {
   const key = `${scenario.key}-message`
   const due = Date.now() + random.between(2000, 4000)
   const body = { ...bodyOf(channel, key, addressOf(scenario, channel)), send_at: new Date(due).toISOString() }
-  const created = attemptChangeOf(
+  const created = createdMessage(
     key,
     await send(scenario, channel, body, [...FINAL_STATUSES[channel], 'canceled']),
   )

@@ -53,12 +53,15 @@ export async function paymentScenario(scenario: Scenario): Promise<void> {
  */
 async function raceScenario(scenario: Scenario, payment: CreatedPayment): Promise<void> {
   const { key } = scenario
-  const others = fromOtherClient(scenario)
+  const other_client = fromOtherClient(scenario)
   const race = Promise.all([
     changePayment(scenario, 'capture', payment, { idempotency_key: `${key}-capture-a` }),
-    changePayment(others, 'capture', payment, { idempotency_key: `${key}-capture-b`, amount_minor: 100 }),
+    changePayment(other_client, 'capture', payment, {
+      idempotency_key: `${key}-capture-b`,
+      amount_minor: 100,
+    }),
     changePayment(scenario, 'capture', payment, { idempotency_key: `${key}-capture-c` }),
-    changePayment(others, 'cancel', payment, { idempotency_key: `${key}-cancel` }),
+    changePayment(other_client, 'cancel', payment, { idempotency_key: `${key}-cancel` }),
     ...[1, 2].map(async (nth) => {
       await sleep(scenario.reads.between(0, 60))
       await changePayment(scenario, 'refund', payment, {

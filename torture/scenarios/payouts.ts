@@ -175,11 +175,11 @@ export async function raceForBalance(scenario: Scenario): Promise<void> {
     else if (answer.status >= 400 && !lacksBalance(answer)) reportUnexpected(funded, key, answer)
   if (accepted.some(({ answer }) => answer.status !== 201)) return
   const balances = await sendOnce(funded, random.between(0, 1), (client) => client.get('/v1/wallet/balances'))
-  const left = balances?.status === 200 && balances.body[0]
-  if (left && (left.balance_minor !== 0 || left.pending_payouts_minor !== 0))
+  const remaining = balances?.status === 200 && balances.body[0]
+  if (remaining && (remaining.balance_minor !== 0 || remaining.pending_payouts_minor !== 0))
     record.problems.push({
       problem: 'a balance is shown after it was paid out',
-      left,
+      remaining,
       scenario: scenario.key,
     })
 }
@@ -189,12 +189,12 @@ async function payOut(
   scenario: Scenario,
   amount_minor: number,
   destination: string,
-  left: string | string[],
+  expected: string | string[],
   headers?: Record<string, string>,
 ): Promise<CreatedResource | null> {
   const key = `${scenario.key}-payout`
   const recipient_id = await recipient(scenario, destination)
-  expectEnd(scenario, key, ...[left].flat())
+  expectEnd(scenario, key, ...[expected].flat())
   const body = { idempotency_key: key, amount_minor, currency: 'USD', recipient_id }
   const answer = await createResource(scenario, 'payout', body, headers)
   if (answer.status < 300)

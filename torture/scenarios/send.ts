@@ -45,9 +45,9 @@ export async function send(
   expectEnd(scenario, key, ...ends)
   const isEnough = (answer: Answer) =>
     isFinalAnswer(answer) || (headers !== undefined && answer.status === 202) || isExpiredSendAt(answer)
-  const once = async (by: Scenario) => {
+  const once = async (sender: Scenario) => {
     const path = `/v1/messages/${channel}`
-    const answer = await postUntilFinal(by, path, body, { observed: 'message' }, headers, isEnough)
+    const answer = await postUntilFinal(sender, path, body, { observed: 'message' }, headers, isEnough)
     if (isExpiredSendAt(answer)) await checkNotAccepted(scenario, key)
     else recordMessage(scenario, key, answer)
     return answer
@@ -84,7 +84,7 @@ export function recordMessage(
 }
 
 /** The message in an answer; null if its provider failed or the outcome is unknown. */
-export function attemptChangeOf(key: string, answer: Answer): CreatedResource | null {
+export function createdMessage(key: string, answer: Answer): CreatedResource | null {
   return answer.status === 201 ? { resource: 'message', key, id: answer.body.id } : null
 }
 

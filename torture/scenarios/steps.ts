@@ -52,8 +52,8 @@ export async function createResource(
   headers?: Record<string, string>,
 ): Promise<Answer> {
   const { idempotency_key: key } = body
-  const once = async (by: Scenario) => {
-    const answer = await postUntilFinal(by, PATHS[resource], body, { observed: resource }, headers)
+  const once = async (sender: Scenario) => {
+    const answer = await postUntilFinal(sender, PATHS[resource], body, { observed: resource }, headers)
     if (answer.status < 300) recordAcceptance(scenario.record, acceptanceOf(resource, key, answer))
     return answer
   }

@@ -5,7 +5,7 @@ import type { Channel } from '#core/addresses.ts'
 import { postEmail } from '#test/messages.ts'
 import { until } from '#test/process.ts'
 import { sendOnce, EXTERNAL_CHANGE_TIMEOUT_MS, type Scenario } from '../calls.ts'
-import { addressOf, attemptChangeOf, bodyOf, FINAL_STATUSES, send } from './send.ts'
+import { addressOf, createdMessage, bodyOf, FINAL_STATUSES, send } from './send.ts'
 import { reportUnexpected, waitForStatus } from './steps.ts'
 
 /** A lost inbound SMS is not sent again by the provider. The person repeats it. */
@@ -25,7 +25,7 @@ export async function bounceScenario(scenario: Scenario): Promise<void> {
     'delivered',
     'undelivered',
   ])
-  const created = attemptChangeOf(key, answer)
+  const created = createdMessage(key, answer)
   if (created === null) return
   const email = { message_id: created.id, address }
   if (random.next() < 0.3) await sendEmailEvent(scenario, { type: 'email.delivered', data: email })
@@ -45,7 +45,7 @@ export async function optOutScenario(scenario: Scenario): Promise<void> {
   const number = addressOf(scenario, 'sms')
   const key = `${scenario.key}-message`
   const answer = await send(scenario, 'sms', bodyOf('sms', key, number), FINAL_STATUSES.sms)
-  if (attemptChangeOf(key, answer) === null) return
+  if (createdMessage(key, answer) === null) return
   const { from } = answer.body as { from: string }
   await sendInbound(scenario, { from: number, to: from, body: random.pick(OPT_OUT) }, true)
   await expectSuppressed(scenario, 'sms', number)
@@ -61,7 +61,7 @@ export async function keywordScenario(scenario: Scenario): Promise<void> {
   const number = addressOf(scenario, 'sms')
   const key = `${scenario.key}-message`
   const answer = await send(scenario, 'sms', bodyOf('sms', key, number), FINAL_STATUSES.sms)
-  if (attemptChangeOf(key, answer) === null) return
+  if (createdMessage(key, answer) === null) return
   const { from: to } = answer.body as { from: string }
   const keywords = Array.from({ length: random.between(2, 6) }, () => random.pick([...OPT_OUT, ...OPT_IN]))
   const twilio = scenario.provider('twilio')

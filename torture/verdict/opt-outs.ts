@@ -16,6 +16,6 @@ export async function overruledOptOuts({ sql }: Pick<System, 'sql'>): Promise<Pr
     where (w.kind = 'sms.opt_out') <> exists (
       select from suppressions s
       where s.channel = 'sms' and s.address = w.address and s.reason = 'opt_out' and s.deleted_at is null
-        -- What a provider refused later is another fact.
+        -- A refusal by the provider is another reason for a suppression.
         and (w.kind = 'sms.opt_out' or coalesce(s.happened_at, s.created_at) <= w.received_at))`
 }

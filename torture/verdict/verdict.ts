@@ -11,7 +11,7 @@ import { missingNotifications } from '../notifications.ts'
 import { isFinal, type Accepted, type ClientRecord } from '../record.ts'
 import { checkObservations } from '../observations.ts'
 import type { System } from '../system.ts'
-import { statusDifferences } from './elsewhere.ts'
+import { statusDifferences } from './processor-status.ts'
 import { eventsBackwards, endsOf, type Ends } from './ends.ts'
 import { hasOpenEvents, judgeAllEvents, type EventCounts } from './events.ts'
 import { lookUpUnknownSms, messagesOf, type MessageCounts } from './messages.ts'
@@ -69,7 +69,7 @@ export async function judge(system: System, record: ClientRecord): Promise<Verdi
     doubled,
     notifications,
     requests,
-    ended,
+    final_statuses,
     money,
     backwards,
     differences,
@@ -105,7 +105,7 @@ export async function judge(system: System, record: ClientRecord): Promise<Verdi
       ...notifications,
       ...requests.problems,
       ...unexplained,
-      ...ended.problems,
+      ...final_statuses.problems,
       ...money,
       ...backwards,
       ...differences,
@@ -120,7 +120,7 @@ export async function judge(system: System, record: ClientRecord): Promise<Verdi
     finished: requests.finished,
     unknown: unknown!.count,
     histories,
-    ends: ended.ends,
+    ends: final_statuses.ends,
     messages: messages.counts,
     events: events.counts,
   }
@@ -180,7 +180,7 @@ async function notificationsOnce(system: System): Promise<Problem[]> {
     select 'a notification was accepted and not applied' as problem, n.id, n.kind, n.state, n.reason, j.state as job
     from notifications n left join jobs j on j.id = n.id
     where n.state not in ('applied', 'ignored')
-      -- What belongs to another application is ignored after five minutes; here it came late.
+      -- Notifications of another application are ignored after five minutes. These arrived later.
       and not (n.state = 'parked' and n.reason = 'not_ours' and not exists (
         select from (
           select processor_reference as reference from payments

@@ -13,18 +13,18 @@ import type { Target } from './live.ts'
 export async function openLifeFloor(
   system: System,
 ): Promise<{ target: Target; sql: postgres.Sql; [Symbol.asyncDispose](): Promise<void> }> {
-  await using ends = new AsyncDisposableStack()
+  await using cleanup = new AsyncDisposableStack()
   const sql = await openChainTables(system)
-  ends.defer(() => sql.end())
+  cleanup.defer(() => sql.end())
   const name = `floor-${randomUUIDv7()}`
   const queue = { REDIS_URL: system.redis_url, QUEUE_NAME: name }
   // The host calls the provider, and the provider notifies the host. So the host's port is chosen first.
   const PORT = String(await freePort(HOST))
-  const providers = await system.startNotifyingProviders(ends, `http://${HOST}:${PORT}`)
+  const providers = await system.startNotifyingProviders(cleanup, `http://${HOST}:${PORT}`)
   const env = { ...queue, ...providerVariables((each) => providers.get(each)!.addresses) }
-  ends.use(await system.startFloor('chain-webhooks', { ...env, PORT }))
-  ends.use(await system.startFloor('chain-worker', env))
-  const api = ends.use(await system.startFloor('chain-api', env))
+  cleanup.use(await system.startFloor('chain-webhooks', { ...env, PORT }))
+  cleanup.use(await system.startFloor('chain-worker', env))
+  const api = cleanup.use(await system.startFloor('chain-api', env))
   const headers = { 'content-type': 'application/json' }
   const target: Target = {
     url: String(api.report['url']),
@@ -40,6 +40,6 @@ export async function openLifeFloor(
       return row!
     },
   }
-  const kept = ends.move()
-  return { target, sql, [Symbol.asyncDispose]: () => kept.disposeAsync() }
+  const disposables = cleanup.move()
+  return { target, sql, [Symbol.asyncDispose]: () => disposables.disposeAsync() }
 }

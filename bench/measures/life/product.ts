@@ -25,44 +25,44 @@ export type Parts = Product & { keys: Key[]; api: Running; worker: Running; env:
 
 /** Starts API, webhooks host and worker with their own database, Redis and emulators that notify them. */
 export async function openParts(system: System): Promise<Parts> {
-  await using ends = new AsyncDisposableStack()
+  await using cleanup = new AsyncDisposableStack()
   const { url: database_url } = await createDatabase(system.database_url)
-  const sql = openSql(ends, database_url)
+  const sql = openSql(cleanup, database_url)
   const folder = await makeFolder('bench')
-  ends.defer(folder.remove)
+  cleanup.defer(folder.remove)
   const redis = await needRedis({ data_dir: folder.path })
-  ends.defer(() => redis.stop())
+  cleanup.defer(() => redis.stop())
   const servers = { DATABASE_URL: database_url, REDIS_URL: redis.url, ...NO_RECONCILIATION }
-  const webhooks = ends.use(await system.startProduct('webhooks', servers))
-  const providers = await system.startNotifyingProviders(ends, webhooks.url)
+  const webhooks = cleanup.use(await system.startProduct('webhooks', servers))
+  const providers = await system.startNotifyingProviders(cleanup, webhooks.url)
   const env = { ...servers, ...providerVariables((name) => providers.get(name)!.addresses) }
-  const api = ends.use(await system.startProduct('api', env))
-  const worker = ends.use(await system.startProduct('worker', env))
+  const api = cleanup.use(await system.startProduct('api', env))
+  const worker = cleanup.use(await system.startProduct('worker', env))
   const keys = await createKeys(sql, 100)
   const target = targetOf({ sql, keys, url: api.url, provider: providers.get('stripe')! })
-  const kept = ends.move()
-  return { target, sql, keys, api, worker, env, [Symbol.asyncDispose]: () => kept.disposeAsync() }
+  const disposables = cleanup.move()
+  return { target, sql, keys, api, worker, env, [Symbol.asyncDispose]: () => disposables.disposeAsync() }
 }
 
 /** Starts everything with `npm start`, with its embedded servers and emulators. */
 export async function openStart(): Promise<Product> {
-  await using ends = new AsyncDisposableStack()
+  await using cleanup = new AsyncDisposableStack()
   const folder = await makeFolder('bench')
-  ends.defer(folder.remove)
+  cleanup.defer(folder.remove)
   const limits = {
     RATE_LIMIT_RPS: '1000000',
     RATE_LIMIT_BURST: '1000000',
     RATE_LIMIT_TENANT_RPS: '1000000',
     RATE_LIMIT_TENANT_BURST: '1000000',
   }
-  const { url } = ends.use(await npmStart(folder.path, { ...limits, ...NO_RECONCILIATION }))
+  const { url } = cleanup.use(await npmStart(folder.path, { ...limits, ...NO_RECONCILIATION }))
   const config = await until('dev.json is written', () =>
     readFile(join(folder.path, 'dev.json'), 'utf8').then(
       (text) => JSON.parse(text) as { database_url: string; emulators: { stripe_url: string } },
       () => undefined,
     ),
   )
-  const sql = openSql(ends, config.database_url)
+  const sql = openSql(cleanup, config.database_url)
   const keys = await createKeys(sql, 100)
   const target = targetOf({
     sql,
@@ -70,13 +70,13 @@ export async function openStart(): Promise<Product> {
     url,
     provider: handleOf('stripe', { url: config.emulators.stripe_url }),
   })
-  const kept = ends.move()
-  return { target, sql, [Symbol.asyncDispose]: () => kept.disposeAsync() }
+  const disposables = cleanup.move()
+  return { target, sql, [Symbol.asyncDispose]: () => disposables.disposeAsync() }
 }
 
-function openSql(ends: AsyncDisposableStack, database_url: string): Sql {
+function openSql(cleanup: AsyncDisposableStack, database_url: string): Sql {
   const sql = connectDatabase(database_url, { max: 2, application_name: 'bench' })
-  ends.defer(() => sql.end())
+  cleanup.defer(() => sql.end())
   return sql
 }
 

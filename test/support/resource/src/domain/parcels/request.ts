@@ -6,7 +6,7 @@ import { isKeyUsed, storeKeys, type JobRequest } from '../idempotency.ts'
 
 export type ParcelRequest = JobRequest & { parcel_id: string; address: string }
 
-/** Creates parcels and requests their shipment. Returns by id whether a request was accepted or its key is known. */
+/** Creates parcels and requests their shipment. Returns by id `accepted` or `key_used`. */
 export async function requestParcels(
   sql: Sql,
   requests: ParcelRequest[],

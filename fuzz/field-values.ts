@@ -2,7 +2,7 @@
 import { type Arbitrary, constant, constantFrom, integer, jsonValue, oneof, uniqueArray } from 'fast-check'
 import type { DocumentedRoute } from '#test/documentation.ts'
 import { UNREACHABLE_URL } from './fixtures.ts'
-import { CONSISTENT_BODIES, MESSAGE_FIELD_VALUES, type Fields } from './message-meanings.ts'
+import { CONSISTENT_BODIES, MESSAGE_FIELD_VALUES, type Fields } from './message-field-values.ts'
 
 /** Prompts. The emulator reacts to the words in brackets. */
 const prompt = constantFrom(

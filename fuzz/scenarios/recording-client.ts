@@ -7,9 +7,9 @@ import { asCommand, send, type Sent } from '../wire.ts'
 export type ScenarioResult = { problems: string[]; commands: string[] }
 export type SendRequest = (method: string, path: string, body?: object | null) => Promise<RawAnswer>
 
-export function recordingClient(target: Target): { ask: SendRequest; commands: string[] } {
+export function recordingClient(target: Target): { sendRequest: SendRequest; commands: string[] } {
   const commands: string[] = []
-  const ask: SendRequest = async (method, path, body = null) => {
+  const sendRequest: SendRequest = async (method, path, body = null) => {
     const headers = [['authorization', `Bearer ${target.client.key}`] as const]
     const sent: Sent = {
       operation: `${method} ${path}`,
@@ -22,5 +22,5 @@ export function recordingClient(target: Target): { ask: SendRequest; commands: s
     commands.push(asCommand(target.url, sent))
     return await send(target.url, sent)
   }
-  return { ask, commands }
+  return { sendRequest, commands }
 }
