@@ -142,7 +142,7 @@ function chargeAnswers(
   })
 }
 
-/** Adds the hooks of the callers: for each request of `/v1`, and for each operation. */
+/** Adds the hooks for requests to `/v1`, and reports each operation. */
 function addCallerHooks(app: FastifyInstance, { before, after, onOperation }: CallerHooks): void {
   if (before !== undefined)
     app.addHook('preHandler', async (request, reply) => {

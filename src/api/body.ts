@@ -131,7 +131,7 @@ export const metadataValue = metadataJson
 /** `metadataValue` with the default `{}`. */
 export const metadata = metadataValue.default({})
 
-/** Optional text of at most `max` characters; null when left out. */
+/** Optional text of at most `max` characters; null if left out. */
 export const text = (max: number) =>
   z
     .string()

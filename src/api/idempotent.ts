@@ -14,7 +14,7 @@ type Body = { idempotency_key?: string | undefined }
 export type RequestKey = {
   tenant_id: string
   key: string | null
-  /** With its path parameters. */
+  /** The route of the request, with its path parameters. */
   route: string
   request_id: string
 }
@@ -74,7 +74,7 @@ export async function acceptOnce<T extends object | string, R extends { fingerpr
   })
 }
 
-/** The key of a request, with its route. Throws `invalid_request` when the key is missing or malformed. */
+/** The key of a request, with its route. Throws `invalid_request` if the key is missing or malformed. */
 export function requestKey(request: FastifyRequest, { idempotency_key }: Body): RequestKey {
   const { tenant_id } = request.credentials
   return {

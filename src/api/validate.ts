@@ -69,7 +69,7 @@ function faultsOfAll([first = [], ...others]: Fault[][]): Fault[] {
     const each = [fault, ...others.flatMap((faults) => faults.find(same(fault)) ?? [])]
     if (each.length <= others.length) return []
     if (each.every(({ message }) => message === fault.message)) return [fault]
-    const values = each.flatMap((one) => one.values)
+    const values = each.flatMap((option) => option.values)
     return [{ ...fault, message: oneOf(values), values }]
   })
 }

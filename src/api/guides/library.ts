@@ -37,7 +37,7 @@ export type Guide = {
   sections: Section[]
 }
 
-/** The index, and the guides in its order. */
+/** The index, and all guides in its order. */
 export type Library = { index: Guide; guides: Guide[] }
 
 /** A guide in the index. `about`: its description, in Markdown. */
@@ -55,7 +55,7 @@ export async function listGuides(): Promise<ListedGuide[]> {
   }))
 }
 
-/** Reads all guides. */
+/** Loads the index and all guides. */
 export async function loadLibrary(): Promise<Library> {
   const listed = await listGuides()
   const [index, ...guides] = await Promise.all([

@@ -82,5 +82,5 @@ sent to your endpoints: [receiving events](/docs/guides/receiving-events). Their
 
 \`RateLimit-Policy\` says how many requests a key and its tenant may send, and \`RateLimit\` how many are left:
 [rate limits](/docs/guides/rate-limits). A body may have 256 KiB, or 15 MiB if it has emails. Messages have
-separate limits for each tenant and destination: \`rate_limited\` then says which in \`context.limit\`.
+separate limits for each tenant and destination: a \`rate_limited\` error names the limit in \`context.limit\`.
 `

@@ -50,12 +50,12 @@ export function idempotencyKeyRoutes(app: RouteApp, { runList }: RouteContext): 
       const rows = await runList(request, reply, (lists_sql) =>
         listKeyUses(lists_sql, request.credentials.tenant_id, request.params.key, request.query),
       )
-      const is_unfiltered = [before, created_from, created_to].every((limit_of) => limit_of === undefined)
+      const is_unfiltered = [before, created_from, created_to].every((parameter) => parameter === undefined)
       if (rows.length === 0 && is_unfiltered) throw new AppError('idempotency_key_not_found')
       reply.headers(nextPage(request.url, limit, rows))
-      return rows.map(({ key, route: used_on, resource, resource_id, job_state, created_at }) => ({
+      return rows.map(({ key, route: full_route, resource, resource_id, job_state, created_at }) => ({
         key,
-        route: used_on.split(' ').slice(0, 2).join(' '),
+        route: full_route.split(' ').slice(0, 2).join(' '),
         resource,
         resource_id,
         status: statusOf(job_state),

@@ -14,14 +14,14 @@ export async function checkSender(
   { from, reply_to }: Pick<EmailBody, 'from' | 'reply_to'>,
 ): Promise<void> {
   const domains = from == null ? null : await requester.emailDomains()
-  const fault = findSenderProblem(config, domains, { from, reply_to })
-  if (fault === undefined) return
-  if (fault.reason !== 'domain') {
-    const [message, must_be] = REFUSALS[fault.reason]
-    throw parameterError(fault.param, message, must_be)
+  const problem = findSenderProblem(config, domains, { from, reply_to })
+  if (problem === undefined) return
+  if (problem.reason !== 'domain') {
+    const [message, must_be] = REFUSALS[problem.reason]
+    throw parameterError(problem.param, message, must_be)
   }
   const must_be =
-    fault.domains.length === 0 ? 'must be left out' : `must be an address at ${fault.domains.join(', ')}`
+    problem.domains.length === 0 ? 'must be left out' : `must be an address at ${problem.domains.join(', ')}`
   throw parameterError('from', `Email may not be from addresses at ${domainOf(from!)}.`, must_be)
 }
 

@@ -38,8 +38,8 @@ export function createPayoutRoute(
   const create = createBatcher<PayoutRequest, PayoutResult>(
     'create_payout',
     async (requests) => {
-      const judged = await requestPayouts(sql, requests)
-      return requests.map(({ payout_id }) => judged.get(payout_id)!)
+      const results = await requestPayouts(sql, requests)
+      return requests.map(({ payout_id }) => results.get(payout_id)!)
     },
     {
       key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}`,
@@ -78,7 +78,7 @@ export function createPayoutRoute(
     async (request, reply) => {
       const { body } = request
       const payout_id = newId()
-      let judged: PayoutResult | undefined
+      let outcome: PayoutResult | undefined
       return await accept(context, request, reply, {
         job: createPayout,
         reader,
@@ -87,13 +87,13 @@ export function createPayoutRoute(
         async step(requested) {
           const exact = settlesExactly(body.amount_minor, body.currency, 'payout')
           const { provider: processor } = AREAS.payouts
-          judged = await create({ ...body, ...requested, payout_id, exact, processor })
-          const { result, payout } = judged
+          outcome = await create({ ...body, ...requested, payout_id, exact, processor })
+          const { result, payout } = outcome
           if (payout !== undefined) return { created: payout }
           return result === 'key_used' ? result : undefined
         },
         isFulfilled: ({ status }) => status === 'processing' || status === 'paid',
-        explainRefusal: () => refusalOf(judged, body),
+        explainRefusal: () => refusalOf(outcome, body),
       })
     },
   )
@@ -108,14 +108,14 @@ const INVALID_PAYOUT_TEXTS: Partial<
 }
 
 /** The refusal, by the result of the accepting statement. */
-function refusalOf(judged: PayoutResult | undefined, body: CreateBody): AppError {
-  if (judged?.result === 'recipient_not_found')
+function refusalOf(outcome: PayoutResult | undefined, body: CreateBody): AppError {
+  if (outcome?.result === 'recipient_not_found')
     return new AppError('recipient_not_found', { param: 'recipient_id' })
-  if (judged?.result === 'too_precise') return settlementStepError('payout_invalid', body.currency)
-  const invalid = judged && INVALID_PAYOUT_TEXTS[judged.result]?.(body)
+  if (outcome?.result === 'too_precise') return settlementStepError('payout_invalid', body.currency)
+  const invalid = outcome && INVALID_PAYOUT_TEXTS[outcome.result]?.(body)
   if (invalid !== undefined) return new AppError('payout_invalid', { param: invalid[0], message: invalid[1] })
   const { amount_minor: requested_minor, currency } = body
-  const available_minor = judged?.available_minor ?? 0
+  const available_minor = outcome?.available_minor ?? 0
   return new AppError('insufficient_balance', {
     param: 'amount_minor',
     message: `${moneyText(requested_minor, currency)} is more than the ${moneyText(available_minor, currency)} that is available.`,

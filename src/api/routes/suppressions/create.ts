@@ -27,8 +27,8 @@ const createBody = z
   })
   .superRefine(({ channel, address }, check) => {
     const { error } = ADDRESSES[channel].safeParse(address)
-    const [fault] = error?.issues ?? []
-    if (fault !== undefined) check.addIssue({ code: 'custom', path: ['address'], message: fault.message })
+    const [problem] = error?.issues ?? []
+    if (problem !== undefined) check.addIssue({ code: 'custom', path: ['address'], message: problem.message })
   })
   .meta({ id: 'CreateSuppression', description: 'An address or number that should no longer get messages.' })
 
