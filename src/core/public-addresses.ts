@@ -88,7 +88,7 @@ export function problemOfAllowedNetwork(cidr: string): string | null {
   if (has_link_local || linkLocal.check(address, family))
     return `in production ${cidr} may not be allowed: it contains link-local addresses, where clouds serve credentials`
   const only_credentials = CREDENTIALS.some(
-    (one) => networksOf([one]).check(address, family) && prefix >= Number(one.split('/')[1]),
+    (each) => networksOf([each]).check(address, family) && prefix >= Number(each.split('/')[1]),
   )
   return only_credentials
     ? `in production ${cidr} may not be allowed: clouds serve credentials at this address`

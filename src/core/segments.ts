@@ -7,7 +7,10 @@ const BASIC = new Set(
 const EXTENDED = new Set('\f^{}\\[~]|€')
 
 /** The capacity of a single segment, and of each of several, in units: septets, or sixteen bits. */
-const SEGMENT_UNITS = { 'GSM-7': { one: 160, each: 153 }, 'UCS-2': { one: 70, each: 67 } } as const
+const SEGMENT_UNITS = {
+  'GSM-7': { single: 160, multiple: 153 },
+  'UCS-2': { single: 70, multiple: 67 },
+} as const
 
 export type SmsEncoding = keyof typeof SEGMENT_UNITS
 
@@ -18,8 +21,8 @@ export function segmentsOf(text: string): { encoding: SmsEncoding; segments: num
   const units = characters.map((each) =>
     encoding === 'GSM-7' ? 1 + Number(EXTENDED.has(each)) : each.length,
   )
-  const { one, each: max_units } = SEGMENT_UNITS[encoding]
-  if (units.reduce((sum, each) => sum + each, 0) <= one) return { encoding, segments: 1 }
+  const { single, multiple: max_units } = SEGMENT_UNITS[encoding]
+  if (units.reduce((sum, each) => sum + each, 0) <= single) return { encoding, segments: 1 }
   let segments = 1
   let used = 0
   for (const unit of units) {

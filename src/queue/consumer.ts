@@ -14,7 +14,7 @@ export type Consumer = {
 }
 
 /** A worker with the wake-ups that it performs now. */
-type Current = { worker: RunningWorker; performing: Set<Promise<void>> }
+type WorkerRun = { worker: RunningWorker; performing: Set<Promise<void>> }
 
 export function startConsumer(
   backend: Backend,
@@ -26,7 +26,7 @@ export function startConsumer(
   let current = start()
   let restarting: Promise<void> | null = null
 
-  function start(): Current {
+  function start(): WorkerRun {
     const performing = new Set<Promise<void>>()
     const worker = backend.startWorker({
       ...options,
@@ -49,14 +49,14 @@ export function startConsumer(
     }
   }
 
-  function end(one: Current): Promise<void> {
-    const finished = finish(one).catch(failed)
+  function end(run: WorkerRun): Promise<void> {
+    const finished = finish(run).catch(failed)
     ending.add(finished)
     void finished.then(() => ending.delete(finished))
     return finished
   }
 
-  async function finish({ worker, performing }: Current): Promise<void> {
+  async function finish({ worker, performing }: WorkerRun): Promise<void> {
     const closed = worker.close()
     const timed_out = allSettled(performing).then(() => sleep(close_limit_ms, undefined, { ref: false }))
     await Promise.race([closed, timed_out])

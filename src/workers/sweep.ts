@@ -72,7 +72,7 @@ export function startSweep(
     const found = await findDue(context.sql, scans, { names: JOB_NAMES, grace_ms })
     for (const { queue: name, room, share } of scans) {
       // A paused queue is not scanned.
-      const { ids, overdue, after } = found.find((one) => one.queue === name) ?? NONE_DUE
+      const { ids, overdue, after } = found.find((result) => result.queue === name) ?? NONE_DUE
       const round = rounds.get(name)!
       round.more ||= ids.length > 0 && ids.length >= Math.min(room, minRemainingQuota(share))
       if (after === null) Object.assign(round, { had_more: round.more, more: false })

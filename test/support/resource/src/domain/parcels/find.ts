@@ -1,13 +1,13 @@
 // Finds parcels.
 import type { Sql } from '#core/db.ts'
-import { findWithJobs, type RequestedRow, type Found } from '../jobs/find-with-jobs.ts'
+import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
 import type { Parcel } from './parcel.ts'
 
 /** Parcels with the requested jobs, in the order of the requests. */
 export async function findParcels(
   sql: Sql,
   requested: RequestedRow[],
-): Promise<(Found<Parcel> | undefined)[]> {
+): Promise<(ResourceWithJob<Parcel> | undefined)[]> {
   const columns = sql`id, tenant_id, idempotency_key, status, address, tracking, created_at, updated_at`
   return await findWithJobs<Parcel>(sql, 'parcel', columns, requested)
 }
