@@ -104,7 +104,7 @@ const ENTRIES = {
   'what the webhooks host may read of it': [
     after(
       'migrations/roles.sql',
-      '    -- Whether a notification brings news.',
+      '    -- To recognize redundant notifications.',
       "    ('sluice_webhooks', 'parcels', 'select (tenant_id, id, carrier, tracking, status)'),",
     ),
   ],

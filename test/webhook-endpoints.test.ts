@@ -401,7 +401,7 @@ test('headers that do not open are shown as none and stay as they are until they
   expect(await client.delete(path)).toMatchObject({ status: 200, body: { id, headers: {} } })
   await eventually(async () => expect(await readFile(file, 'utf8')).toContain(id))
   expect(
-    (await readFile(file, 'utf8')).split('\n').filter((line) => line.includes('do not open')),
+    (await readFile(file, 'utf8')).split('\n').filter((line) => line.includes('cannot be decrypted')),
   ).toHaveLength(1)
 })
 
