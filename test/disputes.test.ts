@@ -425,7 +425,7 @@ test('the audit notices what was not posted, announced or shown', async ({ world
     update events set type = 'payment.dispute_won'
     where subject_id = ${payment.id} and type = 'payment.disputed'`
   expect((await problems()).toSorted()).toEqual([
-    'dispute_events: an event of a dispute is missing or was written twice',
     'dispute_events: a dispute has an unexpected event',
+    'dispute_events: an event of a dispute is missing or was written twice',
   ])
 })
