@@ -79,6 +79,7 @@ export function insertEvents(sql: Sql | Tx, resource: ResourceName, new_events: 
   const data = objectOf(sql, 'new_events', Object.keys(resourceOf(resource).view.shape))
   return sql`
     insert into events (tenant_id, id, type, subject_id, data)
-    select new_events.tenant_id, new_events.event_id, new_events.event, new_events.${sql(rootIdColumn(resource))}, ${data}
+    select new_events.tenant_id, new_events.event_id, new_events.event, new_events.${sql(rootIdColumn(resource))},
+      ${data}
     from (${new_events}) new_events`
 }

@@ -240,7 +240,8 @@ export async function findLastSequences(
 
 function eventColumns(sql: Sql): Fragment {
   return sql`
-    e.id, e.tenant_id, e.sequence, e.type, split_part(e.type, '.', 1) as subject_type, ${resourceIdOf(sql)} as subject_id,
+    e.id, e.tenant_id, e.sequence, e.type, split_part(e.type, '.', 1) as subject_type,
+      ${resourceIdOf(sql)} as subject_id,
     e.data as stored, e.created_at`
 }
 

@@ -103,7 +103,8 @@ export function enqueue(
       clock_timestamp() + ${claimed_by.lease_ms} * interval '1 millisecond'`,
   }
   return sql`
-    insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, wakeup_sent_at, dedupe_key, request_id
+    insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, wakeup_sent_at, dedupe_key,
+      request_id
       ${run_at === undefined ? sql`` : sql`, run_at`}
       ${call === null ? sql`` : sql`, operation, generation, key, request`} ${claimed?.columns ?? sql``})
     select job_id, tenant_id, ${job.queue}, ${job.name}, subject_id, payload, ${job.max_attempts}::integer,

@@ -1,4 +1,4 @@
-// What events tell, by type.
+// Events and their data, by type.
 
 import type {
   AiTaskEventData,
@@ -17,7 +17,7 @@ import type {
   WebhookEndpointEventData,
 } from './schemas.ts'
 
-/** The resource that an event of this type is about, as it then stood. */
+/** The data of each event type: a snapshot of its resource. */
 export interface EventDataByType {
   /** A customer was created. */
   'customer.created': CustomerEventData
@@ -43,7 +43,7 @@ export interface EventDataByType {
   'payment.requires_action': PaymentEventData
   /** The money is held. */
   'payment.authorized': PaymentEventData
-  /** The buyer's try failed; another may follow. */
+  /** The buyer's attempt failed; another may follow. */
   'payment.authorization_failed': PaymentEventData
   /** The hold expires within a day. */
   'payment.capture_expiring': PaymentEventData
@@ -51,11 +51,11 @@ export interface EventDataByType {
   'payment.captured': PaymentEventData
   /** A capture failed; the payment is unchanged. */
   'payment.capture_failed': PaymentEventData
-  /** The hold was released, or the payment was given up. */
+  /** The hold was released, or the payment was canceled before it was authorized. */
   'payment.canceled': PaymentEventData
   /** A cancellation failed; the payment is unchanged. */
   'payment.cancel_failed': PaymentEventData
-  /** The authorization failed for good. */
+  /** The authorization failed; this is final. */
   'payment.failed': PaymentEventData
   /** The buyer's bank disputes the payment, or inquires about it. */
   'payment.disputed': PaymentEventData
@@ -63,7 +63,7 @@ export interface EventDataByType {
   'payment.dispute_won': PaymentEventData
   /** A dispute was lost; an appeal may still win it. */
   'payment.dispute_lost': PaymentEventData
-  /** An inquiry is over, or a dispute was prevented. */
+  /** An inquiry was closed, or a dispute was prevented. */
   'payment.dispute_closed': PaymentEventData
   /** A refund was created, here or at the processor. */
   'refund.created': Refund
@@ -71,7 +71,7 @@ export interface EventDataByType {
   'refund.succeeded': Refund
   /** The money stays with you. A refund that succeeded can also fail. */
   'refund.failed': Refund
-  /** A payout was created, and its amount is reserved. */
+  /** A payout was created, and its amount was reserved. */
   'payout.created': Payout
   /** The processor has accepted it. */
   'payout.processing': Payout
@@ -107,17 +107,17 @@ export interface EventDataByType {
   'ai_task.created': AiTaskEventData
   /** The task succeeded; `output` is the result. */
   'ai_task.succeeded': AiTaskEventData
-  /** It failed for good. */
+  /** The task failed. */
   'ai_task.failed': AiTaskEventData
-  /** It was canceled. */
+  /** The task was canceled. */
   'ai_task.canceled': AiTaskEventData
-  /** A message was accepted; `status` says whether it is queued, scheduled or suppressed. */
+  /** A message was accepted; `status` shows whether it is queued, scheduled or suppressed. */
   'message.created': MessageEventData
   /** The provider accepted it. */
   'message.sent': MessageEventData
-  /** The provider says that it arrived. */
+  /** The provider reported that it arrived. */
   'message.delivered': MessageEventData
-  /** The provider accepted it, and it did not arrive. */
+  /** The provider accepted it, but it did not arrive. */
   'message.undelivered': MessageEventData
   /** The provider did not accept it. */
   'message.failed': MessageEventData
@@ -131,9 +131,9 @@ export interface EventDataByType {
   'message.bounced': MessageEventData
   /** A recipient complained about it. */
   'message.complained': MessageEventData
-  /** The server accepted or refused recipients that it had deferred, or they were suppressed meanwhile. */
+  /** The server accepted or refused deferred recipients, or they were suppressed meanwhile. */
   'message.recipients_settled': MessageEventData
-  /** Somebody sent you an SMS, from a number that you have written to. */
+  /** You received an SMS from a number to which you sent an SMS. */
   'message.received': MessageEventData
   /** A template was created. */
   'template.created': MessageTemplateEventData
@@ -149,59 +149,59 @@ export interface EventDataByType {
   'webhook_endpoint.created': WebhookEndpointEventData
   /** An endpoint was updated, or its secret was rotated. */
   'webhook_endpoint.updated': WebhookEndpointEventData
-  /**
-   * Nothing is sent to an endpoint any more: it answered 410, every attempt failed, or somebody disabled
-   * it.
-   */
+  /** An endpoint was disabled: it answered 410, every attempt failed for five days, or you disabled it. */
   'webhook_endpoint.disabled': WebhookEndpointEventData
-  /** Events are sent to an endpoint again. */
+  /** An endpoint was enabled again. */
   'webhook_endpoint.enabled': WebhookEndpointEventData
   /** An endpoint was deleted. */
   'webhook_endpoint.deleted': WebhookEndpointEventData
 }
 
-/** What can happen. There can be new types at any time: pass over those that you do not know. */
+/** Types of events. New types can be added at any time: ignore types that you do not handle. */
 export type EventType = keyof EventDataByType
 
-/** An event of the feed. `event.type` tells what its `data` are. */
+/** An event of the feed. `event.type` narrows the type of `event.data`. */
 export type FeedEvent = { [Type in EventType]: FeedEventOf<Type> }[EventType]
 
-/** An event of the feed, of this type. */
+/** An event of the feed with this type. */
 export interface FeedEventOf<Type extends EventType> {
   /** The id of the event. */
   id: string
-  /** Its position in the tenant's feed, from 1 and without gaps. Null for a moment after it happened. */
+  /**
+   * Its position in the tenant's feed, from 1 and without gaps. Null until it is assigned, a moment
+   * after the event.
+   */
   sequence: number | null
   /** What happened. */
   type: Type
-  /** The type of the resource that it is about. */
+  /** The type of the resource that changed. */
   subject_type: Type extends `${infer ResourceName}.${string}` ? ResourceName : never
   /** The id of that resource. */
   subject_id: string
   /**
    * The resource as it was then. Personal data is erased when the customer is deleted; addresses, texts
-   * and outputs are null once their resource no longer has them.
+   * and outputs are null once they are erased from their resource.
    */
   data: EventDataByType[Type]
   /** When it happened. */
   created_at: string
 }
 
-/** An event that came as a webhook. `event.type` tells what its `data` are. */
+/** A webhook event. `event.type` narrows the type of `event.data`. */
 export type WebhookEvent = { [Type in EventType]: WebhookEventOf<Type> }[EventType]
 
-/** An event that came as a webhook, of this type. */
+/** A webhook event with this type. */
 export interface WebhookEventOf<Type extends EventType> {
   /** The id of the event; `webhook-id` is the same. */
   id: string
-  /** What happened. */
+  /** The event type. */
   type: Type
   /** When it happened. */
   timestamp: string
-  /** Its number among the events of the tenant, without gaps. `null` in a test event. */
+  /** The number of the event in the feed of the tenant, without gaps. `null` in a test event. */
   sequence: number | null
   /** The tenant that the event belongs to. */
   tenant_id: string
-  /** The resource as it was then. */
+  /** The resource at that time. */
   data: EventDataByType[Type] | TruncatedData
 }

@@ -29,7 +29,7 @@ export class Resources extends Resource {
   readonly disputes = new DisputesResource(this.client)
   /** Everything that happened to your resources, in one order. */
   readonly events = new EventsResource(this.client)
-  /** What became of a request whose answer was lost. */
+  /** The outcome of a request whose answer was lost. */
   readonly idempotencyKeys = new IdempotencyKeysResource(this.client)
   /** The businesses you take payments for. */
   readonly merchants = new MerchantsResource(this.client)
@@ -48,7 +48,7 @@ export class Resources extends Resource {
   readonly recipients = new RecipientsResource(this.client)
   /** Known differences between our books and the processor's. */
   readonly reconciliation = new ReconciliationResource(this.client)
-  /** Your balances, and what changed them. */
+  /** Your balances and their transactions. */
   readonly wallet = new WalletResource(this.client)
   /** The deliveries of events to your endpoints, with all attempts. */
   readonly webhookDeliveries = new WebhookDeliveriesResource(this.client)

@@ -1,4 +1,4 @@
-// The resources of the API, and what is sent to it.
+// Resources and request bodies of the API.
 
 /** A task for a language model. */
 export interface AiTask {
@@ -15,19 +15,19 @@ export interface AiTask {
   /** The maximum number of tokens of the answer, if you set one. */
   max_output_tokens: number | null
   /**
-   * The output, which depends on the kind. Null unless the task succeeded, once the retention period of
-   * outputs has passed, and in lists.
+   * The output, which depends on the kind. Null unless the task succeeded, after the retention period of
+   * outputs, and in lists.
    */
   output: GenerateOutput | ClassifyOutput | ExtractOutput | null
-  /** Tokens of the attempt that ended it; null if the provider reported none. */
+  /** The tokens of the final attempt; null if the provider reported none. */
   usage: AiTaskUsage | null
   /** Why it failed; null if it has not. */
   failure: AiTaskFailure | null
-  /** How often the provider was asked. */
+  /** The number of attempts. */
   attempts: number
   /** When the first attempt began. */
   started_at: string | null
-  /** When it ended; null if it has not. */
+  /** When it ended; null while it is open. */
   finished_at: string | null
   metadata: Metadata
   /** When it was created. Unique among your AI tasks, so lists use it as their cursor. */
@@ -51,19 +51,19 @@ export interface AiTaskEventData {
   /** The maximum number of tokens of the answer, if you set one. */
   max_output_tokens: number | null
   /**
-   * The output, which depends on the kind. Null unless the task succeeded, once the retention period of
-   * outputs has passed, and above 20 kB in lists of events.
+   * The output, which depends on the kind. Null unless the task succeeded, after the retention period of
+   * outputs, and above 20 kB in lists of events.
    */
   output: GenerateOutput | ClassifyOutput | ExtractOutput | null
-  /** Tokens of the attempt that ended it; null if the provider reported none. */
+  /** The tokens of the final attempt; null if the provider reported none. */
   usage: AiTaskUsage | null
   /** Why it failed; null if it has not. */
   failure: AiTaskFailure | null
-  /** How often the provider was asked. */
+  /** The number of attempts. */
   attempts: number
   /** When the first attempt began. */
   started_at: string | null
-  /** When it ended; null if it has not. */
+  /** When it ended; null while it is open. */
   finished_at: string | null
   metadata: Metadata
   /** When it was created. Unique among your AI tasks, so lists use it as their cursor. */
@@ -80,8 +80,8 @@ export interface AiTaskFailure {
 }
 
 /**
- * `ai_refused`: the model or its filter declined. `ai_invalid_output`: the answer is not what was
- * asked for. `ai_timeout`: no answer came in time. `ai_error`: the provider failed or refused the
+ * `ai_refused`: the model or its filter declined. `ai_invalid_output`: the answer does not fit the
+ * request. `ai_timeout`: no answer came in time. `ai_error`: the provider failed or refused the
  * request.
  */
 export type AiTaskFailureCode = 'ai_refused' | 'ai_invalid_output' | 'ai_timeout' | 'ai_error'
@@ -93,12 +93,12 @@ export type AiTaskFailureCode = 'ai_refused' | 'ai_invalid_output' | 'ai_timeout
 export type AiTaskKind = 'generate' | 'classify' | 'extract'
 
 /**
- * `queued`: waits for its turn or for another attempt. `running`: an attempt is in progress.
- * `succeeded`, `failed`, `canceled`: final.
+ * `queued`: waits for its first or next attempt. `running`: an attempt is in progress. `succeeded`,
+ * `failed`, `canceled`: final.
  */
 export type AiTaskStatus = 'queued' | 'running' | 'succeeded' | 'failed' | 'canceled'
 
-/** The tokens of the attempt that ended the task. */
+/** The tokens of the final attempt. */
 export interface AiTaskUsage {
   /** Input tokens. */
   input_tokens: number
@@ -109,8 +109,8 @@ export interface AiTaskUsage {
 /** Only an idempotency key. */
 export interface CancelAiTask {
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -118,19 +118,19 @@ export interface CancelAiTask {
 /** Only an idempotency key. */
 export interface CancelMessage {
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
 
-/** Why to cancel it. */
+/** The reason of the cancellation. */
 export interface CancelPayment {
   /** The reason. It is also sent to the processor. */
   reason?: 'requested_by_customer' | 'duplicate' | 'fraudulent' | 'abandoned' | null
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -138,19 +138,22 @@ export interface CancelPayment {
 /** Only an idempotency key. */
 export interface CancelPayout {
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
 
-/** What to capture. */
+/** The amount to capture. */
 export interface CapturePayment {
-  /** The amount to capture, at most what is held; the rest is released. Defaults to the whole amount. */
+  /**
+   * The amount to capture, at most the amount on hold; the rest is released. Defaults to the full
+   * amount.
+   */
   amount_minor?: number
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -188,8 +191,8 @@ export type CreateAiTask =
        */
       metadata?: Metadata
       /**
-       * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-       * may stand in for it.
+       * A repeated request with the same key and content takes effect once. You may send the header
+       * `Idempotency-Key` instead.
        */
       idempotency_key?: string
     }
@@ -207,8 +210,8 @@ export type CreateAiTask =
        */
       metadata?: Metadata
       /**
-       * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-       * may stand in for it.
+       * A repeated request with the same key and content takes effect once. You may send the header
+       * `Idempotency-Key` instead.
        */
       idempotency_key?: string
     }
@@ -226,8 +229,8 @@ export type CreateAiTask =
        */
       metadata?: Metadata
       /**
-       * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-       * may stand in for it.
+       * A repeated request with the same key and content takes effect once. You may send the header
+       * `Idempotency-Key` instead.
        */
       idempotency_key?: string
     }
@@ -248,8 +251,8 @@ export interface CreateCustomer {
    */
   metadata?: Metadata
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -272,8 +275,8 @@ export interface CreateMerchant {
    */
   metadata?: Metadata
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -297,8 +300,8 @@ export interface CreateMessageTemplate {
    */
   metadata?: Metadata
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -308,8 +311,8 @@ export interface CreatePayment {
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
   amount_minor: number
   /**
-   * ISO 4217 currency code. The processor takes all but BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD, MRU,
-   * SDG, SSP, STN, SVC, SYP, TMT, VED, VES, ZWG.
+   * ISO 4217 currency code. The processor supports all except BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD,
+   * MRU, SDG, SSP, STN, SVC, SYP, TMT, VED, VES, ZWG.
    */
   currency: string
   /** The payment method. Currently only `card`. */
@@ -318,7 +321,7 @@ export interface CreatePayment {
   customer_id?: string | null
   /** The id of the merchant you take the payment for. */
   merchant_id?: string | null
-  /** A description of your own. */
+  /** Your own description. */
   description?: string | null
   /**
    * A processor token, such as `pm_card_visa`; never a card number, which is refused and not stored.
@@ -333,8 +336,8 @@ export interface CreatePayment {
    */
   metadata?: Metadata
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -344,13 +347,13 @@ export interface CreatePayout {
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
   amount_minor: number
   /**
-   * ISO 4217 currency code. The processor takes all but BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD, MRU,
-   * SDG, SSP, STN, SVC, SYP, TMT, VED, VES, ZWG.
+   * ISO 4217 currency code. The processor supports all except BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD,
+   * MRU, SDG, SSP, STN, SVC, SYP, TMT, VED, VES, ZWG.
    */
   currency: string
   /** The id of the recipient, who must be paid in the same currency. */
   recipient_id: string
-  /** A description of your own. */
+  /** Your own description. */
   description?: string | null
   /**
    * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -358,8 +361,8 @@ export interface CreatePayout {
    */
   metadata?: Metadata
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -372,8 +375,9 @@ export interface CreateRecipient {
   email?: string | null
   type: RecipientType
   /**
-   * The currency of their payouts, in upper or lower case. ISO 4217 currency code. The processor takes
-   * all but BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD, MRU, SDG, SSP, STN, SVC, SYP, TMT, VED, VES, ZWG.
+   * The currency of their payouts, in upper or lower case. ISO 4217 currency code. The processor
+   * supports all except BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD, MRU, SDG, SSP, STN, SVC, SYP, TMT, VED,
+   * VES, ZWG.
    */
   currency: string
   /** ISO 3166-1 alpha-2 country code. */
@@ -389,15 +393,15 @@ export interface CreateRecipient {
    */
   metadata?: Metadata
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
 
-/** What to refund. */
+/** The amount and reason of the refund. */
 export interface CreateRefund {
-  /** The amount to refund. Defaults to everything that was captured and that no other refund gives back. */
+  /** The amount to refund. Defaults to the captured amount minus all other refunds. */
   amount_minor?: number | null
   /** The reason. It is also sent to the processor. */
   reason?: 'duplicate' | 'fraudulent' | 'requested_by_customer' | null
@@ -407,8 +411,8 @@ export interface CreateRefund {
    */
   metadata?: Metadata
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -424,8 +428,8 @@ export interface CreateSuppression {
    */
   metadata?: Metadata
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -435,8 +439,8 @@ export interface CreateTopUp {
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
   amount_minor: number
   /**
-   * ISO 4217 currency code. The processor takes all but BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD, MRU,
-   * SDG, SSP, STN, SVC, SYP, TMT, VED, VES, ZWG.
+   * ISO 4217 currency code. The processor supports all except BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD,
+   * MRU, SDG, SSP, STN, SVC, SYP, TMT, VED, VES, ZWG.
    */
   currency: string
   /**
@@ -444,7 +448,7 @@ export interface CreateTopUp {
    * set up with the processor. It is shown masked.
    */
   source?: string | null
-  /** A description of your own. */
+  /** Your own description. */
   description?: string | null
   /**
    * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -452,8 +456,8 @@ export interface CreateTopUp {
    */
   metadata?: Metadata
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -461,7 +465,7 @@ export interface CreateTopUp {
 /** The verification to create. */
 export interface CreateVerification {
   subject_type: KycSubjectType
-  /** The customer, merchant or recipient who is verified. */
+  /** The id of the customer, merchant or recipient to verify. */
   subject_id: string
   /** Where the person is sent after the provider's page; http or https. */
   return_url?: string | null
@@ -471,8 +475,8 @@ export interface CreateVerification {
    */
   metadata?: Metadata
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -480,13 +484,13 @@ export interface CreateVerification {
 /** The endpoint to create. */
 export interface CreateWebhookEndpoint {
   /**
-   * http or https, in production https on port 443 or 8443. It may lead to no private address, and have
-   * no user or password.
+   * http or https, in production https on port 443 or 8443. It must not lead to a private address or
+   * have a user or password.
    */
   url: string
   /** The events to send: `*` for all, `<resource>.*`, or single types. */
   types: EventTypes[]
-  /** Yours. */
+  /** Your own description. */
   description?: string | null
   /** Your own headers, sent with each request. Stored encrypted. */
   headers?: Record<string, string>
@@ -494,14 +498,14 @@ export interface CreateWebhookEndpoint {
    * Whether events are sent one at a time, by their sequence. An event that fails then holds up later
    * ones until it is final.
    *
-   * `false` unless said otherwise.
+   * `Default: `false`.
    */
   ordered?: boolean
   /**
    * The maximum number of requests at once; fewer while the endpoint is slow or fails. Tests and replays
    * are not counted.
    *
-   * `10` unless said otherwise.
+   * `Default: `10`.
    */
   max_in_flight?: number
   /** The maximum number of requests a second, spread evenly over the second; null means no limit. */
@@ -512,8 +516,8 @@ export interface CreateWebhookEndpoint {
    */
   metadata?: Metadata
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -540,7 +544,7 @@ export interface Customer {
   created_at: string
   /** When it last changed. */
   updated_at: string
-  /** When it was deleted; null if it has not been. */
+  /** When it was deleted; null otherwise. */
   deleted_at: string | null
 }
 
@@ -566,7 +570,7 @@ export interface CustomerEventData {
   created_at: string
   /** When it last changed. */
   updated_at: string
-  /** When it was deleted; null if it has not been. */
+  /** When it was deleted; null otherwise. */
   deleted_at: string | null
 }
 
@@ -576,8 +580,8 @@ export interface DecideVerification {
   /** The reason; shown as `decision_reason`. */
   reason: string
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -609,7 +613,7 @@ export interface Dispute {
   evidence_due_by: string | null
   /** When it was opened at the processor. */
   opened_at: string
-  /** When Sluice learned that it was over; null while it is open or reopened. */
+  /** When Sluice recorded that it was closed; null while it is open or reopened. */
   closed_at: string | null
   metadata: Metadata
   /** When it was created. Unique among your disputes, so lists use it as their cursor. */
@@ -621,7 +625,7 @@ export interface Dispute {
 /**
  * `needs_response`: you can answer it at the processor. `under_review`: the buyer's bank is deciding.
  * `won`: the money is yours again. `lost`: the buyer has the money; an appeal can still change that.
- * `warning`: an inquiry, which takes no money; `closed_at` says whether it is over.
+ * `warning`: an inquiry, which takes no money; `closed_at` shows whether it is closed.
  */
 export type DisputeStatus = 'needs_response' | 'under_review' | 'won' | 'lost' | 'warning'
 
@@ -632,24 +636,24 @@ export interface Drift {
   /** The tenant that it belongs to. */
   tenant_id: string
   subject: DriftSubject
-  /** The row that differs. */
+  /** The id of the resource that differs. */
   subject_id: string
   /** The payment; null if it belongs to none. */
   payment_id: string | null
   state: DriftState
   /** Our record. */
   ours: DriftSide
-  /** The processor's record, in our terms; null while it is not known, or if it has none. */
+  /** The processor's record, in our terms; null if it is not known yet or does not exist. */
   theirs: DriftSide | null
-  /** What else is known. */
+  /** Further details. */
   detail: string | null
   /** When the drift began. */
   since: string
-  /** For how many seconds it has existed. */
+  /** The age of the drift in seconds. */
   age_s: number
-  /** When the processor was last asked. */
+  /** When the processor was last queried. */
   checked_at: string | null
-  /** When it was noticed: the cursor of lists. */
+  /** When the drift was detected: the cursor of lists. */
   created_at: string
 }
 
@@ -657,15 +661,15 @@ export interface Drift {
 export interface DriftSide {
   /** The status, in our terms. */
   status: string
-  /** The whole amount. */
+  /** The full amount. */
   amount_minor?: number
   /** The amount that is held; for payments only. */
   amount_capturable_minor?: number
   /** The amount that was captured; for payments only. */
   amount_captured_minor?: number
   /**
-   * The amount that was refunded; for payments only. Ours: by refunds that have succeeded. Theirs: by
-   * all refunds that have not failed.
+   * The amount that was refunded; for payments only. Ours: succeeded refunds. Theirs: all refunds that
+   * have not failed.
    */
   amount_refunded_minor?: number | null
   /** The amount reserved by refunds that are in progress or have succeeded here; for payments only. */
@@ -676,20 +680,20 @@ export interface DriftSide {
   processor_reference?: string | null
   /** The amount taken from the balance; for disputes only. */
   amount_withdrawn_minor?: number | null
-  /** What of it came back; of disputes only. */
+  /** The amount that came back to the balance; for disputes only. */
   amount_reinstated_minor?: number | null
   /** The amount that was paid and has not come back; for payouts only. */
   out_minor?: number
-  /** Its id at the provider; of verifications only. */
+  /** The id of the session at the provider; for verifications only. */
   provider_reference?: string | null
-  /** Who decided it here; of verifications only. */
+  /** `provider` or `manual`, once it is decided here; for verifications only. */
   decided_by?: string | null
 }
 
 /**
  * `unknown`: it is not known whether a call to the processor took effect. `stale`: it is in progress
  * here, and not at the processor. `differs`: it ended differently on both sides, or the processor did
- * something that we cannot apply; `detail` says what.
+ * something that we cannot apply; `detail` describes it.
  */
 export type DriftState = 'unknown' | 'stale' | 'differs'
 
@@ -701,24 +705,24 @@ export interface ErrorAnswer {
   error: ErrorBody
 }
 
-/** What went wrong, and where to read on. */
+/** The error and a link to its explanation. */
 export interface ErrorBody {
   code: ErrorCode
-  /** A description for people. The wording may change. */
+  /** A description for people. Its wording may change. */
   message: string
-  /** The field, parameter or header at fault. */
+  /** The invalid field, parameter or header. */
   param?: string
-  /** Every field at fault, if there may be several. */
+  /** All invalid fields, if there may be several. */
   details?: ErrorDetail[]
   /** Facts about this error, such as `decline_code` and `payment_id` for `payment_declined`. */
   context?: Record<string, unknown>
   /** The id of the request, as in `x-request-id`. */
   request_id: string
-  /** A link to what to do about this error. */
+  /** A link to the explanation of this error. */
   doc_url: string
 }
 
-/** What went wrong. New codes may be added: handle a code that you do not know by its status. */
+/** The error code. New codes may be added: handle an unknown code by its status. */
 export type ErrorCode =
   | 'invalid_request'
   | 'template_invalid'
@@ -785,11 +789,11 @@ export type ErrorCode =
   | 'timeout'
   | 'database_unavailable'
 
-/** One field at fault. */
+/** One invalid field. */
 export interface ErrorDetail {
   /** The field or parameter. */
   param: string
-  /** What is wrong with it. */
+  /** The problem. */
   message: string
 }
 
@@ -884,7 +888,7 @@ export interface ExtractInput {
   text: string
   /**
    * A JSON Schema, draft 2020-12, that the data validates against; at most 16 KiB and 1,000 values.
-   * `$ref` leads into the schema itself only (`#/$defs/...`); `$id`, `$anchor`, `$dynamicRef`,
+   * `$ref` may refer to the schema itself only (`#/$defs/...`); `$id`, `$anchor`, `$dynamicRef`,
    * `$dynamicAnchor`, `$vocabulary` and `$async` are refused. `format` is not checked.
    */
   schema: Record<string, unknown>
@@ -896,13 +900,13 @@ export interface ExtractOutput {
   data: unknown
 }
 
-/** Why the payout failed. */
+/** The reason of the failure. */
 export interface FailPayout {
   /** The reason; shown as the payout's failure. */
   reason: string
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -946,8 +950,8 @@ export type KycSubjectType = 'customer' | 'merchant' | 'recipient'
 /** Only an idempotency key. */
 export interface LinkVerification {
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -971,7 +975,7 @@ export interface Merchant {
   /** The merchant's website. */
   url: string | null
   kyc_status: KycStatus
-  /** When it was archived; null if it has not been. */
+  /** When it was archived; null otherwise. */
   archived_at: string | null
   metadata: Metadata
   /** When it was created. Unique among your merchants, so lists use it as their cursor. */
@@ -986,15 +990,15 @@ export interface Message {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was sent with; null of an SMS that you received. */
+  /** The idempotency key that it was sent with; null for an SMS that you received. */
   idempotency_key: string | null
   channel: Channel
   status: MessageStatus
-  /** Tags of your own, to find the email by. */
+  /** Your tags, to filter emails by. */
   tags: string[]
   /** The provider that sends it. */
   provider: string
-  /** The provider's id of an SMS, or the Message-ID of an email; null until it was sent. */
+  /** The provider's id of an SMS, or the Message-ID of an email; null until it is sent. */
   provider_reference: string | null
   /** Why it was not sent or did not arrive; null otherwise. */
   failure: MessageFailure | null
@@ -1008,7 +1012,7 @@ export interface Message {
   send_at: string | null
   /** When the provider accepted it. */
   sent_at: string | null
-  /** When the provider says that it arrived. */
+  /** When the provider reported that it arrived. */
   delivered_at: string | null
   /** When its text and attachments were erased. */
   redacted_at: string | null
@@ -1027,7 +1031,7 @@ export interface Message {
   bcc: string[] | null
   /** The addresses for replies to an email. */
   reply_to: string | null
-  /** Of an email. */
+  /** The subject of an email. */
   subject: string | null
   /** The one-click unsubscribe URL (RFC 8058). */
   list_unsubscribe_url: string | null
@@ -1041,7 +1045,7 @@ export interface Message {
   headers: Record<string, string> | null
   /** The files attached to an email. */
   attachments: MessageAttachment[] | null
-  /** How many seconds the provider may try to deliver an SMS. */
+  /** The time for delivery attempts of an SMS by the provider, in seconds. */
   validity_s: number | null
   /** For an email: each recipient with its outcome. */
   recipients: MessageRecipient[] | null
@@ -1050,13 +1054,13 @@ export interface Message {
 /** The result for one message of the batch. */
 export interface MessageAnswer {
   /**
-   * The status that the message would have been answered with on its own: 202 while it is queued, 201 if
-   * it is scheduled or suppressed, otherwise that of its error.
+   * The status that a request for this message alone would get: 202 if it is queued, 201 if it is
+   * scheduled or suppressed, otherwise the status of its error.
    */
   status: number
-  /** The message, if it was accepted, now or before. */
+  /** The message, if it was accepted by this request or an earlier one. */
   message?: Message
-  /** Why it was refused. */
+  /** The error, if the message was refused. */
   error?: ErrorBody
 }
 
@@ -1076,15 +1080,15 @@ export interface MessageEventData {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was sent with; null of an SMS that you received. */
+  /** The idempotency key that it was sent with; null for an SMS that you received. */
   idempotency_key: string | null
   channel: Channel
   status: MessageStatus
-  /** Tags of your own, to find the email by. */
+  /** Your tags, to filter emails by. */
   tags: string[]
   /** The provider that sends it. */
   provider: string
-  /** The provider's id of an SMS, or the Message-ID of an email; null until it was sent. */
+  /** The provider's id of an SMS, or the Message-ID of an email; null until it is sent. */
   provider_reference: string | null
   /** Why it was not sent or did not arrive; null otherwise. */
   failure: MessageFailure | null
@@ -1098,7 +1102,7 @@ export interface MessageEventData {
   send_at: string | null
   /** When the provider accepted it. */
   sent_at: string | null
-  /** When the provider says that it arrived. */
+  /** When the provider reported that it arrived. */
   delivered_at: string | null
   /** When its text and attachments were erased. */
   redacted_at: string | null
@@ -1117,7 +1121,7 @@ export interface MessageEventData {
   bcc: string[] | null
   /** The addresses for replies to an email. */
   reply_to: string | null
-  /** Of an email. */
+  /** The subject of an email. */
   subject: string | null
   /** The one-click unsubscribe URL (RFC 8058). */
   list_unsubscribe_url: string | null
@@ -1140,10 +1144,10 @@ export interface MessageFailure {
 }
 
 /**
- * `recipient_refused`, `sender_refused`, `content_refused`: what the server did not accept.
- * `connection_failed`: the server could not be reached, or refused us. `invalid_number`, `opted_out`,
- * `unreachable`: a problem with the number. `provider_error`: anything else. `not_resolved`: it could
- * not be found out whether the message was sent.
+ * `recipient_refused`, `sender_refused`, `content_refused`: the part that the server did not accept.
+ * `connection_failed`: the server was unreachable or refused the connection. `invalid_number`,
+ * `opted_out`, `unreachable`: a problem with the number. `provider_error`: anything else.
+ * `not_resolved`: whether the message was sent remains unknown.
  */
 export type MessageFailureCode =
   | 'recipient_refused'
@@ -1169,8 +1173,8 @@ export interface MessageRecipient {
   /** The address. */
   address: string
   /**
-   * The outcome for this recipient; null until it is known. A recipient that the server has deferred has
-   * a `code`, and is tried again.
+   * The outcome for this recipient; null while it is unknown. A recipient that the server deferred has a
+   * `code`, and another attempt follows.
    */
   status: MessageRecipientStatus | null
   /** The server's code, if it refused. */
@@ -1187,12 +1191,12 @@ export interface MessageRecipient {
 export type MessageRecipientStatus = 'accepted' | 'refused' | 'bounced' | 'suppressed' | 'delivered'
 
 /**
- * `scheduled`: it will be sent at `send_at`. `queued`: it waits for its turn. `sending`: it is being
- * handed to the provider. `sent`: the provider has accepted it. `delivered`: it has arrived.
- * `undelivered`: the provider accepted it, and it did not arrive. `failed`: the provider did not
+ * `scheduled`: it will be sent at `send_at`. `queued`: it waits to be sent. `sending`: a call to the
+ * provider is in progress. `sent`: the provider has accepted it. `delivered`: it has arrived.
+ * `undelivered`: the provider accepted it, but it did not arrive. `failed`: the provider did not
  * accept it. `unknown`: the provider may or may not have accepted it; it is never sent again
- * automatically. `suppressed`: all of its recipients are suppressed, so nothing was sent. `canceled`:
- * you canceled it before it was sent. `received`: an SMS that somebody sent to you.
+ * automatically. `suppressed`: all its recipients are suppressed, so nothing was sent. `canceled`: you
+ * canceled it before it was sent. `received`: an SMS that somebody sent to you.
  */
 export type MessageStatus =
   | 'scheduled'
@@ -1226,7 +1230,7 @@ export interface MessageTemplate {
   created_at: string
   /** When it last changed. */
   updated_at: string
-  /** Of an email. */
+  /** The subject of an email. */
   subject: string | null
   /** The text of an email. */
   text: string | null
@@ -1298,8 +1302,8 @@ export interface Payment {
    */
   client_secret: string | null
   /**
-   * Why the payment failed. While it is `requires_action`, why the buyer's last try failed; while it is
-   * `authorized`, why the last capture or cancellation failed. Otherwise null.
+   * Why the payment failed. While it is `requires_action`, why the buyer's last attempt failed; while it
+   * is `authorized`, why the last capture or cancellation failed. Otherwise null.
    */
   failure: PaymentFailure | null
   /** Why it was canceled, if a reason was given. */
@@ -1338,7 +1342,7 @@ export interface PaymentDispute {
   evidence_due_by: string | null
   /** When it was opened at the processor. */
   opened_at: string
-  /** When Sluice learned that it was over; null while it is open or reopened. */
+  /** When Sluice recorded that it was closed; null while it is open or reopened. */
   closed_at: string | null
 }
 
@@ -1376,8 +1380,8 @@ export interface PaymentEventData {
   /** The payment at the processor. */
   processor_reference: string | null
   /**
-   * Why the payment failed. While it is `requires_action`, why the buyer's last try failed; while it is
-   * `authorized`, why the last capture or cancellation failed. Otherwise null.
+   * Why the payment failed. While it is `requires_action`, why the buyer's last attempt failed; while it
+   * is `authorized`, why the last capture or cancellation failed. Otherwise null.
    */
   failure: PaymentFailure | null
   /** Why it was canceled, if a reason was given. */
@@ -1399,7 +1403,7 @@ export interface PaymentEventData {
   updated_at: string
 }
 
-/** Why a payment, or the last try at it, failed. */
+/** Why a payment, or its last attempt, failed. */
 export interface PaymentFailure {
   /** An error code of the API. */
   code: string
@@ -1462,7 +1466,7 @@ export interface Payout {
   canceled_at: string | null
   /**
    * When a manual failure was requested that could not take effect at once. The payout then becomes
-   * `failed` as soon as nothing can leave any more, or `paid` if the processor pays it.
+   * `failed` as soon as it can no longer be paid, or `paid` if the processor pays it.
    */
   fail_requested_at: string | null
   metadata: Metadata
@@ -1488,8 +1492,8 @@ export interface PayoutFailure {
 /**
  * `pending`: the processor has not accepted it yet. `processing`: the money is on its way. `paid`: the
  * processor has paid it; it can still come back, and is then `failed`. `failed`: it was refused, came
- * back, or was failed manually, and nothing can leave any more. `canceled`: it was stopped in time.
- * While it is `pending` or `processing`, its amount is reserved.
+ * back, or was failed manually, and can no longer be paid. `canceled`: it was stopped in time. While
+ * it is `pending` or `processing`, its amount is reserved.
  */
 export type PayoutStatus = 'pending' | 'processing' | 'paid' | 'failed' | 'canceled'
 
@@ -1519,7 +1523,7 @@ export interface Recipient {
   /** The processor's token for where the money goes. */
   destination: string
   kyc_status: KycStatus
-  /** When it was archived; null if it has not been. */
+  /** When it was archived; null otherwise. */
   archived_at: string | null
   metadata: Metadata
   /** When it was created. Unique among your recipients, so lists use it as their cursor. */
@@ -1541,8 +1545,8 @@ export interface RecoverWebhookEndpoint {
   /** Only deliveries created before this time. Defaults to now; a time in the future also means now. */
   until?: string | null
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -1600,8 +1604,8 @@ export interface RememberedRequest {
   /** The route of the request. */
   route: string
   /**
-   * What came of it: `customer`, `recipient`, `merchant`, `payment`, `refund`, `dispute`, `payout`,
-   * `top_up`, `kyc`, `ai_task`, `message`, `template`, `suppression`, `webhook_endpoint`,
+   * The type of the resource: `customer`, `recipient`, `merchant`, `payment`, `refund`, `dispute`,
+   * `payout`, `top_up`, `kyc`, `ai_task`, `message`, `template`, `suppression`, `webhook_endpoint`,
    * `webhook_delivery`, `webhook_recovery`.
    */
   resource: string
@@ -1612,12 +1616,15 @@ export interface RememberedRequest {
   created_at: string
 }
 
-/** How the request stands. `unknown`: whether a call to the provider took effect is being found out. */
+/**
+ * The state of the request. `unknown`: Sluice is finding out whether a call to the provider took
+ * effect.
+ */
 export type RememberedStatus = 'finished' | 'under_way' | 'failed' | 'unknown'
 
 /** A template rendered with these variables. */
 export interface RenderedTemplate {
-  /** Of an email. */
+  /** The subject of an email. */
   subject: string | null
   /** The text of an email. */
   text: string | null
@@ -1630,8 +1637,8 @@ export interface RenderedTemplate {
 /** Only an idempotency key. */
 export interface ReplayWebhookDelivery {
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -1641,12 +1648,12 @@ export interface RotateWebhookSecret {
   /**
    * How many seconds the old secrets stay valid.
    *
-   * `86400` unless said otherwise.
+   * `Default: `86400`.
    */
   grace_s?: number
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -1674,16 +1681,16 @@ export interface SendEmail {
   html?: string | null
   /**
    * Further headers: `X-...`, `In-Reply-To`, `References`, `Auto-Submitted` and `Precedence`, each once.
-   * Those that steer relays, such as `X-SMTPAPI`, are refused.
+   * Headers that control relays, such as `X-SMTPAPI`, are refused.
    */
   headers?: Record<string, string> | null
-  /** Tags of your own, to find it by. */
+  /** Your own tags, to find the email by. */
   tags?: string[] | null
   /** The attached files. The whole request may have at most 15 MiB. */
   attachments?: SentAttachment[] | null
   /** The one-click unsubscribe URL; sets `List-Unsubscribe` and `List-Unsubscribe-Post` (RFC 8058). */
   list_unsubscribe_url?: string | null
-  /** Instead of the texts: the name or the id of a template. */
+  /** The name or id of a template, instead of the texts. */
   template?: string | null
   /** The variables of the template; up to 64 KiB and 1,000 values. */
   variables?: Record<string, unknown> | null
@@ -1695,8 +1702,8 @@ export interface SendEmail {
    */
   metadata?: Metadata
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -1725,7 +1732,7 @@ export interface SendSms {
   from?: string | null
   /** How many seconds the provider may try to deliver it. */
   validity_s?: number | null
-  /** Instead of the texts: the name or the id of a template. */
+  /** The name or id of a template, instead of the texts. */
   template?: string | null
   /** The variables of the template; up to 64 KiB and 1,000 values. */
   variables?: Record<string, unknown> | null
@@ -1737,8 +1744,8 @@ export interface SendSms {
    */
   metadata?: Metadata
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
@@ -1751,9 +1758,9 @@ export interface SendSmsBatch {
 
 /** A file attached to an email. */
 export interface SentAttachment {
-  /** Its name, without a path. */
+  /** The name, without a path. */
   filename: string
-  /** Its media type. */
+  /** The media type. */
   content_type: string
   /** The content of the file, in base64. */
   content: string
@@ -1770,7 +1777,7 @@ export interface Suppression {
   channel: Channel
   reason: SuppressionReason
   /**
-   * Of a bounce or a complaint, the message that caused it; of an opt-out, the newest SMS to that
+   * For a bounce or a complaint: the message that caused it. For an opt-out: the latest SMS to the
    * number. Null if there is none.
    */
   message_id: string | null
@@ -1794,7 +1801,7 @@ export interface SuppressionEventData {
   channel: Channel
   reason: SuppressionReason
   /**
-   * Of a bounce or a complaint, the message that caused it; of an opt-out, the newest SMS to that
+   * For a bounce or a complaint: the message that caused it. For an opt-out: the latest SMS to the
    * number. Null if there is none.
    */
   message_id: string | null
@@ -1803,13 +1810,13 @@ export interface SuppressionEventData {
   created_at: string
   /** When it last changed. */
   updated_at: string
-  /** The email address, or the number; null once it was erased. */
+  /** The email address, or the number; null once it is erased. */
   address: string | null
 }
 
 /**
  * `hard_bounce`: the address does not exist. `complaint`: somebody marked a message as spam.
- * `opt_out`: somebody answered STOP, or similar, to an SMS. `manual`: you created it.
+ * `opt_out`: somebody replied STOP, or a similar keyword, to an SMS. `manual`: you created it.
  */
 export type SuppressionReason = 'hard_bounce' | 'complaint' | 'opt_out' | 'manual'
 
@@ -1889,15 +1896,15 @@ export interface TestWebhookEndpoint {
     | 'webhook_endpoint.enabled'
     | 'webhook_endpoint.deleted'
   /**
-   * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
-   * may stand in for it.
+   * A repeated request with the same key and content takes effect once. You may send the header
+   * `Idempotency-Key` instead.
    */
   idempotency_key?: string
 }
 
-/** One thing that happened to a payment, payout, top-up, verification or message. */
+/** One entry in the timeline of a payment, payout, top-up, verification or message. */
 export interface TimelineEntry {
-  /** When it happened or, if it took time, began. */
+  /** When it happened or began. */
   at: string
   kind: TimelineKind
   /**
@@ -1907,12 +1914,12 @@ export interface TimelineEntry {
    */
   name: string
   /**
-   * How it ended; null while it has not.
-   * - An attempt: `done`; `declined`: refused for good; `retry`: this attempt had no effect, it is tried
-   * again; `ambiguous`: it may have had an effect, it is sent again with the same key; `unknown`: it is
-   * looked up, and sent again only if it never took effect; `misconfigured`: credentials were refused;
-   * `returned`: nothing was sent, another attempt follows; `parked`: it waits for an operator;
-   * `discarded`, `resolved`: an operator ended it. Also null if the worker was lost.
+   * How it ended; null while it is in progress.
+   * - An attempt: `done`; `declined`: refused, final; `retry`: this attempt had no effect, and another
+   * attempt follows; `ambiguous`: it may have had an effect, and is sent again with the same key;
+   * `unknown`: it is looked up, and sent again only if it had no effect; `misconfigured`: credentials
+   * were refused; `returned`: nothing was sent, another attempt follows; `parked`: it waits for an
+   * operator; `discarded`, `resolved`: an operator ended it. Also null if the worker failed.
    * - A call: `done`, `declined`, `discarded`, or `rotated`: it failed and was replaced by a call with a
    * new key.
    * - A notification: `received`, `applied`, `parked` until the object it names exists, `ignored`.
@@ -1920,16 +1927,16 @@ export interface TimelineEntry {
    */
   outcome: string | null
   /**
-   * What else is known.
+   * Details by kind.
    * - An attempt: `job_id`; `attempt`, its number; `ended_at`; `error`, with `code` and `message`, or
    * null; if a provider refused, also the provider's answer.
    * - A call: `job_id`; `generation`, which rises with each new key; `last_sent_at` (`at` is when it was
    * first sent); `provider_reference`, the provider's id of the object.
-   * - A notification: `provider`; `event_id` and `object_id`, its ids there; `applied_at`.
-   * - A posting: `transfer_id`; `subject_id`, the resource it belongs to, for example the refund;
+   * - A notification: `provider`; `event_id` and `object_id`, its ids at the provider; `applied_at`.
+   * - A posting: `transfer_id`; `subject_id`, the resource that caused it, for example the refund;
    * `debit_account` and `credit_account`; `amount_minor` and `currency`.
    * - An event: `event_id`; for a manual decision also `decided_by_key_id`, the API key; `failure`, the
-   * code of the failure, if there was one.
+   * code of the failure, if any.
    */
   details: Record<string, unknown>
 }
@@ -2074,13 +2081,13 @@ export interface UpdateRecipient {
 /** The fields to change. */
 export interface UpdateWebhookEndpoint {
   /**
-   * http or https, in production https on port 443 or 8443. It may lead to no private address, and have
-   * no user or password.
+   * http or https, in production https on port 443 or 8443. It must not lead to a private address or
+   * have a user or password.
    */
   url?: string
   /** The events to send: `*` for all, `<resource>.*`, or single types. */
   types?: EventTypes[]
-  /** Yours. */
+  /** Your own description. */
   description?: string | null
   /** Your own headers, sent with each request. Stored encrypted. */
   headers?: Record<string, string>
@@ -2191,15 +2198,15 @@ export interface VerificationEventData {
  */
 export type VerificationStatus = 'pending' | 'requires_input' | 'processing' | 'approved' | 'rejected'
 
-/** What you have in one currency. */
+/** Your balance in one currency. */
 export interface WalletBalance {
   /** ISO 4217 currency code, in lower case. */
   currency: string
-  /** What you have: the sum of all transactions. It can be negative, e.g. after a refund. */
+  /** The sum of all transactions. It can be negative, e.g. after a refund. */
   balance_minor: number
   /** The amount that payouts have reserved: the sum of those that are `pending` or `processing`. */
   pending_payouts_minor: number
-  /** `balance_minor` less `pending_payouts_minor`: what can be paid out. */
+  /** `balance_minor` minus `pending_payouts_minor`: the amount that can be paid out. */
   available_minor: number
 }
 
@@ -2264,11 +2271,11 @@ export interface WebhookDelivery {
    * request at a time, and an ordered endpoint gets its events in order.
    */
   next_attempt_at: string | null
-  /** The HTTP status of the last answer; null if there was none. */
+  /** The HTTP status of the last response; null if there was none. */
   last_status_code: number | null
-  /** Why the last attempt got no answer. */
+  /** Why the last attempt got no response. */
   last_error: string | null
-  /** When it arrived. */
+  /** When it was delivered. */
   delivered_at: string | null
   /** The cursor of lists. */
   created_at: string
@@ -2280,15 +2287,15 @@ export interface WebhookDelivery {
 export interface WebhookDeliveryAttempt {
   /** When the attempt began. */
   at: string
-  /** The HTTP status of the answer; null if there was none. */
+  /** The HTTP status of the response; null if there was none. */
   status_code: number | null
   /** How long it took. */
   duration_ms: number
-  /** Why there was no answer. */
+  /** Why there was no response. */
   error: string | null
   /**
-   * The beginning of the answer's body: at most 1,000 bytes, 200 for a success. Null if there was no
-   * answer, five more attempts have followed, or the personal data of the event was erased.
+   * The beginning of the response body: at most 1,000 bytes, 200 for a success. Null if there was no
+   * response, if five more attempts have followed, or if the personal data of the event was erased.
    */
   response_excerpt: string | null
   /** Whether it was a replay. */
@@ -2317,11 +2324,11 @@ export interface WebhookDeliveryDetail {
    * request at a time, and an ordered endpoint gets its events in order.
    */
   next_attempt_at: string | null
-  /** The HTTP status of the last answer; null if there was none. */
+  /** The HTTP status of the last response; null if there was none. */
   last_status_code: number | null
-  /** Why the last attempt got no answer. */
+  /** Why the last attempt got no response. */
   last_error: string | null
-  /** When it arrived. */
+  /** When it was delivered. */
   delivered_at: string | null
   /** The cursor of lists. */
   created_at: string
@@ -2337,10 +2344,10 @@ export interface WebhookDeliveryDetail {
 }
 
 /**
- * `pending` until it is final. `failed`: the endpoint answered 410, or was disabled because of its
- * answers while this waited. `exhausted`: the last attempt of the schedule failed, or the only attempt
- * of a test. `skipped`: the endpoint was disabled when the event happened, or you disabled it while
- * this waited.
+ * `pending` until it is final. `failed`: the endpoint answered 410, or was disabled automatically
+ * while this delivery waited. `exhausted`: the last attempt of the schedule failed, or the only
+ * attempt of a test. `skipped`: the endpoint was disabled when the event happened, or you disabled it
+ * while this delivery waited.
  */
 export type WebhookDeliveryStatus = 'pending' | 'delivered' | 'failed' | 'exhausted' | 'skipped'
 
@@ -2356,7 +2363,7 @@ export interface WebhookEndpoint {
   url: string
   /** The events to send: `*` for all, `<resource>.*`, or single types. */
   types: string[]
-  /** Yours. */
+  /** Your description. */
   description: string | null
   /**
    * Whether events are sent one at a time, by their sequence. An event that fails then holds up later
@@ -2382,7 +2389,7 @@ export interface WebhookEndpoint {
   /** Since when every attempt has failed; null if the last one succeeded or there was none. */
   failing_since: string | null
   /**
-   * The secret that signs requests. Shown once, in the answer to the create or to the rotation; null
+   * The secret that signs requests. Returned once, in the response to the creation or the rotation; null
    * after that.
    */
   secret: string | null
@@ -2406,7 +2413,7 @@ export interface WebhookEndpointEventData {
   url: string
   /** The events to send: `*` for all, `<resource>.*`, or single types. */
   types: string[]
-  /** Yours. */
+  /** Your description. */
   description: string | null
   /**
    * Whether events are sent one at a time, by their sequence. An event that fails then holds up later
@@ -2431,9 +2438,9 @@ export interface WebhookEndpointEventData {
 
 /** Delivery statistics for the last seven days. Tests and replays are not counted. */
 export interface WebhookEndpointStats {
-  /** The number of deliveries that arrived. */
+  /** The number of successful deliveries. */
   delivered: number
-  /** The number of deliveries that ended without arriving: `failed` or `exhausted`. */
+  /** The number of deliveries that failed: `failed` or `exhausted`. */
   failed: number
   /** The number of deliveries that currently wait for an attempt or are being sent. */
   pending: number
@@ -2466,11 +2473,12 @@ export interface WebhookRecovery {
   /** Only deliveries created before this time. */
   until: string
   status: WebhookRecoveryStatus
-  /** How many deliveries it has found so far. */
+  /** The number of missed deliveries found so far. */
   found: number
   /**
-   * How many of these have been sent again. Deliveries that still wait or are in progress, or that were
-   * dropped because the endpoint was disabled, are not counted. Each delivery shows whether it arrived.
+   * The number of these deliveries that were sent again. Deliveries that still wait or are in progress,
+   * or that were dropped because the endpoint was disabled, are not counted. Each delivery shows whether
+   * it was delivered.
    */
   sent: number
   /** When it was created. */
@@ -2479,5 +2487,5 @@ export interface WebhookRecovery {
   updated_at: string
 }
 
-/** `completed`: none of the missed deliveries waits any more. */
+/** `completed`: all missed deliveries have been sent or dropped. */
 export type WebhookRecoveryStatus = 'pending' | 'running' | 'completed'

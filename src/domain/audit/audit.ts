@@ -227,7 +227,8 @@ async function exceedsBatch(tx: Tx, { since, until }: Period): Promise<boolean> 
 async function findChanged(tx: Tx, { since, until }: Period): Promise<ResourceKey[]> {
   const rows = RESOURCE_NAMES.filter((resource) => AUDITED_RESOURCES.includes(rootOf(resource))).map(
     (resource) => tx`
-      select r.tenant_id, ${rootOf(resource)}::text as subject, ${tx(`r.${rootIdColumn(resource)}`)} as subject_id from touched
+      select r.tenant_id, ${rootOf(resource)}::text as subject, ${tx(`r.${rootIdColumn(resource)}`)} as subject_id
+        from touched
       join ${tx(resourceOf(resource).table)} r on r.tenant_id = touched.tenant_id and r.id = touched.subject_id`,
   )
   return await tx<ResourceKey[]>`

@@ -112,7 +112,8 @@ export function balances(sql: Sql | Tx, { tenant_condition, resources }: AuditSc
             where ${tenant_condition} and ${reserves(sql)}`,
         ],
   )
-  const no_reservations = sql`select null::uuid as tenant_id, null::text as currency, 0::bigint as amount_minor where false`
+  const no_reservations = sql`select null::uuid as tenant_id, null::text as currency, 0::bigint as amount_minor
+    where false`
   return sql`
     select finding.problem, tenant_id, ${noResource(sql)}, null::text as id, currency || ' ' || account as what,
       finding.expected::bigint as expected, finding.found::bigint as found,
@@ -197,7 +198,8 @@ export function tenants(sql: Sql | Tx, { resources }: AuditScope, { since, until
           then s.what || ' of a ' || s.resource || ', an unknown resource' else s.what end,
         s.tenant_id, s.at
       from (
-        select 'jobs' as what, ${rootResourceOf(sql, resources, sql`split_part(j.name, '.', 1)`)} as resource, j.tenant_id,
+        select 'jobs' as what, ${rootResourceOf(sql, resources, sql`split_part(j.name, '.', 1)`)} as resource,
+          j.tenant_id,
           j.subject_id as at
         from all_jobs j
         where ${isInIds(sql`j.id`)} and j.subject_id is not null
@@ -217,7 +219,8 @@ export function tenants(sql: Sql | Tx, { resources }: AuditScope, { since, until
         from ledger_transfers t
         where ${isInPeriod(sql`t.created_at`)} and t.kind <> 'correction'
       ) s
-      where s.resource <> all(${resource_names}) or not ${rowExists(sql, resources, sql`s.resource`, sql`s.tenant_id`, sql`s.at`)}
+      where s.resource <> all(${resource_names})
+        or not ${rowExists(sql, resources, sql`s.resource`, sql`s.tenant_id`, sql`s.at`)}
     ) p`
 }
 
@@ -235,7 +238,8 @@ function rowExists(
   const rows = resources.map(
     (subject) => sql`
       select from ${sql(subject.table)} r
-      where coalesce(${resource}, ${subject.resource}) = ${subject.resource} and r.tenant_id = ${tenant_id} and r.id = ${id}`,
+      where coalesce(${resource}, ${subject.resource}) = ${subject.resource} and r.tenant_id = ${tenant_id}
+        and r.id = ${id}`,
   )
   return sql`exists (${unionAll(sql, rows)})`
 }
@@ -257,7 +261,8 @@ export function keys(sql: Sql | Tx, { resources }: AuditScope, limits: Limits): 
   return sql`
     select 'an idempotency key has no row or no job' as problem, k.tenant_id, ${noResource(sql)},
       k.resource_id::text as id,
-      k.scope || ' ' || k.key || case when k.resource <> all(${resource_names}) then ', a ' || k.resource else '' end as what,
+      k.scope || ' ' || k.key || case when k.resource <> all(${resource_names}) then ', a ' || k.resource
+        else '' end as what,
       ${noFigures(sql)}
     from idempotency_keys k
     where ${arrivedWithin(sql, sql`k.created_at`, limits)} and (

@@ -26,7 +26,8 @@ function disputes(sql: Sql | Tx, scope: AuditScope): Fragment {
         -d.amount_withdrawn_minor, withdrawn.posted),
       ('the reinstated amount of a dispute differs from its postings', reinstated.posted <> d.amount_reinstated_minor,
         d.amount_reinstated_minor, reinstated.posted),
-      ('a dispute is posted in another currency', d.currency <> any(array[withdrawn.currency, reinstated.currency]), null, null),
+      ('a dispute is posted in another currency', d.currency <> any(array[withdrawn.currency, reinstated.currency]),
+        null, null),
       ('the payment does not show its latest dispute', case
         when p.dispute ->> 'id' = d.id::text then p.dispute ->> 'status' <> d.status
           or (p.dispute ->> 'closed_at' is null) <> (d.closed_at is null)
@@ -66,7 +67,8 @@ function disputeEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
           -- Skips earlier partitions.
           and e.created_at >= d.created_at - interval '1 hour'
         group by 1
-      ) found full join (select 'payment.' || event_name as type from unnest(d.announced) event_name) required on required.type = found.type
+      ) found full join (select 'payment.' || event_name as type from unnest(d.announced) event_name) required
+        on required.type = found.type
     ) as compared(type, times, expected)
     -- Events beyond the retention period are deleted.
     where d.created_at >= (select min(coalesce(retained.from_time, '-infinity')) from partitions retained

@@ -44,7 +44,8 @@ export function announcedTimes(
   required: Fragment,
 ): Fragment {
   return sql`
-    select 'the number of events differs from the number of changes' as problem, p.tenant_id, ${resource}::text as subject,
+    select 'the number of events differs from the number of changes' as problem, p.tenant_id,
+      ${resource}::text as subject,
       p.id as subject_id, p.id::text as id, required.type as what, required.times as expected, found.times as found,
       found.times - required.times as off_by, null::text as currency
     from ${rowsOf(resource)} p

@@ -28,7 +28,8 @@ export function feed(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragmen
       null::text as currency
     from (
       select * from (
-        select e.*, lag(e.sequence) over (partition by e.tenant_id order by e.sequence, e.id) as previous from ${sequenced} e
+        select e.*, lag(e.sequence) over (partition by e.tenant_id order by e.sequence, e.id) as previous
+          from ${sequenced} e
       ) e
       where e.previous is distinct from e.sequence - 1 offset 0
     ) e

@@ -65,7 +65,8 @@ function suppressions(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment
   return sql`
     select 'a suppression references a missing message' as problem, s.tenant_id, ${noResource(sql)},
       s.id::text as id, s.reason as what, ${noFigures(sql)}
-    from (select tenant_id, id, reason, message_id from suppressions where ${tenant_condition} and message_id is not null) s
+    from (select tenant_id, id, reason, message_id from suppressions where ${tenant_condition}
+      and message_id is not null) s
     where not exists (
       select from messages m where m.tenant_id = s.tenant_id and m.id = s.message_id offset 0)`
 }

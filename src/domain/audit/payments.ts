@@ -26,7 +26,8 @@ function payments(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
         amount_refunded_minor),
       ('the reserved amount is not the sum of the refunds', amount_refund_reserved_minor <> r.reserved, r.reserved,
         amount_refund_reserved_minor),
-      ('the captured amount differs from its postings', amount_captured_minor <> c.posted, amount_captured_minor, c.posted),
+      ('the captured amount differs from its postings', amount_captured_minor <> c.posted, amount_captured_minor,
+        c.posted),
       ('a capture is posted in another currency', c.currency <> p.currency, null, null),
       ('a payment shows a missing dispute', p.dispute is not null and not exists (
         select from disputes d where d.tenant_id = p.tenant_id and d.payment_id = p.id

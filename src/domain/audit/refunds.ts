@@ -17,7 +17,8 @@ function refunds(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
     cross join lateral (${postedFor(sql, sql`r.id`, 'refund')}) refunded
     cross join lateral (${postedFor(sql, sql`r.id`, 'refund_failed')}) reversed
     where refunded.posted + reversed.posted <> r.expected or refunded.posted not in (0, -r.amount_minor)
-      or (refunded.posted = 0 and reversed.posted <> 0) or refunded.currency <> r.currency or reversed.currency <> r.currency`
+      or (refunded.posted = 0 and reversed.posted <> 0) or refunded.currency <> r.currency
+        or reversed.currency <> r.currency`
 }
 
 export const checksOfRefunds: Checks = { refunds }

@@ -67,7 +67,8 @@ export function rowsScope(sql: Sql | Tx, root: ResourceName, keys: RowKey[]): Au
   const rows = sql`(
     select p.* from unnest(${tenants}::uuid[], ${ids}::uuid[]) as requested(tenant_id, id)
     cross join lateral (
-      select p.* from ${sql(resourceOf(root).table)} p where p.tenant_id = requested.tenant_id and p.id = requested.id offset 0
+      select p.* from ${sql(resourceOf(root).table)} p where p.tenant_id = requested.tenant_id
+        and p.id = requested.id offset 0
     ) p)`
   return {
     ...fullScope(sql),

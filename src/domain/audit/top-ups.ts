@@ -12,7 +12,8 @@ function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
     cross join lateral (${postedFor(sql, sql`p.id`, 'top_up')}) received
     cross join lateral (${postedFor(sql, sql`p.id`, 'top_up_reversed')}) reversed
     cross join lateral (values
-      ('the received amount differs from its postings', received.posted <> p.received_minor, p.received_minor, received.posted),
+      ('the received amount differs from its postings', received.posted <> p.received_minor, p.received_minor,
+        received.posted),
       ('the reversed amount differs from its postings', -reversed.posted <> p.reversed_minor,
         -p.reversed_minor, reversed.posted),
       ('a top-up is posted in another currency', upper(p.currency) <> any(array[received.currency, reversed.currency]),
@@ -20,7 +21,8 @@ function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
       ('a top-up succeeded at the processor and is not posted',
         p.processor_status in ('succeeded', 'reversed') and p.received_minor = 0, p.amount_minor, p.received_minor),
       ('a top-up is posted and did not succeed at the processor',
-        coalesce(p.processor_status, 'pending') not in ('succeeded', 'reversed') and p.received_minor > 0, 0, p.received_minor),
+        coalesce(p.processor_status, 'pending') not in ('succeeded', 'reversed') and p.received_minor > 0, 0,
+          p.received_minor),
       -- The drift follows shortly.
       ('a top-up has ended here and its money arrived, without a drift',
         p.status in ('failed', 'canceled') and p.received_minor > p.reversed_minor

@@ -19,7 +19,8 @@ function verifications(sql: Sql | Tx, { rowsOf, resources }: AuditScope): Fragme
       ) s on true
       cross join lateral (values
         ('a verification has no party in its tenant', s.id is null),
-        ('a verified party does not show the verification', s.id is not null and (s.kyc_id is null or s.kyc_status = 'none')),
+        ('a verified party does not show the verification', s.id is not null
+          and (s.kyc_id is null or s.kyc_status = 'none')),
         ('an open verification is not the latest', p.open and s.kyc_id <> p.id)
       ) as finding(problem, violated)
       where p.subject_type = ${type} and finding.violated`
@@ -32,9 +33,11 @@ function verified(sql: Sql | Tx, { tenant_condition, resources }: AuditScope): F
   const parts = verificationSubjectType.options.map((type) => {
     const { table } = resources.find(({ resource }) => resource === type)!
     return sql`
-      select 'a party shows a status without a verification' as problem, s.tenant_id, ${noResource(sql)}, s.id::text as id,
+      select 'a party shows a status without a verification' as problem, s.tenant_id, ${noResource(sql)},
+        s.id::text as id,
         ${type} || ' ' || s.kyc_status as what, ${noFigures(sql)}
-      from (select tenant_id, id, kyc_id, kyc_status from ${sql(table)} where ${tenant_condition} and kyc_status <> 'none') s
+      from (select tenant_id, id, kyc_id, kyc_status from ${sql(table)} where ${tenant_condition}
+        and kyc_status <> 'none') s
       left join verifications v on v.tenant_id = s.tenant_id and v.id = s.kyc_id and v.subject_id = s.id
         and v.subject_type = ${type}
       where v.status is distinct from s.kyc_status`

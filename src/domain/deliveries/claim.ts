@@ -189,7 +189,8 @@ function chosenDeliveries(tx: Tx, { room, share, unproven }: ClaimOptions): Frag
   return tx`
     shared as (
       select w.*, row_number() over (partition by w.tenant_id order by w.nth, w.due_at) as tenant_rank,
-        row_number() over (partition by w.is_proven order by w.jobs + w.nth, w.last_at nulls first, w.due_at) as speed_rank
+        row_number() over (partition by w.is_proven order by w.jobs + w.nth, w.last_at nulls first,
+          w.due_at) as speed_rank
       from waiting w
     ), chosen as materialized (
       select s.* from shared s

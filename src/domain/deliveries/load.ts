@@ -53,7 +53,8 @@ async function loadDeliveries(sql: Sql, keys: DeliveryKey[]): Promise<(LoadedDel
       nth integer, tenant_id uuid, delivery_id uuid, created_at timestamptz)
     cross join lateral (
       select * from webhook_deliveries d
-      where d.tenant_id = requested.tenant_id and d.id = requested.delivery_id and d.created_at = requested.created_at offset 0) d
+      where d.tenant_id = requested.tenant_id and d.id = requested.delivery_id
+        and d.created_at = requested.created_at offset 0) d
     join webhook_endpoints p on p.tenant_id = d.tenant_id and p.id = d.endpoint_id
     left join lateral (
       select e.data from events e

@@ -60,7 +60,8 @@ export async function requestReplay(
       where not ${isKeyUsed(sql)}
     ), d as (
       select d.* from requested a join webhook_deliveries d on d.tenant_id = a.tenant_id and d.id = a.delivery_id
-      where ${isEndpointNotDeleted(sql)} and ${isBelowManualLimit(sql, sql`d.endpoint_id`)} and (d.sample is not null or exists (
+      where ${isEndpointNotDeleted(sql)} and ${isBelowManualLimit(sql, sql`d.endpoint_id`)}
+        and (d.sample is not null or exists (
         select from events e
         where e.tenant_id = d.tenant_id and e.id = d.event_id and e.created_at = d.event_created_at))
     ),

@@ -61,7 +61,8 @@ export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
     with before as (
       select j.id, j.tenant_id, j.state, j.name, j.payload from jobs j
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown')
-        and (j.operation is null or exists (select from (${callRow(sql)}) r where not r.under_way)) ${filterCondition(sql, act)}
+        and (j.operation is null or exists (select from (${callRow(sql)}) r
+          where not r.under_way)) ${filterCondition(sql, act)}
       for update
     ), notification as (
       -- A notification and its job have the same id.
@@ -90,7 +91,8 @@ async function runJobNow(sql: Sql | Tx, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.id, j.tenant_id, j.state from jobs j
-      where j.id = ${act.job_id} and j.state = 'ready' and j.run_at > now() and j.run_at < 'infinity' ${filterCondition(sql, act)}
+      where j.id = ${act.job_id} and j.state = 'ready' and j.run_at > now()
+        and j.run_at < 'infinity' ${filterCondition(sql, act)}
       for update
     ), after as (
       update jobs j set run_at = now(), wakeup_sent_at = null

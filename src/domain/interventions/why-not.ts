@@ -24,7 +24,8 @@ export async function refusalReason(
 ): Promise<{ before: string | null; refused: string }> {
   const [job] = await sql<JobFacts[]>`
     select state, operation is not null as has_call, unknown_since is not null as is_unknown,
-      run_at = 'infinity' as parked, ${isScheduled(sql)} as is_scheduled, ${isDiscardedDelivery(sql)} as ended_delivery, false as in_history,
+      run_at = 'infinity' as parked, ${isScheduled(sql)} as is_scheduled,
+        ${isDiscardedDelivery(sql)} as ended_delivery, false as in_history,
       (true ${only === undefined ? sql`` : matchesConditions(sql, only)}) as matches
     from jobs j where id = ${job_id}
     union all

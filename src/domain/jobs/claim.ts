@@ -65,7 +65,8 @@ export async function claimJobs(
       select j.*, row_number() over (partition by j.queue, j.tenant_id order by j.id) as nth
       from (select unnest(${ids}::uuid[]) as id order by 1) requested
       cross join lateral (
-        select j.tenant_id, j.id, j.queue, j.attempt, j.worker, j.started_at, j.wakeup_sent_at, j.state = 'running' as lapsed
+        select j.tenant_id, j.id, j.queue, j.attempt, j.worker, j.started_at, j.wakeup_sent_at,
+          j.state = 'running' as lapsed
         from jobs j
         where j.id = requested.id and j.run_at <= now() and j.name = any(${[...names]}::text[])
           and (j.state in ('ready', 'unknown') or (j.state = 'running' and j.lease_until <= now()))

@@ -83,7 +83,8 @@ export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`fenced.delay_m
     attempt as (
       insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error,
         generation, key, first_sent_at, last_sent_at, provider_reference)
-      select fenced.tenant_id, fenced.job_id, fenced.attempt, fenced.worker, fenced.started_at, clock_timestamp(), fenced.outcome,
+      select fenced.tenant_id, fenced.job_id, fenced.attempt, fenced.worker, fenced.started_at, clock_timestamp(),
+        fenced.outcome,
         fenced.error, previous_call.*
       from fenced left join lateral (
         select fenced.generation, fenced.key, fenced.first_sent_at, fenced.last_sent_at,
@@ -120,7 +121,8 @@ export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`fenced.delay_m
           and (j.in_doubt or (fenced.continues and not fenced.unsent and j.operation is not null)),
         refused_since = case when fenced.unsent and fenced.outcome = 'retry' then coalesce(j.refused_since, now())
           when fenced.unsent and fenced.outcome = 'returned' then j.refused_since end,
-        provider_reference = case when not fenced.rotate then coalesce(fenced.provider_reference, j.provider_reference) end,
+        provider_reference = case when not fenced.rotate
+          then coalesce(fenced.provider_reference, j.provider_reference) end,
         -- A finished call needs its sealed tokens no longer.
         request = case when fenced.is_final and j.request ? 'sealed' then j.request - 'sealed' else j.request end
       from fenced where j.id = fenced.job_id

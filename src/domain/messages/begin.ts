@@ -81,7 +81,8 @@ export async function beginMessages(
         case when is_first_send then recipients else settled end as recipients
       from m where case when is_first_send then status in ('suppressed', 'failed') else settled is not null end`,
     )})
-    select l.job_id, l.may_send and m.recipients_left > 0 as may_send, coalesce(m.status, l.status) as status, l.envelope,
+    select l.job_id, l.may_send and m.recipients_left > 0 as may_send, coalesce(m.status, l.status) as status,
+      l.envelope,
       l.content, coalesce(m.recipients, l.recipients) as recipients, l.provider_reference,
       coalesce(m.failure, l.failure) as failure,
       extract(epoch from coalesce(l.send_at, l.created_at))::float8 as scheduled_s,

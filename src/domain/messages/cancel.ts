@@ -14,7 +14,8 @@ export async function cancelMessage(
   request: IdempotentRequest & { tenant_id: string; message_id: string; event_id: string },
 ): Promise<MessageRow | 'key_used' | undefined> {
   const keys = sql`
-    select tenant_id, request_key as idempotency_key, route, fingerprint, id as resource_id, null::uuid as job_id from m`
+    select tenant_id, request_key as idempotency_key, route, fingerprint, id as resource_id, null::uuid as job_id
+      from m`
   const new_events = sql`select m.*, ${'message.canceled' satisfies EventType} as event from m`
   const [row] = await sql<(MessageRow & { key_used: boolean })[]>`
     with requests as (

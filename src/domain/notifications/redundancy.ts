@@ -32,7 +32,8 @@ export function judgeRedundancy(sql: Sql | Tx, arrived: Fragment): Fragment {
   })
   return sql`
     judged as (
-      select arrived.*, matched.tenant_id, matched.subject, matched.subject_id, coalesce(matched.is_redundant, false) as is_redundant,
+      select arrived.*, matched.tenant_id, matched.subject, matched.subject_id,
+        coalesce(matched.is_redundant, false) as is_redundant,
         not coalesce(matched.is_redundant, false) and exists (
           select from jobs j
           where j.tenant_id = coalesce(matched.tenant_id, reported.tenant_id)
@@ -41,7 +42,8 @@ export function judgeRedundancy(sql: Sql | Tx, arrived: Fragment): Fragment {
         ) as in_progress
       from (${arrived}) arrived
       cross join lateral jsonb_to_record(coalesce(arrived.reported, '{}')) as reported(
-        subject text, reference text, status text, amount_minor bigint, currency text, status_amount_minor bigint, reason text,
+        subject text, reference text, status text, amount_minor bigint, currency text, status_amount_minor bigint,
+          reason text,
         tenant_id uuid, root_id uuid)
       left join lateral (${unionAll(sql, rows)} offset 0) matched on true
     )`

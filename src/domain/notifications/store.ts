@@ -77,7 +77,8 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
   return await sql<StoredOutcome[]>`
     with input as (
       select distinct on (provider, account, event_id) * from jsonb_to_recordset(${sql.json(arrivals)}) as n(
-        id uuid, provider text, account text, event_id text, kind text, object_id text, payload jsonb, will_wake boolean,
+        id uuid, provider text, account text, event_id text, kind text, object_id text, payload jsonb,
+          will_wake boolean,
         request_id text, is_relevant boolean, created_for jsonb, reported jsonb)
       order by provider, account, event_id, will_wake
     ), ${judgeRedundancy(sql, arrived)},
@@ -125,7 +126,8 @@ export async function compareWaiting(sql: Sql, limit: number): Promise<ComparedN
       select judged.id, judged.tenant_id, judged.subject, judged.subject_id, case
           when is_redundant then 'applied'
           when in_progress and received_at > now() - ${MAX_WAIT_FOR_JOBS_MS} * interval '1 millisecond' then 'waiting'
-          when received_at > now() - ${MAX_WAIT_FOR_LOOKUPS_MS} * interval '1 millisecond' and ${isLookupInProgress(sql)}
+          when received_at > now() - ${MAX_WAIT_FOR_LOOKUPS_MS} * interval '1 millisecond'
+            and ${isLookupInProgress(sql)}
             then 'waiting'
           else 'received' end as state
       from judged
@@ -181,7 +183,8 @@ async function writeJudgements(sql: Sql, judgements: Fragment): Promise<Compared
  */
 function isLookupInProgress(sql: Sql | Tx): Fragment {
   return sql`(
-    row_number() over (partition by provider, object_id, is_redundant, is_relevant order by reported is not null, event_id) > 1
+    row_number() over (partition by provider, object_id, is_redundant, is_relevant order by reported is not null,
+      event_id) > 1
     or exists (
       select from notifications n
       where n.provider = judged.provider and n.object_id = judged.object_id and n.state = 'received'

@@ -79,7 +79,8 @@ async function findByEmail(sql: Sql, tenant_id: string, email: string): Promise<
       select ${columns} from customers r where r.tenant_id = ${tenant_id} and r.email = any(${[email, lower]}::text[])
       union
       select ${columns} from (
-        select * from customers l where l.tenant_id = ${tenant_id} order by l.created_at desc limit ${MAX_SEARCHED_ROWS}) r
+        select * from customers l where l.tenant_id = ${tenant_id} order by l.created_at desc
+          limit ${MAX_SEARCHED_ROWS}) r
       where lower(r.email) = ${lower}
     ) found order by id desc limit ${MAX_FOUND}`
 }

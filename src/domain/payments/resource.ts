@@ -109,7 +109,8 @@ function paymentIsRedundant(sql: Sql | Tx): Fragment {
   return sql`
     ${sameAmount(sql)} and case reported.status
       when 'authorized' then r.status = 'captured'
-        or (r.status in ('authorized', 'capturing', 'canceling') and r.amount_capturable_minor = reported.status_amount_minor)
+        or (r.status in ('authorized', 'capturing', 'canceling')
+          and r.amount_capturable_minor = reported.status_amount_minor)
       when 'captured' then r.status = 'captured' and r.amount_captured_minor = reported.status_amount_minor
       when 'canceled' then r.status = 'canceled' and r.cancellation_reason is not distinct from reported.reason
       else false end`

@@ -68,7 +68,8 @@ export type PaymentSettlement = Settlement & {
 export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettlement[]): Promise<Set<string>> {
   const new_events = sql`select * from p where event is not null`
   // A job ended the payment without this update, between the read of the row and its lock.
-  const too_late = sql`"to" in ('requires_action', 'authorized', 'captured') and status_before in ('failed', 'canceled')`
+  const too_late = sql`"to" in ('requires_action', 'authorized', 'captured')
+    and status_before in ('failed', 'canceled')`
   const references = sql`select processor as provider, processor_reference as reference from p`
   const rows = await sql<{ id: string }[]>`
     with ${fencing(sql, settlements.map(changeOf))},
@@ -159,7 +160,8 @@ function cancellationJobs(sql: Sql | Tx): Fragment {
   })
   return sql`
     select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id,
-      jsonb_build_object('payment_id', p.id) as payload, false as will_wake, null::text as dedupe_key, fenced.request_id,
+      jsonb_build_object('payment_id', p.id) as payload, false as will_wake, null::text as dedupe_key,
+        fenced.request_id,
       ${cancel_request} as request
     from p
     join updates on updates.follow_up_job_id = p.follow_up_job_id
@@ -175,7 +177,8 @@ export async function settlePaymentAsFailed(
 ): Promise<void> {
   if (operation === cancelDuplicatePayment.call.operation) return void (await settleJobs(tx, [settlement]))
   const [payment] = await tx<{ is_authorized: boolean }[]>`
-    select authorized_at is not null as is_authorized from payments where tenant_id = ${tenant_id} and id = ${payment_id}`
+    select authorized_at is not null as is_authorized from payments where tenant_id = ${tenant_id}
+      and id = ${payment_id}`
   const update: PaymentUpdate = {
     ...emptyPaymentUpdate,
     tenant_id,

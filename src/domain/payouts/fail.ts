@@ -69,7 +69,8 @@ export async function requestPayoutFail(
         fail_requested_at = case when l.accepted <> 'failed' then clock_timestamp() end,
         failure = ${manualFailure(sql, sql`l.reason`)}
       from locked l where p.tenant_id = l.tenant_id and p.id = l.payout_id
-      returning p.*, l.payout_id, l.accepted, l.job_id, l.awaited_job_id, l.event_id, l.will_wake, l.route, l.fingerprint,
+      returning p.*, l.payout_id, l.accepted, l.job_id, l.awaited_job_id, l.event_id, l.will_wake, l.route,
+        l.fingerprint,
         l.request_id, l.idempotency_key as request_key
     ),
     stored_keys as (${storeKeys(sql, 'payout', keys)}),

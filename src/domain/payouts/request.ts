@@ -61,7 +61,8 @@ export async function requestPayouts(
     select tenant_id, idempotency_key, route, fingerprint, payout_id as resource_id, job_id from accepted
     order by tenant_id, idempotency_key, route`
   const new_events = sql`
-    select p.*, a.event_id, ${'payout.created' satisfies EventType} as event from p join accepted a on a.payout_id = p.id`
+    select p.*, a.event_id, ${'payout.created' satisfies EventType} as event from p join accepted a
+      on a.payout_id = p.id`
   const request = requestJson(sql, createPayout, {
     destination: sql`destination`,
     amount_minor: sql`amount_minor`,

@@ -142,7 +142,8 @@ function computingTransitions(sql: Sql | Tx): Fragment {
         case when as_of > coalesce((row_before).reported_as_of, '-infinity')
             then coalesce(arrival_date, (row_before).arrival_date)
           else coalesce((row_before).arrival_date, arrival_date) end as arrival_date_after,
-        case when advances and reported = 'paid' then (row_before).amount_minor else (row_before).paid_minor end as paid,
+        case when advances and reported = 'paid' then (row_before).amount_minor
+          else (row_before).paid_minor end as paid,
         case
           when advances and status_before in ('pending', 'processing', 'paid')
             then case reported when 'canceled' then coalesce(end_status, reported) else reported end
@@ -209,7 +210,8 @@ function newEvents(sql: Sql | Tx): Fragment {
 function newTransfers(sql: Sql | Tx): Fragment {
   return sql`
     select tenant_id, paid_transfer_id as transfer_id, 'payout_paid' as kind, id as subject_id,
-      'available' as debit_account, 'processor_clearing' as credit_account, upper(currency) as currency, amount_minor, '' as reference
+      'available' as debit_account, 'processor_clearing' as credit_account, upper(currency) as currency, amount_minor,
+        '' as reference
     from p where paid_minor > paid_before
     union all
     select tenant_id, returned_transfer_id, 'payout_returned', id, 'processor_clearing', 'available', upper(currency),

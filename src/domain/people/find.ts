@@ -27,7 +27,8 @@ export async function findSignedIn(sql: Sql, session_id: string): Promise<Signed
   const [found] = await sql<SignedIn[]>`
     select s.id as session_id, u.id as user_id, u.name, u.email, u.two_factor_enabled, u.is_operator,
       u.is_operator or 1 < (
-        select count(*) from members m join tenants t on t.id = m.tenant_id where m.user_id = u.id) as has_several_tenants,
+        select count(*) from members m join tenants t on t.id = m.tenant_id
+          where m.user_id = u.id) as has_several_tenants,
       case when t.id is not null
         then json_build_object('id', t.id, 'slug', t.slug, 'name', t.name, 'role', t.role) end as tenant
     from user_sessions s join users u on u.id = s.user_id

@@ -59,7 +59,8 @@ export async function findStale(sql: Sql, resource: ProviderResourceName, cursor
         select c.provider_reference from all_jobs j cross join lateral (
           select c.provider_reference from all_provider_calls c
           where c.tenant_id = j.tenant_id and c.job_id = j.id offset 0) c
-        where ${is_job_of_row} and ${worksOn(sql, resource, sql`p.id`)} and c.provider_reference is not null limit 1)) as reference,
+        where ${is_job_of_row} and ${worksOn(sql, resource, sql`p.id`)} and c.provider_reference is not null
+          limit 1)) as reference,
       p.updated_at as since, extract(epoch from now() - p.updated_at)::float8 as age_s
     from ${rows} and ${stage.within} and (p.status = any(${statusesUnderWay(resource)}::text[]) or not ${open})
       and p.updated_at <= now() - ${LOOKUP_DELAYS_S[0]!} * interval '1 second'

@@ -66,6 +66,7 @@ export async function syncUnknownDrifts(sql: Sql): Promise<string[]> {
           and (d.state, d.detail) is distinct from ('unknown', coalesce(excluded.detail, d.detail))
     )
     select distinct name from unknown
-    where subject <> all(${[...PROVIDER_RESOURCE_NAMES]}::text[]) and not exists (${unionAll(sql, showing_unknown)}) order by name`
+    where subject <> all(${[...PROVIDER_RESOURCE_NAMES]}::text[]) and not exists (${unionAll(sql, showing_unknown)})
+      order by name`
   return rows.map(({ name }) => name)
 }

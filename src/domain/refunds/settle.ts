@@ -71,7 +71,8 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
         out_minor = s.out_minor_after
       from transition s
       where r.tenant_id = s.tenant_id and r.id = s.refund_id
-        and (s.status_before = 'pending' or s.status_after <> s.status_before or s.out_minor_after <> s.out_minor_before)
+        and (s.status_before = 'pending' or s.status_after <> s.status_before
+          or s.out_minor_after <> s.out_minor_before)
       returning r.*, s.status_before, s.out_minor_before, s.amount_refunded_minor, s.amount_refund_reserved_minor,
         s.event, s.event_id, s.transfer_id, s.payment_reference
     ), changed as (

@@ -25,7 +25,8 @@ export async function deleteOldRollups(sql: Sql, counted_until: string, limit: n
     where r.resolution = old.resolution and r.queue = old.queue and r.name = old.name and r.at = old.at`
   const tenants = await sql`
     delete from tenant_rollups r using (
-      select o.* from (values (60::smallint, ${TENANT_MINUTE_RETENTION_H}::integer), (3600, ${HOUR_RETENTION_DAYS * 24}))
+      select o.* from (values (60::smallint, ${TENANT_MINUTE_RETENTION_H}::integer),
+        (3600, ${HOUR_RETENTION_DAYS * 24}))
         retained(resolution, hours)
       cross join lateral (
         select o.resolution, o.queue, o.at, o.tenant_id from tenant_rollups o

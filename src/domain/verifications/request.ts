@@ -173,7 +173,8 @@ export async function decideVerification(
   request: DecideRequest,
 ): Promise<Verification | 'key_used' | undefined> {
   const keys = sql`
-    select tenant_id, request_key as idempotency_key, route, fingerprint, id as resource_id, null::uuid as job_id from v`
+    select tenant_id, request_key as idempotency_key, route, fingerprint, id as resource_id, null::uuid as job_id
+      from v`
   const new_events = sql`select v.*, 'kyc.' || v.status as event from v`
   const [row] = await sql<(Verification & { key_used: boolean })[]>`
     with requests as (

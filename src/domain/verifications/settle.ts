@@ -72,7 +72,8 @@ export async function settleVerifications(
     with ${fencing(sql, items)},
     updates as (
       select fenced.job_id, fenced.request_id, c.* from fenced cross join lateral jsonb_to_record(fenced.change) as c(
-        tenant_id uuid, kyc_id uuid, reported text, as_of timestamptz, provider_reference text, failure jsonb, link jsonb,
+        tenant_id uuid, kyc_id uuid, reported text, as_of timestamptz, provider_reference text, failure jsonb,
+          link jsonb,
         event_id uuid, cancel_job_id uuid, notification_id uuid)
     ), ${computingTransitions(sql)},
     v as (
@@ -143,7 +144,8 @@ function computingTransitions(sql: Sql | Tx): Fragment {
       ) v
     ), transition as (
       select job_id, request_id, tenant_id, kyc_id, reported, as_of, provider_reference,
-        reported_failure as failure, link, link_until, event_id, cancel_job_id, notification_id, row_before, status_before, coalesce(to_cancel, false) as to_cancel,
+        reported_failure as failure, link, link_until, event_id, cancel_job_id, notification_id, row_before,
+          status_before, coalesce(to_cancel, false) as to_cancel,
         coalesce(applies, false) as applies,
         coalesce(applies, false) and reported in ('verified', 'canceled') as decides,
         case when applies is not true then status_before

@@ -56,7 +56,8 @@ async function writeEndpoint(
   sql: Sql,
   request: Omit<CreateEndpoint, 'headers' | 'secret'> & { headers: string | null; secrets: Json },
 ): Promise<WebhookEndpointRow | 'key_used'> {
-  const keys = sql`select a.*, endpoint_id as resource_id, null::uuid as job_id from requested a join e using (tenant_id)`
+  const keys = sql`select a.*, endpoint_id as resource_id, null::uuid as job_id from requested a
+    join e using (tenant_id)`
   const [row] = await sql<(WebhookEndpointRow & { is_new: boolean })[]>`
     with requested as (
       select * from jsonb_to_recordset(${sql.json([request])}) as a(

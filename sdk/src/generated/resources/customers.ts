@@ -6,14 +6,14 @@ import type { Pages } from '../../pages.ts'
 import { pathSegment, Resource } from '../../resource.ts'
 import type { CreateCustomer, Customer, UpdateCustomer } from '../schemas.ts'
 
-/** What `customers.list` can be asked for. */
+/** Query parameters of `customers.list`. */
 export interface ListCustomersQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -27,7 +27,7 @@ export interface ListCustomersQuery {
   /**
    * Also list deleted customers.
    *
-   * `false` unless said otherwise.
+   * `Default: `false`.
    */
   deleted?: boolean
 }
@@ -85,7 +85,7 @@ export class CustomersResource extends Resource {
   /**
    * Delete a customer.
    *
-   * Erases name, email, phone and metadata, and keeps the id for the books. Personal data in earlier
+   * Erases name, email, phone and metadata, and retains the id for the books. Personal data in earlier
    * events is erased soon after.
    *
    * Needs the scope `customer:write`.

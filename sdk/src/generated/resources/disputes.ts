@@ -6,14 +6,14 @@ import type { Pages } from '../../pages.ts'
 import { pathSegment, Resource } from '../../resource.ts'
 import type { Dispute, DisputeStatus } from '../schemas.ts'
 
-/** What `disputes.list` can be asked for. */
+/** Query parameters of `disputes.list`. */
 export interface ListDisputesQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -32,7 +32,7 @@ export class DisputesResource extends Resource {
    * List disputes, newest first.
    *
    * The buyer's bank opens a dispute, and you answer it in the processor's dashboard. Here you see its
-   * status and what it took from your balance.
+   * status and the amount that it took from your balance.
    *
    * Needs the scope `payments:read`.
    *

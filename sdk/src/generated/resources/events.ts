@@ -7,18 +7,18 @@ import { pathSegment, Resource } from '../../resource.ts'
 import type { FeedEvent } from '../events.ts'
 import type { EventTypes } from '../schemas.ts'
 
-/** What `events.list` can be asked for. */
+/** Query parameters of `events.list`. */
 export interface ListEventsQuery {
   /**
    * Only events with a higher `sequence`. Pass that of the last event that you have.
    *
-   * `0` unless said otherwise.
+   * `Default: `0`.
    */
   after?: number
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Filter by type, or by all types of a resource: `payment.*`. */
@@ -37,14 +37,14 @@ export class EventsResource extends Resource {
    * List events, oldest first.
    *
    * The feed of events. Every event has a `sequence`, from 1 and without gaps, and an event that appears
-   * later never has a lower one. So if you always ask for the events after the last one you have, you
-   * miss nothing. `Link` always points to the next page. An event joins the feed a moment after it
-   * happened, and is kept for 90 days unless your operator chose otherwise. `created_from` and
-   * `created_to` select by the time when it happened, still in the order of the sequences, and who waits
-   * is answered by the first event that all filters allow.
+   * later never has a lower one. So you miss nothing if you always request the events after the last one
+   * you have. `Link` always points to the next page. An event joins the feed a moment after it happened.
+   * It is retained for 90 days, or as long as your operator has configured. `created_from` and
+   * `created_to` filter by the time of the event; the order is still that of the sequences. A request
+   * that waits is answered with the first event that matches all filters.
    *
-   * If there is nothing to list, `Prefer: wait=N` (at most 30 seconds) waits: the answer comes with the
-   * first event, or is empty when the time is up. At most 20 requests of a key may wait at once.
+   * If there are no events, `Prefer: wait=N` (at most 30 seconds) waits: the answer comes with the first
+   * event, or is empty after N seconds. At most 20 requests of a key may wait at once.
    *
    * Needs the scope `events:read`.
    *

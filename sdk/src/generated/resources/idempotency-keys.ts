@@ -5,14 +5,14 @@ import type { Pages } from '../../pages.ts'
 import { pathSegment, Resource } from '../../resource.ts'
 import type { RememberedRequest } from '../schemas.ts'
 
-/** What `idempotencyKeys.list` can be asked for. */
+/** Query parameters of `idempotencyKeys.list`. */
 export interface GetIdempotencyKeyQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -21,13 +21,13 @@ export interface GetIdempotencyKeyQuery {
   created_to?: string
 }
 
-/** What became of a request whose answer was lost. */
+/** The outcome of a request whose answer was lost. */
 export class IdempotencyKeysResource extends Resource {
   /**
    * Look up an idempotency key.
    *
    * Lists the requests that were accepted with this key, newest first. After a lost answer, this tells
-   * you whether the request was accepted. Keys are kept for 30 days. Requests accepted at the same
+   * you whether the request was accepted. Keys are retained for 30 days. Requests accepted at the same
    * moment come on the same page.
    *
    * Needs a valid key and no scope.

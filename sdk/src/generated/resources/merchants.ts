@@ -6,14 +6,14 @@ import type { Pages } from '../../pages.ts'
 import { pathSegment, Resource } from '../../resource.ts'
 import type { CreateMerchant, Merchant, UpdateMerchant } from '../schemas.ts'
 
-/** What `merchants.list` can be asked for. */
+/** Query parameters of `merchants.list`. */
 export interface ListMerchantsQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -23,7 +23,7 @@ export interface ListMerchantsQuery {
   /**
    * List archived ones instead of the others.
    *
-   * `false` unless said otherwise.
+   * `Default: `false`.
    */
   archived?: boolean
 }
@@ -81,7 +81,7 @@ export class MerchantsResource extends Resource {
   /**
    * Archive a merchant.
    *
-   * No new payment can name the merchant. It is kept for the books, and is listed only with
+   * No new payment can name the merchant. It is retained for the books, and is listed only with
    * `archived=true`. Archiving it again changes nothing.
    *
    * Needs the scope `merchants:write`.

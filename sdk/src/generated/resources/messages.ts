@@ -19,14 +19,14 @@ import type {
 import { MessagesSuppressionsResource } from './messages/suppressions.ts'
 import { MessagesTemplatesResource } from './messages/templates.ts'
 
-/** What `messages.list` can be asked for. */
+/** Query parameters of `messages.list`. */
 export interface ListMessagesQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -39,20 +39,20 @@ export interface ListMessagesQuery {
   status?: MessageStatus
   /** Filter by recipient: an email address in `to`, `cc` or `bcc`, ignoring case, or a phone number. */
   to?: string
-  /** Filter by the phone number that somebody sent you an SMS from. Other messages are not found. */
+  /** Filter by the sender of a received SMS, a phone number. Other messages are not found. */
   from?: string
   /** Filter by tag. Only email has tags. */
   tag?: string
 }
 
-/** What `messages.timeline` can be asked for. */
+/** Query parameters of `messages.timeline`. */
 export interface GetMessageTimelineQuery {
-  /** The `at` of the first entry of the page that came after. */
+  /** The `at` of the first entry of the later page. */
   before?: string
   /**
    * Page size.
    *
-   * `100` unless said otherwise.
+   * `Default: `100`.
    */
   limit?: number
 }
@@ -83,7 +83,7 @@ export class MessagesResource extends Resource {
    * Answered once the server has accepted the email for at least some of the recipients; `recipients`
    * shows the outcome for each. If you wait and the provider does not accept the message, the answer is
    * an error, and that is final: `email_send_failed`. If you do not wait (`Prefer: respond-async`), a
-   * message that was certainly not sent and may succeed later is tried up to five times in all. If it is
+   * message that was certainly not sent and may succeed later is attempted up to five times. If it is
    * not known whether the provider accepted the message, the answer is 202 with the status `unknown`; it
    * is never sent again automatically. A message that is `scheduled` or `suppressed` is answered 201 at
    * once. Suppressed recipients get nothing. The request may have up to 15 MiB.
@@ -122,9 +122,9 @@ export class MessagesResource extends Resource {
    *
    * Answered once the provider has accepted the SMS. If you wait and the provider does not accept the
    * message, the answer is an error, and that is final: `sms_send_failed`. If you do not wait (`Prefer:
-   * respond-async`), a message that was certainly not sent and may succeed later is tried up to five
-   * times in all. If it is not known whether the provider accepted the message, the answer is 202 with
-   * the status `unknown`; it is never sent again automatically. A message that is `scheduled` or
+   * respond-async`), a message that was certainly not sent and may succeed later is attempted up to five
+   * times. If it is not known whether the provider accepted the message, the answer is 202 with the
+   * status `unknown`; it is never sent again automatically. A message that is `scheduled` or
    * `suppressed` is answered 201 at once. `segments` is the number of segments, each of which is
    * charged; `price` comes later.
    *
@@ -158,7 +158,7 @@ export class MessagesResource extends Resource {
   /**
    * Retrieve a message.
    *
-   * Includes the text until it is erased. Of attachments, only names and sizes are shown.
+   * Includes the text until it is erased. Attachments are shown with names and sizes only.
    *
    * Needs the scope `messaging:read`.
    *
@@ -186,8 +186,8 @@ export class MessagesResource extends Resource {
    * Explain a message.
    *
    * Every attempt, provider answer, notification and event of the message, oldest first: the last
-   * `limit` of them, or the last before `before`. Entries of one moment are never parted, so there may
-   * be a few more than `limit`. A full page links to what came before it.
+   * `limit` entries, or the last `limit` before `before`. Entries of the same moment come on the same
+   * page, so there may be a few more than `limit`. A full page links to the previous entries.
    *
    * Needs the scope `messaging:read`.
    *

@@ -14,14 +14,14 @@ import type {
   TimelineEntry,
 } from '../schemas.ts'
 
-/** What `payments.list` can be asked for. */
+/** Query parameters of `payments.list`. */
 export interface ListPaymentsQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -38,11 +38,11 @@ export interface ListPaymentsQuery {
   currency?: string
   /** Filter by the processor's own id. */
   processor_reference?: string
-  /** Only those with at least this `amount_minor`. */
+  /** Payments with at least this `amount_minor`. */
   amount_min?: number
-  /** Only those with at most this `amount_minor`. */
+  /** Payments with at most this `amount_minor`. */
   amount_max?: number
-  /** Only those that are held, and whose hold lapses before this time. */
+  /** Authorized payments whose hold lapses before this time. */
   capture_before_to?: string
   /**
    * `metadata[key]=value`: payments whose metadata has this value at the top level; at most 20 such
@@ -51,26 +51,26 @@ export interface ListPaymentsQuery {
   metadata?: Record<string, string>
 }
 
-/** What `payments.events` can be asked for. */
+/** Query parameters of `payments.events`. */
 export interface ListPaymentEventsQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   after?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
 }
 
-/** What `payments.timeline` can be asked for. */
+/** Query parameters of `payments.timeline`. */
 export interface GetPaymentTimelineQuery {
-  /** The `at` of the first entry of the page that came after. */
+  /** The `at` of the first entry of the later page. */
   before?: string
   /**
    * Page size.
    *
-   * `100` unless said otherwise.
+   * `Default: `100`.
    */
   limit?: number
 }
@@ -83,7 +83,7 @@ export class PaymentsResource extends Resource {
   /**
    * Create a payment.
    *
-   * Authorizes a payment: the amount is held until you capture or cancel it.
+   * Authorizes a payment: the amount is on hold until you capture or cancel it.
    *
    * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
    * finished by then, the answer is 202.
@@ -124,7 +124,7 @@ export class PaymentsResource extends Resource {
   /**
    * Cancel a payment.
    *
-   * Releases the amount that is held. While the authorization is still in progress, the cancellation is
+   * Releases the amount on hold. While the authorization is still in progress, the cancellation is
    * recorded (202), and the hold is voided as soon as it exists. A second cancellation while one is in
    * progress joins it, unless it names another reason.
    *
@@ -142,7 +142,7 @@ export class PaymentsResource extends Resource {
   /**
    * Capture a payment.
    *
-   * Captures the amount that is held, or a part of it and releases the rest. The body is optional.
+   * Captures the amount on hold, or a part of it and releases the rest. The body is optional.
    *
    * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
    * finished by then, the answer is 202.
@@ -173,8 +173,9 @@ export class PaymentsResource extends Resource {
    * Explain a payment.
    *
    * Every attempt, provider answer, webhook, ledger posting and event of the payment and its refunds,
-   * oldest first: the last `limit` of them, or the last before `before`. Entries of one moment are never
-   * parted, so there may be a few more than `limit`. A full page links to what came before it.
+   * oldest first: the last `limit` entries, or the last `limit` before `before`. Entries of the same
+   * moment come on the same page, so there may be a few more than `limit`. A full page links to the
+   * previous entries.
    *
    * Needs the scope `payments:read`.
    *

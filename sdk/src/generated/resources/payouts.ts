@@ -13,14 +13,14 @@ import type {
   TimelineEntry,
 } from '../schemas.ts'
 
-/** What `payouts.list` can be asked for. */
+/** Query parameters of `payouts.list`. */
 export interface ListPayoutsQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -35,14 +35,14 @@ export interface ListPayoutsQuery {
   currency?: string
 }
 
-/** What `payouts.timeline` can be asked for. */
+/** Query parameters of `payouts.timeline`. */
 export interface GetPayoutTimelineQuery {
-  /** The `at` of the first entry of the page that came after. */
+  /** The `at` of the first entry of the later page. */
   before?: string
   /**
    * Page size.
    *
-   * `100` unless said otherwise.
+   * `Default: `100`.
    */
   limit?: number
 }
@@ -54,8 +54,8 @@ export class PayoutsResource extends Resource {
    *
    * Pays a recipient from your available balance: the balance in that currency minus what other payouts
    * have reserved. The amount is checked and reserved in one step, so concurrent payouts can never take
-   * more than is available. If you ask the request to wait, it is answered when the processor has
-   * accepted or refused the payout.
+   * more than is available. If the request waits, it is answered when the processor has accepted or
+   * refused the payout.
    *
    * Answers with the accepted resource and does not wait, unless you send `Prefer: wait=N` (at most 30).
    * If the work is not finished by then, the answer is 202.
@@ -113,15 +113,15 @@ export class PayoutsResource extends Resource {
   /**
    * Fail a payout manually.
    *
-   * Fails a payout as soon as nothing can leave any more. One that was never sent, or whose every
-   * sending was refused, is `failed` at once (200), its amount is released, and it will not be sent. If
-   * its call is in progress, its outcome is not known or the processor has accepted it, the request is
-   * recorded (202, `fail_requested_at`), and the processor is asked to let go of it. The payout then
-   * becomes `failed` when the processor refuses it, lets go of it, fails it or returns it, or `paid` if
-   * the processor pays it: then the request is void (event `payout.fail_overtaken`). A transfer is not
-   * asked for and never reversed. A second request joins the first, and so does one after a
-   * cancellation: then the payout ends as `canceled` if the processor lets go of it. With `Prefer:
-   * wait=N` the answer comes when the payout has ended: 200, or 409 if it was paid.
+   * Fails a payout as soon as it can no longer be paid. A payout that was never sent, or that the
+   * processor always refused, is `failed` at once (200): its amount is released, and it will not be
+   * sent. If a call is in progress, its outcome is unknown or the processor has accepted the payout, the
+   * request is recorded (202, `fail_requested_at`), and the payout is canceled at the processor. It then
+   * becomes `failed` when the processor refuses, cancels, fails or returns it, or `paid` if the
+   * processor pays it: then the request is void (event `payout.fail_overtaken`). Transfers are not
+   * canceled at the processor and never reversed. A second request joins the first. A request after a
+   * cancellation joins the cancellation: the payout ends as `canceled` if the processor cancels it. With
+   * `Prefer: wait=N` the answer comes when the payout is final: 200, or 409 if it was paid.
    *
    * Answers with the accepted resource and does not wait, unless you send `Prefer: wait=N` (at most 30).
    * If the work is not finished by then, the answer is 202.
@@ -138,8 +138,8 @@ export class PayoutsResource extends Resource {
    * Explain a payout.
    *
    * Every attempt, provider answer, webhook, ledger posting and event of the payout, oldest first: the
-   * last `limit` of them, or the last before `before`. Entries of one moment are never parted, so there
-   * may be a few more than `limit`. A full page links to what came before it.
+   * last `limit` entries, or the last `limit` before `before`. Entries of the same moment come on the
+   * same page, so there may be a few more than `limit`. A full page links to the previous entries.
    *
    * Needs the scope `payouts:read`.
    *

@@ -6,14 +6,14 @@ import type { Pages } from '../../pages.ts'
 import { pathSegment, Resource } from '../../resource.ts'
 import type { CreateRecipient, Recipient, RecipientType, UpdateRecipient } from '../schemas.ts'
 
-/** What `recipients.list` can be asked for. */
+/** Query parameters of `recipients.list`. */
 export interface ListRecipientsQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -29,7 +29,7 @@ export interface ListRecipientsQuery {
   /**
    * List archived ones instead of the others.
    *
-   * `false` unless said otherwise.
+   * `Default: `false`.
    */
   archived?: boolean
 }
@@ -74,7 +74,7 @@ export class RecipientsResource extends Resource {
   /**
    * Update a recipient.
    *
-   * Fields that you leave out stay unchanged. Where the money goes cannot change: archive the recipient
+   * Fields that you leave out stay unchanged. The destination cannot be changed: archive the recipient
    * and create another.
    *
    * Needs the scope `recipients:write`.
@@ -88,7 +88,7 @@ export class RecipientsResource extends Resource {
   /**
    * Archive a recipient.
    *
-   * No new payout can go to the recipient. It is kept for the books, and is listed only with
+   * No new payout can go to the recipient. It is retained for the books, and is listed only with
    * `archived=true`. Archiving it again changes nothing.
    *
    * Needs the scope `recipients:write`.

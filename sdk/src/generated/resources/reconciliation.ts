@@ -5,14 +5,14 @@ import type { Pages } from '../../pages.ts'
 import { Resource } from '../../resource.ts'
 import type { Drift, DriftState, DriftSubject } from '../schemas.ts'
 
-/** What `reconciliation.list` can be asked for. */
+/** Query parameters of `reconciliation.list`. */
 export interface ListDriftsQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -32,11 +32,12 @@ export class ReconciliationResource extends Resource {
   /**
    * List open drifts.
    *
-   * Lists resources whose record at the processor differs from ours, or for which it is not known
-   * whether a call took effect: our record, the processor's, and since when. The list shows payments,
-   * refunds and disputes; payouts only to a key with `payouts:read`, top-ups with `wallet:read`,
-   * verifications with `compliance:read`. The processor is asked again after 5 s, 1, 5 and 30 minutes, 2
-   * hours and then daily; a resolved drift is no longer listed. The list is empty if everything agrees.
+   * Lists resources whose record at the processor differs from ours, and resources with a call of
+   * unknown outcome. Each drift has our record, the processor's record and the time of its detection.
+   * The list shows payments, refunds and disputes; payouts only to a key with `payouts:read`, top-ups
+   * with `wallet:read`, verifications with `compliance:read`. The processor is queried again after 5 s,
+   * 1, 5 and 30 minutes, 2 hours and then daily; a resolved drift is no longer listed. The list is empty
+   * if everything agrees.
    *
    * Needs the scope `payments:read`.
    *

@@ -6,14 +6,14 @@ import type { Pages } from '../../pages.ts'
 import { pathSegment, Resource } from '../../resource.ts'
 import type { CreateRefund, Refund, RefundStatus } from '../schemas.ts'
 
-/** What `refunds.list` can be asked for. */
+/** Query parameters of `refunds.list`. */
 export interface ListRefundsQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -22,14 +22,14 @@ export interface ListRefundsQuery {
   created_to?: string
 }
 
-/** What `refunds.listAll` can be asked for. */
+/** Query parameters of `refunds.listAll`. */
 export interface ListAllRefundsQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -49,7 +49,7 @@ export class RefundsResource extends Resource {
   /**
    * Refund a payment.
    *
-   * Refunds all or a part of what was captured. Concurrent refunds can never exceed it. A refund that
+   * Refunds all or a part of the captured amount. Concurrent refunds can never exceed it. A refund that
    * succeeded may still fail up to 30 days later; the money is then yours again.
    *
    * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not

@@ -5,7 +5,7 @@ import { WalletBalancesResource } from './wallet/balances.ts'
 import { WalletTopUpsResource } from './wallet/top-ups.ts'
 import { WalletTransactionsResource } from './wallet/transactions.ts'
 
-/** Your balances, and what changed them. */
+/** Your balances and their transactions. */
 export class WalletResource extends Resource {
   readonly balances = new WalletBalancesResource(this.client)
   /** A top-up: money that you add to your balance. */

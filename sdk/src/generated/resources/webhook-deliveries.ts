@@ -12,14 +12,14 @@ import type {
   WebhookDeliveryStatus,
 } from '../schemas.ts'
 
-/** What `webhookDeliveries.list` can be asked for. */
+/** Query parameters of `webhookDeliveries.list`. */
 export interface ListWebhookDeliveriesQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */

@@ -16,14 +16,14 @@ import type {
   WebhookRecovery,
 } from '../schemas.ts'
 
-/** What `webhookEndpoints.list` can be asked for. */
+/** Query parameters of `webhookEndpoints.list`. */
 export interface ListWebhookEndpointsQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -91,7 +91,7 @@ export class WebhookEndpointsResource extends Resource {
    * Delete a webhook endpoint.
    *
    * Nothing is sent to the endpoint any more, and its deliveries can no longer be read. The answer is
-   * the endpoint as it was.
+   * the deleted endpoint.
    *
    * Needs the scope `webhooks:write`.
    *

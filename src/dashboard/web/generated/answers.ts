@@ -1,4 +1,4 @@
-// What routes answer to the pages, by their schemas. `npm run sdk` writes this.
+// Responses of the routes that the pages read. `npm run sdk` writes this.
 
 import type {
   AiTask,
@@ -35,82 +35,85 @@ interface OverviewShape {
   currencies: {
     /** ISO 4217 currency code, in lower case. */
     currency: string
-    /** The last 60 days, the oldest first; the last is today. */
+    /** The last 60 days, oldest first; the last one is today. */
     days: {
       /** The day, UTC. */
       day: string
-      /** Payments that were captured. */
+      /** Captured payments. */
       captured: number
-      /** What was captured. */
+      /** The captured amount. */
       captured_minor: number
-      /** Refunds that succeeded; one that failed later is still counted. */
+      /** Successful refunds, including those that failed later. */
       refunded: number
-      /** What was refunded, with what of it failed later. */
+      /** The refunded amount, including refunds that failed later. */
       refunded_minor: number
-      /** Payments that were authorized. */
+      /** Authorized payments. */
       authorized: number
       /** Payments whose authorization failed. */
       failed: number
-      /** The part of authorizations that succeeded; null: there were none. */
+      /** The fraction of authorizations that succeeded; null without any. */
       success_rate: number | null
     }[]
-    /** The last seven of these together. */
+    /** The total of the last seven days. */
     week: {
-      /** Payments that were captured. */
+      /** Captured payments. */
       captured: number
-      /** What was captured. */
+      /** The captured amount. */
       captured_minor: number
-      /** Refunds that succeeded; one that failed later is still counted. */
+      /** Successful refunds, including those that failed later. */
       refunded: number
-      /** What was refunded, with what of it failed later. */
+      /** The refunded amount, including refunds that failed later. */
       refunded_minor: number
-      /** Payments that were authorized. */
+      /** Authorized payments. */
       authorized: number
       /** Payments whose authorization failed. */
       failed: number
-      /** The part of authorizations that succeeded; null: there were none. */
+      /** The fraction of authorizations that succeeded; null without any. */
       success_rate: number | null
     }
-    /** The seven before. */
+    /** The total of the seven days before. */
     week_before: {
-      /** Payments that were captured. */
+      /** Captured payments. */
       captured: number
-      /** What was captured. */
+      /** The captured amount. */
       captured_minor: number
-      /** Refunds that succeeded; one that failed later is still counted. */
+      /** Successful refunds, including those that failed later. */
       refunded: number
-      /** What was refunded, with what of it failed later. */
+      /** The refunded amount, including refunds that failed later. */
       refunded_minor: number
-      /** Payments that were authorized. */
+      /** Authorized payments. */
       authorized: number
       /** Payments whose authorization failed. */
       failed: number
-      /** The part of authorizations that succeeded; null: there were none. */
+      /** The fraction of authorizations that succeeded; null without any. */
       success_rate: number | null
     }
   }[]
   balances: {
     /** ISO 4217 currency code, in lower case. */
     currency: string
-    /** What you have: the sum of all transactions. It can be negative, e.g. after a refund. */
+    /** The sum of all transactions. It can be negative, e.g. after a refund. */
     balance_minor: number
     /** The amount that payouts have reserved: the sum of those that are `pending` or `processing`. */
     pending_payouts_minor: number
-    /** `balance_minor` less `pending_payouts_minor`: what can be paid out. */
+    /** `balance_minor` minus `pending_payouts_minor`: the amount that can be paid out. */
     available_minor: number
-    /** The balance at the end of each of the last seven days, the oldest first; the last is now. */
+    /**
+     * The balance at the end of each of the last seven days, oldest first; the last one is the present
+     * balance.
+     */
     days_minor: number[]
   }[]
   attention: AttentionShape[]
-  /** For how long the oldest of its jobs has been due, in seconds; 0: none waits. */
+  /** How long the oldest of its jobs has been due, in seconds; 0 without due jobs. */
   oldest_due_s: number
-  /** How many of its jobs are retried, because their last attempt failed; counting stops at 1,000. */
+  /** The number of its retrying jobs, whose last attempt failed; at most 1,000. */
   retrying: number
-  /** For how long the attempts at the oldest of these have failed, in seconds; 0: there is none. */
+  /** How long the attempts of the oldest retrying job have failed, in seconds; 0 without any. */
   oldest_retrying_s: number
-  /** Events that are not yet in the numbers of days: as a rule those of the last seconds. */
+  /** Events not counted in the days yet, usually those of the last seconds. */
   uncounted_events: number
-  /** When this was read. */
+  /** The time of the response. */
   as_of: string
 }
 
@@ -119,11 +122,11 @@ interface AttentionShape {
    * `provider_outage`: a provider does not answer, and its jobs wait. `schedule_failing`: kinds of
    * recurring work whose last run failed, for operators. `proposal_undecided`: proposals that another
    * operator must confirm or reject, for operators. `hold_lapses`: payments whose hold lapses within a
-   * day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and the processor
-   * differ. `deliveries_failed`: events that did not arrive within the last day; `endpoint_disabled`:
-   * endpoints that get none any more. `endpoint_failing`: endpoints to which every attempt fails now.
-   * `verification_open`: people whose last check failed, and of whom nobody has decided.
-   * `dispute_needs_response`: disputes that wait for an answer.
+   * day. `effect_unknown`: jobs with an unknown effect. `drift`: differences between the books and the
+   * processor. `deliveries_failed`: failed deliveries of the last day. `endpoint_disabled`:
+   * automatically disabled endpoints. `endpoint_failing`: endpoints whose attempts currently all fail.
+   * `verification_open`: verifications whose last check failed and that are undecided.
+   * `dispute_needs_response`: disputes that wait for a response.
    */
   kind:
     | 'provider_outage'
@@ -137,28 +140,25 @@ interface AttentionShape {
     | 'endpoint_failing'
     | 'verification_open'
     | 'dispute_needs_response'
-  /** How many; counting stops at 1,000. */
+  /** The count, at most 1,000. */
   count: number
-  /** Whether there are more than that. */
+  /** Whether there are more. */
   is_more: boolean
-  /** Since when the oldest is so; of holds, when the first lapses. */
+  /** Since when the oldest exists; for holds, when the first lapses. */
   oldest_at: string
-  /**
-   * The ids of up to three, the oldest first: payments, jobs, drifts, endpoints, verifications or
-   * disputes.
-   */
+  /** The ids of up to three, oldest first: payments, jobs, drifts, endpoints, verifications or disputes. */
   examples: string[]
-  /** Of a `provider_outage`; null otherwise. */
+  /** Only for `provider_outage`; null otherwise. */
   outage: {
     /** Its name. */
     provider: string
-    /** As people call it. */
+    /** Its display name. */
     title: string
-    /** `credentials`: it refuses ours. `no_answer`: no call gets an answer that can be used. */
+    /** `credentials`: it refuses our credentials. `no_answer`: no call gets a usable answer. */
     problem: 'credentials' | 'no_answer'
-    /** What of this tenant waits for it. */
+    /** The jobs of this tenant that wait for it. */
     waiting: {
-      /** What waits. */
+      /** The waiting resource. */
       resource:
         | 'customer'
         | 'recipient'
@@ -176,7 +176,7 @@ interface AttentionShape {
         | 'webhook_endpoint'
         | 'webhook_delivery'
         | 'webhook_recovery'
-      /** How many of its jobs. */
+      /** The number of its waiting jobs. */
       count: number
     }[]
   } | null
@@ -186,7 +186,7 @@ interface StoryShape {
   jobs: {
     id: string
     name: string
-    /** The refund that it is for; null: it is for none. */
+    /** The refund of the job; null if it has none. */
     refund_id: string | null
     state: string
     /** Attempts so far. */
@@ -194,16 +194,16 @@ interface StoryShape {
     /** ISO 8601 in UTC, with microseconds. */
     created_at: string
     finished_at: string | null
-    /** When it is due next; null: it has ended. */
+    /** When it is due next; null once it has finished. */
     run_at: string | null
-    /** Since when its effect is not known. */
+    /** Since when its effect is unknown. */
     unknown_since: string | null
-    /** Whether an attempt may have had an effect, although the job goes on. */
+    /** Whether an attempt may have taken effect although the job continues. */
     in_doubt: boolean
   }[]
   events: {
     id: string
-    /** What it is of: the row itself or a part of it, e.g. a refund or dispute. */
+    /** The id of its object: the row itself or a part of it, such as a refund or dispute. */
     about_id: string
   }[]
   deliveries: {
@@ -223,17 +223,17 @@ interface StoryShape {
      * request at a time, and an ordered endpoint gets its events in order.
      */
     next_attempt_at: string | null
-    /** The HTTP status of the last answer; null if there was none. */
+    /** The HTTP status of the last response; null if there was none. */
     last_status_code: number | null
-    /** Why the last attempt got no answer. */
+    /** Why the last attempt got no response. */
     last_error: string | null
-    /** When it arrived. */
+    /** When it was delivered. */
     delivered_at: string | null
     /** The cursor of lists. */
     created_at: string
     /** When it last changed. */
     updated_at: string
-    /** Where it goes. */
+    /** The URL of the endpoint. */
     url: string
   }[]
   /** ISO 8601 in UTC, with microseconds. */
@@ -244,82 +244,82 @@ interface QueuesFiguresShape {
   queues: {
     /** Its name. */
     queue: 'payments' | 'payouts' | 'compliance' | 'messages' | 'notifications' | 'deliveries' | 'ai'
-    /** Jobs that could begin now. */
+    /** Jobs that are due. */
     due: number
-    /** Jobs that wait for their time. */
+    /** Jobs scheduled for later. */
     later: number
-    /** Jobs under way. */
+    /** Running jobs. */
     running: number
-    /** Jobs whose effect is not known. */
+    /** Jobs with an unknown effect. */
     unknown: number
     /** Jobs that wait for an operator. */
     parked: number
-    /** For how long the oldest is due at this moment, in seconds, also while nothing is counted. */
+    /** How long the oldest job has been due at this moment, in seconds, also while nothing is counted. */
     oldest_due_s: number
-    /** Open jobs whose last attempt failed, at this moment; at most 10,000 of each kind. */
+    /** Open jobs whose last attempt failed, at this moment; at most 10,000 of each name. */
     retrying: number
-    /** For how long the attempts at the oldest of these have failed, in seconds. */
+    /** How long the attempts of the oldest retrying job have failed, in seconds. */
     oldest_retrying_s: number
-    /** Jobs that came, each second since the last whole minute began. */
+    /** Created jobs per second since the last whole minute began. */
     in_per_s_1m: number
-    /** Jobs that finished. */
+    /** Finished jobs. */
     out_per_s_1m: number
-    /** The same since the last five whole minutes began. */
+    /** Created jobs per second since the last five whole minutes began. */
     in_per_s_5m: number
-    /** Jobs that finished. */
+    /** Finished jobs. */
     out_per_s_5m: number
-    /** From when a job was due to when its last attempt began. */
+    /** The time from when a job was due to the start of its last attempt. */
     wait: {
       last_5m: {
-        /** How long half of them took at most; null: there were none. */
+        /** The median; null without any. */
         p50_ms: number | null
-        /** How long 95 in 100 took at most, within a quarter. */
+        /** The 95th percentile, accurate to a quarter. */
         p95_ms: number | null
-        /** How long 99 in 100 took at most. */
+        /** The 99th percentile. */
         p99_ms: number | null
       }
       last_1h: {
-        /** How long half of them took at most; null: there were none. */
+        /** The median; null without any. */
         p50_ms: number | null
-        /** How long 95 in 100 took at most, within a quarter. */
+        /** The 95th percentile, accurate to a quarter. */
         p95_ms: number | null
-        /** How long 99 in 100 took at most. */
+        /** The 99th percentile. */
         p99_ms: number | null
       }
     }
-    /** From when its last attempt began to when it finished. */
+    /** The duration of the last attempt. */
     run: {
       last_5m: {
-        /** How long half of them took at most; null: there were none. */
+        /** The median; null without any. */
         p50_ms: number | null
-        /** How long 95 in 100 took at most, within a quarter. */
+        /** The 95th percentile, accurate to a quarter. */
         p95_ms: number | null
-        /** How long 99 in 100 took at most. */
+        /** The 99th percentile. */
         p99_ms: number | null
       }
       last_1h: {
-        /** How long half of them took at most; null: there were none. */
+        /** The median; null without any. */
         p50_ms: number | null
-        /** How long 95 in 100 took at most, within a quarter. */
+        /** The 95th percentile, accurate to a quarter. */
         p95_ms: number | null
-        /** How long 99 in 100 took at most. */
+        /** The 99th percentile. */
         p99_ms: number | null
       }
     }
     /** Jobs that failed or were discarded in the last hour. */
     failed_1h: number
-    /** Jobs that finished in each of the last 60 minutes; the last is not over. */
+    /** Finished jobs in each of the last 60 minutes; the last one is incomplete. */
     out_by_minute: number[]
-    /** Whether nothing of it begins. */
+    /** Whether the queue is paused. */
     paused: boolean
-    /** Of how many tenants nothing of it begins. */
+    /** The number of tenants paused in it. */
     paused_tenants: number
   }[]
-  /** Up to when the numbers hold; null before the first count. */
+  /** The time up to which everything is counted; null before the first count. */
   as_of: string | null
   /**
-   * `current`: what finished up to 30 seconds ago is counted. `behind`: not yet, and a worker goes on
-   * counting. `stopped`: no worker counts.
+   * `current`: jobs that finished up to 30 seconds ago are counted. `behind`: a worker is still counting
+   * them. `stopped`: no worker counts.
    */
   counting: 'current' | 'behind' | 'stopped'
 }
@@ -328,126 +328,126 @@ interface JobNameFiguresShape {
   names: {
     /** The name of the job. */
     name: string
-    /** Jobs that came. */
+    /** Created jobs. */
     in: number
-    /** Jobs that finished. */
+    /** Finished jobs. */
     out: number
-    /** Of these, those that succeeded. */
+    /** Finished jobs that succeeded. */
     succeeded: number
-    /** Those that failed. */
+    /** Finished jobs that failed. */
     failed: number
-    /** Those that were ended without being done. */
+    /** Discarded jobs. */
     discarded: number
     /** Attempts beyond the first. */
     retries: number
-    /** From when a job was due to its last attempt. */
+    /** The time from when a job was due to its last attempt. */
     wait: {
-      /** How long half of them took at most; null: there were none. */
+      /** The median; null without any. */
       p50_ms: number | null
-      /** How long 95 in 100 took at most, within a quarter. */
+      /** The 95th percentile, accurate to a quarter. */
       p95_ms: number | null
-      /** How long 99 in 100 took at most. */
+      /** The 99th percentile. */
       p99_ms: number | null
     }
-    /** From the beginning of that to its end. */
+    /** The duration of its last attempt. */
     run: {
-      /** How long half of them took at most; null: there were none. */
+      /** The median; null without any. */
       p50_ms: number | null
-      /** How long 95 in 100 took at most, within a quarter. */
+      /** The 95th percentile, accurate to a quarter. */
       p95_ms: number | null
-      /** How long 99 in 100 took at most. */
+      /** The 99th percentile. */
       p99_ms: number | null
     }
-    /** Jobs that could begin now. */
+    /** Jobs that are due. */
     due: number
-    /** Jobs that wait for their time. */
+    /** Jobs scheduled for later. */
     later: number
-    /** Jobs under way. */
+    /** Running jobs. */
     running: number
-    /** Jobs whose effect is not known. */
+    /** Jobs with an unknown effect. */
     unknown: number
     /** Jobs that wait for an operator. */
     parked: number
-    /** For how long the oldest has been due, in seconds. */
+    /** How long the oldest job has been due, in seconds. */
     oldest_due_s: number
   }[]
-  /** Up to when the numbers hold; null before the first count. */
+  /** The time up to which everything is counted; null before the first count. */
   as_of: string | null
   /**
-   * `current`: what finished up to 30 seconds ago is counted. `behind`: not yet, and a worker goes on
-   * counting. `stopped`: no worker counts.
+   * `current`: jobs that finished up to 30 seconds ago are counted. `behind`: a worker is still counting
+   * them. `stopped`: no worker counts.
    */
   counting: 'current' | 'behind' | 'stopped'
 }
 
 interface JobSeriesShape {
-  /** How many seconds each point stands for. */
+  /** The length of each point in seconds. */
   step_s: number
   points: {
-    /** Where it begins. */
+    /** The start. */
     at: string
-    /** Jobs that came. */
+    /** Created jobs. */
     in: number
-    /** Jobs that finished. */
+    /** Finished jobs. */
     out: number
-    /** Those of them that failed or were discarded. */
+    /** Finished jobs that failed or were discarded. */
     failed: number
-    /** The most that were seen due; null: nobody looked. */
+    /** The maximum number of due jobs; null without a sample. */
     due: number | null
-    /** The most that one had been due, in seconds. */
+    /** The maximum time that a job had been due, in seconds. */
     oldest_due_s: number | null
-    /** From when a job was due to its last attempt. */
+    /** The time from when a job was due to its last attempt. */
     wait: {
-      /** How long half of them took at most; null: there were none. */
+      /** The median; null without any. */
       p50_ms: number | null
-      /** How long 95 in 100 took at most, within a quarter. */
+      /** The 95th percentile, accurate to a quarter. */
       p95_ms: number | null
-      /** How long 99 in 100 took at most. */
+      /** The 99th percentile. */
       p99_ms: number | null
     }
-    /** From the beginning of that to its end. */
+    /** The duration of its last attempt. */
     run: {
-      /** How long half of them took at most; null: there were none. */
+      /** The median; null without any. */
       p50_ms: number | null
-      /** How long 95 in 100 took at most, within a quarter. */
+      /** The 95th percentile, accurate to a quarter. */
       p95_ms: number | null
-      /** How long 99 in 100 took at most. */
+      /** The 99th percentile. */
       p99_ms: number | null
     }
   }[]
-  /** Up to when the numbers hold; null before the first count. */
+  /** The time up to which everything is counted; null before the first count. */
   as_of: string | null
   /**
-   * `current`: what finished up to 30 seconds ago is counted. `behind`: not yet, and a worker goes on
-   * counting. `stopped`: no worker counts.
+   * `current`: jobs that finished up to 30 seconds ago are counted. `behind`: a worker is still counting
+   * them. `stopped`: no worker counts.
    */
   counting: 'current' | 'behind' | 'stopped'
 }
 
 interface TenantSharesShape {
-  /** How far back it goes. */
+  /** The length of the window, up to now. */
   window: '5m' | '15m' | '1h' | '24h' | '7d'
-  /** Jobs that finished. */
+  /** Finished jobs. */
   finished: number
-  /** How long their last attempts took, together. */
+  /** The total duration of their last attempts. */
   run_ms: number
   tenants: {
-    /** Whose; null: of all others. */
+    /** The tenant; null: all others. */
     tenant_id: string | null
-    /** The name of the tenant. */
+    /** The slug of the tenant. */
     slug: string | null
     /** Jobs of this tenant that finished. */
     finished: number
-    /** How long their last attempts took, together. */
+    /** The total duration of their last attempts. */
     run_ms: number
-    /** The part of all that finished. */
+    /** The fraction of all finished jobs. */
     share: number
   }[]
-  /** Up to when the numbers hold; null before the first count. */
+  /** The time up to which everything is counted; null before the first count. */
   as_of: string | null
   /**
-   * `current`: what finished up to 30 seconds ago is counted. `behind`: not yet, and a worker goes on
-   * counting. `stopped`: no worker counts.
+   * `current`: jobs that finished up to 30 seconds ago are counted. `behind`: a worker is still counting
+   * them. `stopped`: no worker counts.
    */
   counting: 'current' | 'behind' | 'stopped'
 }
@@ -456,63 +456,60 @@ interface ProviderHealthShape {
   providers: {
     /** Its name. */
     provider: string
-    /** Jobs with a call to it that finished in the last 15 minutes. */
+    /** Finished jobs with a call to it in the last 15 minutes. */
     calls: number
-    /** Those whose effect happened. */
+    /** Calls that took effect. */
     done: number
-    /** Those that it declined. */
+    /** Calls that it declined. */
     declined: number
-    /**
-     * Calls to it that failed in the last 15 minutes: each attempt counts, also one that did not end its
-     * job.
-     */
+    /** Failed calls in the last 15 minutes; every attempt counts. */
     failed: number
-    /** These by outcome, the most frequent first. */
+    /** Failed calls by outcome, the most frequent first. */
     failures: {
       /**
        * `retry`: it certainly had no effect. `ambiguous`: it may have had one. `misconfigured`: our
-       * credentials or our set-up were refused.
+       * credentials or configuration were refused.
        */
       outcome: 'retry' | 'ambiguous' | 'misconfigured'
-      /** How many. */
+      /** The number of failed calls. */
       count: number
     }[]
-    /** Whether it does not answer now; null: it does, or nothing asks it. */
+    /** The present outage; null if it answers, or if no call is made. */
     outage: {
-      /** `credentials`: it refuses ours. `no_answer`: no call gets an answer that can be used. */
+      /** `credentials`: it refuses our credentials. `no_answer`: no call gets a usable answer. */
       problem: 'credentials' | 'no_answer'
       /** Since when. */
       since: string
       /** The variables to check. */
       check: string[]
     } | null
-    /** Open jobs with a call to it whose last attempt failed; at most 10,000 of each kind. */
+    /** Open jobs with a call to it whose last attempt failed; at most 10,000 of each name. */
     retrying: number
-    /** For how long the attempts at the oldest of these have failed, in seconds. */
+    /** How long the attempts of the oldest retrying job have failed, in seconds. */
     oldest_retrying_s: number
     /** Attempts beyond the first. */
     retries: number
-    /** How long the last attempt took, from claim to end. */
+    /** The duration of the last attempt, from claim to end. */
     took: {
-      /** How long half of them took at most; null: there were none. */
+      /** The median; null without any. */
       p50_ms: number | null
-      /** How long 95 in 100 took at most, within a quarter. */
+      /** The 95th percentile, accurate to a quarter. */
       p95_ms: number | null
-      /** How long 99 in 100 took at most. */
+      /** The 99th percentile. */
       p99_ms: number | null
     }
-    /** Jobs whose calls are turned away now, before they have an effect. */
+    /** Jobs whose calls are currently refused before they take effect. */
     refused: number
-    /** Jobs of which an attempt may have reached it without an answer. */
+    /** Jobs with an attempt that may have reached it without an answer. */
     in_doubt: number
-    /** Jobs whose effect is not known. */
+    /** Jobs with an unknown effect. */
     unknown: number
   }[]
-  /** Up to when the numbers hold; null before the first count. */
+  /** The time up to which everything is counted; null before the first count. */
   as_of: string | null
   /**
-   * `current`: what finished up to 30 seconds ago is counted. `behind`: not yet, and a worker goes on
-   * counting. `stopped`: no worker counts.
+   * `current`: jobs that finished up to 30 seconds ago are counted. `behind`: a worker is still counting
+   * them. `stopped`: no worker counts.
    */
   counting: 'current' | 'behind' | 'stopped'
 }
@@ -523,29 +520,29 @@ interface TenantsDriftShape {
   /** The tenant that it belongs to. */
   tenant_id: string
   subject: DriftSubject
-  /** The row that differs. */
+  /** The id of the resource that differs. */
   subject_id: string
   /** The payment; null if it belongs to none. */
   payment_id: string | null
   state: DriftState
   /** Our record. */
   ours: DriftSide
-  /** The processor's record, in our terms; null while it is not known, or if it has none. */
+  /** The processor's record, in our terms; null if it is not known yet or does not exist. */
   theirs: DriftSide | null
-  /** What else is known. */
+  /** Further details. */
   detail: string | null
   /** When the drift began. */
   since: string
-  /** For how many seconds it has existed. */
+  /** The age of the drift in seconds. */
   age_s: number
-  /** When the processor was last asked. */
+  /** When the processor was last queried. */
   checked_at: string | null
-  /** When it was noticed: the cursor of lists. */
+  /** When the drift was detected: the cursor of lists. */
   created_at: string
   tenant: string
 }
 
-/** By what is asked. Paths are those below `/api`. */
+/** Responses by method and path. Paths are relative to `/api`. */
 export interface Answers {
   'GET /v1/ai/tasks': AiTask[]
   'GET /v1/ai/tasks/{id}': AiTask

@@ -1,6 +1,6 @@
-// What lists can be filtered by. `npm run sdk` writes this.
+// The filters of each list. `npm run sdk` writes this.
 
-/** By path and parameter: its values without the default, or what it takes instead. */
+/** By path and parameter: the enum values except the default, or the type of the value. */
 export const LIST_FILTERS = {
   '/v1/ai/tasks': {
     created_from: 'date-time',

@@ -6,14 +6,14 @@ import type { Pages } from '../../../pages.ts'
 import { pathSegment, Resource } from '../../../resource.ts'
 import type { AiTask, AiTaskKind, AiTaskStatus, CancelAiTask, CreateAiTask } from '../../schemas.ts'
 
-/** What `ai.tasks.list` can be asked for. */
+/** Query parameters of `ai.tasks.list`. */
 export interface ListAiTasksQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -32,7 +32,7 @@ export class AiTasksResource extends Resource {
    * Start an AI task.
    *
    * A task that fails is not an error, even if you wait: check `status` and `failure`. The input is
-   * stored encrypted, never shown, and erased when the task is over.
+   * stored encrypted, never shown, and erased when the task is final.
    *
    * Answers with the accepted resource and does not wait, unless you send `Prefer: wait=N` (at most 30).
    * If the work is not finished by then, the answer is 202.

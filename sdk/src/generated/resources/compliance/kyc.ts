@@ -14,14 +14,14 @@ import type {
   VerificationStatus,
 } from '../../schemas.ts'
 
-/** What `compliance.kyc.list` can be asked for. */
+/** Query parameters of `compliance.kyc.list`. */
 export interface ListKycQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -35,21 +35,21 @@ export interface ListKycQuery {
   /** Filter by subject. */
   subject_id?: string
   /**
-   * Only those that nobody has decided yet.
+   * Only verifications without a decision.
    *
-   * `false` unless said otherwise.
+   * `Default: `false`.
    */
   open?: boolean
 }
 
-/** What `compliance.kyc.timeline` can be asked for. */
+/** Query parameters of `compliance.kyc.timeline`. */
 export interface GetKycTimelineQuery {
-  /** The `at` of the first entry of the page that came after. */
+  /** The `at` of the first entry of the later page. */
   before?: string
   /**
    * Page size.
    *
-   * `100` unless said otherwise.
+   * `Default: `100`.
    */
   limit?: number
 }
@@ -61,7 +61,7 @@ export class ComplianceKycResource extends Resource {
    *
    * Opens a session at the identity provider. The answer has the `url` of the provider's page for the
    * person, once: send the person there. A repeated request with the same key returns it only if no
-   * answer has before. A subject can have one open verification at a time. A deleted customer and an
+   * earlier answer had it. A subject can have one open verification at a time. A deleted customer and an
    * archived merchant or recipient cannot be verified.
    *
    * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
@@ -116,10 +116,10 @@ export class ComplianceKycResource extends Resource {
   /**
    * Request another link.
    *
-   * Asks the provider for another page for the person, if the first was used or lost or has expired. The
-   * answer has it as `url`, once. You can get one only while the verification requires input. While 10
-   * requests for links to one verification are unfinished, further requests are refused with
-   * `rate_limited`.
+   * Requests another page for the person from the provider, if the first was used, was lost or has
+   * expired. The answer has it as `url`, once. This is possible only while the verification requires
+   * input. While 10 requests for links to one verification are unfinished, further requests are refused
+   * with `rate_limited`.
    *
    * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
    * finished by then, the answer is 202.
@@ -135,10 +135,10 @@ export class ComplianceKycResource extends Resource {
   /**
    * Explain a verification.
    *
-   * Every attempt, provider answer, webhook and event of the verification, also what the provider said
-   * after a decision, oldest first: the last `limit` of them, or the last before `before`. Entries of
-   * one moment are never parted, so there may be a few more than `limit`. A full page links to what came
-   * before it.
+   * Every attempt, provider answer, webhook and event of the verification, including provider reports
+   * after a decision, oldest first: the last `limit` entries, or the last `limit` before `before`.
+   * Entries of the same moment come on the same page, so there may be a few more than `limit`. A full
+   * page links to the previous entries.
    *
    * Needs the scope `compliance:read`.
    *

@@ -6,14 +6,14 @@ import type { Pages } from '../../../pages.ts'
 import { pathSegment, Resource } from '../../../resource.ts'
 import type { Channel, CreateSuppression, Suppression, SuppressionReason } from '../../schemas.ts'
 
-/** What `messages.suppressions.list` can be asked for. */
+/** Query parameters of `messages.suppressions.list`. */
 export interface ListSuppressionsQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -33,7 +33,7 @@ export class MessagesSuppressionsResource extends Resource {
   /**
    * Suppress an address.
    *
-   * Nothing is sent to the address any more, not even messages that were accepted before and have not
+   * Nothing is sent to the address any more, including messages that were accepted before and have not
    * been sent. If you have already suppressed it, the answer is 200 with the existing suppression.
    * Suppressions with other reasons do not count.
    *
@@ -70,9 +70,9 @@ export class MessagesSuppressionsResource extends Resource {
   /**
    * Lift a suppression.
    *
-   * The address gets messages again, unless it has another suppression. It is erased when the event
-   * `suppression.deleted` is no longer kept. The provider refuses a number that answered STOP until it
-   * answers START. The answer is the suppression as it was.
+   * The address gets messages again, unless it has another suppression. The address is erased when the
+   * event `suppression.deleted` is no longer retained. The provider refuses a number that replied STOP
+   * until it replies START. The answer is the deleted suppression.
    *
    * Needs the scope `messaging:write`.
    *

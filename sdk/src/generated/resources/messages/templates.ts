@@ -13,14 +13,14 @@ import type {
   UpdateMessageTemplate,
 } from '../../schemas.ts'
 
-/** What `messages.templates.list` can be asked for. */
+/** Query parameters of `messages.templates.list`. */
 export interface ListMessageTemplatesQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -65,7 +65,7 @@ export class MessagesTemplatesResource extends Resource {
   /**
    * Retrieve a template.
    *
-   * By its id; the list finds it by its name.
+   * By its id. To find a template by name, filter the list.
    *
    * Needs the scope `messaging:read`.
    *
@@ -92,8 +92,7 @@ export class MessagesTemplatesResource extends Resource {
   /**
    * Delete a template.
    *
-   * No new message can use the template, and its name becomes free. The answer is the template as it
-   * was.
+   * No new message can use the template, and its name becomes free. The answer is the deleted template.
    *
    * Needs the scope `messaging:write`.
    *

@@ -5,7 +5,7 @@ import type { RequestOptions } from '../../../client.ts'
 import { Resource } from '../../../resource.ts'
 import type { WalletBalance } from '../../schemas.ts'
 
-/** What `wallet.balances.list` can be asked for. */
+/** Query parameters of `wallet.balances.list`. */
 export interface ListWalletBalancesQuery {
   /** Only this currency, in upper or lower case. */
   currency?: string

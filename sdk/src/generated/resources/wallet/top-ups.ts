@@ -6,14 +6,14 @@ import type { Pages } from '../../../pages.ts'
 import { pathSegment, Resource } from '../../../resource.ts'
 import type { CreateTopUp, TimelineEntry, TopUp, TopUpStatus } from '../../schemas.ts'
 
-/** What `wallet.topUps.list` can be asked for. */
+/** Query parameters of `wallet.topUps.list`. */
 export interface ListTopUpsQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
@@ -26,14 +26,14 @@ export interface ListTopUpsQuery {
   currency?: string
 }
 
-/** What `wallet.topUps.timeline` can be asked for. */
+/** Query parameters of `wallet.topUps.timeline`. */
 export interface GetTopUpTimelineQuery {
-  /** The `at` of the first entry of the page that came after. */
+  /** The `at` of the first entry of the later page. */
   before?: string
   /**
    * Page size.
    *
-   * `100` unless said otherwise.
+   * `Default: `100`.
    */
   limit?: number
 }
@@ -44,8 +44,8 @@ export class WalletTopUpsResource extends Resource {
    * Top up a balance.
    *
    * Adds money to your balance through the processor, which can take days: the top-up is `pending` until
-   * the money has come. With `Prefer: wait`, the answer comes when the processor has accepted or refused
-   * it.
+   * the money has arrived. With `Prefer: wait`, the answer comes when the processor has accepted or
+   * refused it.
    *
    * Answers with the accepted resource and does not wait, unless you send `Prefer: wait=N` (at most 30).
    * If the work is not finished by then, the answer is 202.
@@ -84,8 +84,8 @@ export class WalletTopUpsResource extends Resource {
    * Explain a top-up.
    *
    * Every attempt, provider answer, webhook, ledger posting and event of the top-up, oldest first: the
-   * last `limit` of them, or the last before `before`. Entries of one moment are never parted, so there
-   * may be a few more than `limit`. A full page links to what came before it.
+   * last `limit` entries, or the last `limit` before `before`. Entries of the same moment come on the
+   * same page, so there may be a few more than `limit`. A full page links to the previous entries.
    *
    * Needs the scope `wallet:read`.
    *

@@ -5,14 +5,14 @@ import type { Pages } from '../../../pages.ts'
 import { Resource } from '../../../resource.ts'
 import type { WalletTransaction, WalletTransactionKind } from '../../schemas.ts'
 
-/** What `wallet.transactions.list` can be asked for. */
+/** Query parameters of `wallet.transactions.list`. */
 export interface ListWalletTransactionsQuery {
-  /** The `created_at` of the last item of the page before. */
+  /** The `created_at` of the last item of the previous page. */
   before?: string
   /**
    * Page size.
    *
-   * `25` unless said otherwise.
+   * `Default: `25`.
    */
   limit?: number
   /** Created at or after. */
