@@ -1,5 +1,5 @@
 // Reads metrics of a process.
-import type { Member } from './system.ts'
+import type { Member } from './member.ts'
 
 /** The sum over all labels; 0 if the metric has no values yet. */
 export async function metricOf(member: Member, name: string): Promise<number> {

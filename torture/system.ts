@@ -24,23 +24,11 @@ import {
 import { followFeed, type Follower } from './events/follower.ts'
 import { startReceivers, type Receivers } from './events/receivers.ts'
 import { startQueueServers, type QueueServer, type RunningQueueServers } from './queue-servers.ts'
+import type { Member } from './member.ts'
 import type { Random } from './random.ts'
 
 /** Retry delays of a delivery: many, so that no delivery fails, and short, so that ordered endpoints continue soon. */
 const RETRY_SCHEDULE_S = [0, 0.2, 0.5, 1, ...Array.from({ length: 40 }, () => 2)].join(',')
-
-/** A process that can be restarted on the same port. */
-export type Member = {
-  name: string
-  process(): Process
-  /** Default: SIGKILL. */
-  kill(signal?: NodeJS.Signals): Promise<void>
-  /**
-   * Starts the process with its previous options, except for the given ones, which stay. With `output`, the descriptor
-   * of its log, it does not wait for the process to be ready.
-   */
-  start(options?: { root?: string; env?: Record<string, string>; output?: number | undefined }): Promise<void>
-}
 
 export type System = {
   queue: QueueServer

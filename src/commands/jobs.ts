@@ -6,7 +6,7 @@ import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { errorText } from '#core/startup.ts'
 import { JOB_ACTIONS, resolveAsDone, resolveAsFailed, retryJob, type Act } from '#domain/interventions/act.ts'
-import { findCall, findJob, type ListedJob, type JobDetail } from '#domain/interventions/find.ts'
+import { findCall, findJob } from '#domain/interventions/find.ts'
 import { JOB_FILTERS } from '#domain/interventions/matching.ts'
 import { referenceProblem, resolveJob, UNREADABLE_REQUEST } from '#domain/interventions/resolve.ts'
 import { searchJobs } from '#domain/interventions/search.ts'
@@ -15,6 +15,7 @@ import { refusalReason } from '#domain/interventions/why-not.ts'
 import { withDatabase } from './database.ts'
 import { actWithAuditEntry, type CommandResult } from './job-acts.ts'
 import { findCommand, resolveQueueAndTenant, requireReason } from './arguments.ts'
+import { formatJob, formatJobLine } from './format-job.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice jobs: lists jobs, and acts on them as an operator.
@@ -246,45 +247,6 @@ async function refuse(sql: Sql, { job_id }: Act, reason?: string): Promise<never
   const job = await findJob(sql, job_id)
   if (job === undefined) throw new ConfigError('There is no such job.')
   throw new ConfigError([`Not possible: the job is ${formatJobLine(job)}`, reason].filter(Boolean).join('\n'))
-}
-
-function formatJobLine({ id, state, parked, name, tenant, tenant_id, ...job }: ListedJob): string {
-  return [
-    id,
-    parked ? `${state} (parked)` : state,
-    name,
-    tenant ?? tenant_id,
-    job.subject_id === null ? '' : `${job.subject ?? 'of'} ${job.subject_id}`,
-    job.unknown_since === null ? '' : `unknown since ${job.unknown_since}`,
-    job.failing_since === null ? '' : `retrying since ${job.failing_since}`,
-    job.finished_at !== null ? `ended ${job.finished_at}` : job.run_at === null ? '' : `due ${job.run_at}`,
-    job.error ?? '',
-  ]
-    .filter((text) => text !== '')
-    .join('  ')
-}
-
-function formatJob(job: JobDetail): string {
-  const { attempts, calls, postings, interventions, ...facts } = job
-  const lines = Object.entries(facts).map(
-    ([name, value]) => `${name.padEnd(16)} ${typeof value === 'string' ? value : JSON.stringify(value)}`,
-  )
-  const rows = (title: string, of: Record<string, unknown>[]) => [
-    `\n${title}`,
-    ...of.map((row) =>
-      Object.entries(row)
-        .filter(([, value]) => value !== null)
-        .map(([name, value]) => `  ${name}=${String(value)}`)
-        .join(''),
-    ),
-  ]
-  return [
-    ...lines,
-    ...rows('attempts', attempts),
-    ...rows('calls', calls),
-    ...rows('postings', postings),
-    ...rows('operator acts', interventions),
-  ].join('\n')
 }
 
 function uuid(id: string | undefined, what: string): string {

@@ -4,7 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Problem } from '#test/invariants.ts'
 import { patchedCopy, type Patch } from '../copy.ts'
 import type { Random } from '../random.ts'
-import type { Member, System } from '../system.ts'
+import type { Member } from '../member.ts'
+import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
 
 /**

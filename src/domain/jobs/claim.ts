@@ -122,7 +122,8 @@ function claimedColumns(sql: Sql): Fragment {
       'created_s', extract(epoch from created_at)::float8,
       'first_s', extract(epoch from first_sent_at)::float8, 'last_s', extract(epoch from last_sent_at)::float8,
       'last_ms', extract(epoch from now() - last_sent_at)::float8 * 1000,
-      'credentials', sent_with, 'absent_ms', extract(epoch from now() - absent_since)::float8 * 1000) end as send_history`
+      'credentials', sent_with,
+      'absent_ms', extract(epoch from now() - absent_since)::float8 * 1000) end as send_history`
 }
 
 /**

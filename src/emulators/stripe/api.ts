@@ -1,8 +1,8 @@
 // The API: authentication, idempotency, scripted faults, and the operations.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { refused, reply, type ApiRequest } from './answers.ts'
 import { nowMs, type Emulator } from './emulator.ts'
 import {
-  errorBody,
   keyInUse,
   parameterRefused,
   rateLimited,
@@ -11,35 +11,22 @@ import {
   serverError,
   unknownUrl,
   invalidApiKey,
-  type StripeError,
 } from './errors.ts'
-import { checkExpand, expandList, renderSnapshot, snapshotOf } from './expand.ts'
+import { checkExpand, expandList, snapshotOf } from './expand.ts'
 import { countHit, hold, nextFault, type Fault } from '../shared/faults.ts'
 import { header, send, sendHalf, type Exchange } from '../shared/http.ts'
-import { findAnswer, fingerprintOf, storeAnswer, type Answer, type StoredAnswer } from './idempotency.ts'
+import { findAnswer, fingerprintOf, storeAnswer, type Answer } from './idempotency.ts'
 import { stripeId } from './ids.ts'
 import { stringsOf } from './params.ts'
 import { parseForm } from './parse.ts'
 import { expireDue } from './payment-intents.ts'
 import { API_VERSION } from './render.ts'
-import { logRequest, type LoggedRequest } from '../shared/requests.ts'
+import { logRequest } from '../shared/requests.ts'
 import type { PathIds, Route } from './route.ts'
 import { checkParams } from './rules.ts'
 import { findRoute } from './routes.ts'
 
 const MAX_KEY_LENGTH = 255
-
-/** A request in progress. */
-type ApiRequest = {
-  exchange: Exchange
-  request_id: string
-  /** Null unless the method is POST. */
-  key: string | null
-  fingerprint: string
-  /** The stored answer of the key. */
-  stored: StoredAnswer | null
-  log: LoggedRequest | null
-}
 
 /** Handles requests under `/v1/`. */
 export function answerApi(emulator: Emulator, exchange: Exchange): void {
@@ -149,54 +136,6 @@ function storeUnderKey(
 ): void {
   if (key !== null)
     storeAnswer(emulator.idempotency, key, { ...answer, fingerprint, request_id, at_ms: nowMs(emulator) })
-}
-
-function refused(error: unknown, request_id: string): Answer {
-  if (error instanceof Refusal) return { status: error.status, content: errorBody(error.error, request_id) }
-  console.error(error)
-  return { status: 500, content: errorBody(serverError().error, request_id) }
-}
-
-function reply(
-  emulator: Emulator,
-  api_request: ApiRequest,
-  answer: Answer,
-  how = send,
-  more: Record<string, string> = {},
-): void {
-  const { content } = answer
-  const body = typeof content === 'string' ? content : JSON.stringify(renderSnapshot(content, emulator.url))
-  if (api_request.log) {
-    api_request.log.status = answer.status
-    if (answer.status >= 400) api_request.log.refusal = reasonOf(body)
-  }
-  const date = new Date(nowMs(emulator)).toUTCString()
-  how(
-    api_request.exchange.response,
-    answer.status,
-    { date, ...headersOf(api_request, answer), ...more },
-    body,
-  )
-}
-
-function reasonOf(body: string): string {
-  const { error } = JSON.parse(body) as { error: StripeError }
-  return error.decline_code ?? error.code ?? error.message
-}
-
-function headersOf(api_request: ApiRequest, answer: Answer): Record<string, string> {
-  const headers: Record<string, string> = {
-    'request-id': api_request.request_id,
-    'stripe-version': API_VERSION,
-  }
-  if (api_request.key === null) return headers
-  headers['idempotency-key'] = api_request.key
-  if (answer.status === 409 || answer.status === 429) return headers
-  const is_replay = api_request.stored !== null && answer === api_request.stored
-  headers['original-request'] = is_replay ? api_request.stored!.request_id : api_request.request_id
-  if (is_replay) headers['idempotent-replayed'] = 'true'
-  if (is_replay && api_request.log) api_request.log.replayed = true
-  return headers
 }
 
 /** Handles a request with a fault. Its idempotency key is in use meanwhile. */
