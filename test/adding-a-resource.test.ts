@@ -131,7 +131,7 @@ const ENTRIES = {
       `  carrier: {
     provider: 'carrier',
     queues: ['payments', 'notifications'],
-    open: (config: Config, onCall: OnCall) => openCarrier({ url: need(config, 'CARRIER_URL'), onCall }),
+    open: (config: Config, onCall: OnCall) => openCarrier({ url: requireVariable(config, 'CARRIER_URL'), onCall }),
   },`,
     ),
   ],
@@ -281,7 +281,7 @@ test(
     await worker.end()
     const definition = join(path, 'src/jobs/parcels.ts')
     const keyless = (await readFile(definition, 'utf8'))
-      .replace("on_ambiguous: 'resend_same_key'", "on_ambiguous: 'look'")
+      .replace("on_ambiguous: 'resend_same_key'", "on_ambiguous: 'lookup'")
       .replace('deadline_ms: 15_000', 'deadline_ms: 300')
     await writeFile(definition, keyless)
     await start('worker')

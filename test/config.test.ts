@@ -47,7 +47,7 @@ test('the system writes from an address of its own', () => {
     ['mail+a@shop.example', 'mail@shop.example'],
   ] as const)
     expect(() => systemFrom({ EMAIL_FROM: from, SYSTEM_EMAIL_FROM: system })).toThrow(
-      /SYSTEM_EMAIL_FROM: must be .* EMAIL_FROM/,
+      /SYSTEM_EMAIL_FROM: must differ from EMAIL_FROM/,
     )
   // Nobody named the system's address, so the error is about what was set.
   for (const from of ['System <system@shop.example>', 'System@Shop.example'])
