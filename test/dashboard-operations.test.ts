@@ -275,7 +275,7 @@ test('an operator says of an unknown call whether it took effect, and what does 
   ])
     expect([odd, (await ask(job_id, odd)).status]).toEqual([odd, 400])
   expect((await resultOf(await ask(job_id, { took_effect: true }))).refused).toMatch(
-    /^The reference is missing: .* like re_/,
+    /^The reference is required: .* like re_/,
   )
   expect((await resultOf(await ask(job_id, { took_effect: true, reference: 'po_1' }))).refused).toMatch(
     /^The reference must be/,
