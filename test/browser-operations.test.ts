@@ -144,7 +144,7 @@ test('an act about one job that its state does not allow says what was not done,
   await dialog.getByLabel('Reason').fill('The provider is back')
   await sql`update jobs set state = 'succeeded', finished_at = now() where id = ${id}`
   await dialog.getByRole('button', { name: 'Retry', exact: true }).click()
-  await dialog.getByText('Not retried: it has ended with the state succeeded.').waitFor()
+  await dialog.getByText('Not retried: it has finished with the state succeeded.').waitFor()
   expect(await dialog.getByText(/0 done/).count()).toBe(0)
 })
 
@@ -525,7 +525,7 @@ test('an outage of a provider is the first thing that needs attention, and pages
   }
   const page = await dashboard.open('/ops/providers', { as: 'operator' })
   const row = page.getByRole('row').filter({ hasText: 'stripe' })
-  await row.getByText('Does not respond').waitFor()
+  await row.getByText('Does not answer').waitFor()
   await row.getByText('check STRIPE_API_BASE').waitFor()
   await row.getByRole('link', { name: /^12\s*for 3 min/ }).click()
   await page.waitForURL(/state=retrying/)

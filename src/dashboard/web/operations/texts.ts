@@ -7,7 +7,7 @@ type Outage = NonNullable<Answers['GET /ops/providers']['providers'][number]['ou
 /** Labels of a provider's outage. */
 export const OUTAGE_LABELS: Record<Outage['problem'], string> = {
   credentials: 'Refuses our credentials',
-  no_answer: 'Does not respond',
+  no_answer: 'Does not answer',
 }
 
 /** Jobs per second: `0`, `0.2/s`, `12/s`. Below 0.1/s, jobs per minute: `3/min`. */
