@@ -336,7 +336,7 @@ test('lists leave connections for other requests and other tenants; one that tak
     onTestFinished(() => void socket.destroy())
     const ended = await client.get('/v1/customers')
     expect([ended.status, ended.body.error.code]).toEqual([503, 'overloaded'])
-    expect(ended.body.error.message).toContain('narrow it')
+    expect(ended.body.error.message).toContain('filter it')
   })
   expect((await client.get('/v1/idempotency_keys/none')).status).toBe(429)
 })

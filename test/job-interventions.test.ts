@@ -126,7 +126,7 @@ test('all unknown jobs of a tenant are resolved by one command, each on record, 
   // Each of these needs its own reference.
   const done = await jobs('resolve', ...of, '--as', 'done', ...BY)
   expect(done.stdout).toContain('0 jobs are resolved.')
-  expect(done.stdout).toContain('The reference is missing')
+  expect(done.stdout).toContain('The reference is required')
   expect(await statuses()).toEqual(['pending', 'pending'])
   const { code, stdout, stderr } = await jobs('resolve', ...of, '--as', 'failed', ...BY)
   expect([code, stderr, stdout]).toEqual([0, '', '2 jobs are resolved.\n'])
@@ -334,7 +334,7 @@ test('a capture that never happened is resolved as failed, and the hold can be c
   expect([refused.code, refused.stderr]).toEqual([
     1,
     expect.stringMatching(
-      /^Not possible: the job is .+ unknown .+\nWhat its call is about still waits for it: use resolve to say/,
+      /^Not possible: the job is .+ unknown .+\nIts row waits for the call: resolve the call instead/,
     ),
   ])
   await world.sql`update jobs set request = '{}' where id = ${job_id}`

@@ -426,7 +426,7 @@ describe('a second one that bears our ids', () => {
           {
             subject_id: body.id,
             state: 'differs',
-            detail: expect.stringContaining('the processor has a second one'),
+            detail: expect.stringContaining('the processor has a duplicate'),
           },
         ]),
       )
