@@ -269,7 +269,7 @@ test('common search words lead to the right guide, here and in the reference', a
     ['retry', 'idempotency', 'waiting'],
     ['timeout', 'waiting', 'idempotency'],
     ['TTL', 'operations', 'idempotency'],
-    ['no news', 'stripe-webhooks'],
+    ['provider events', 'stripe-webhooks'],
     ['reset', 'quickstart'],
     ['docker', 'operations'],
     ['JPY', 'payments'],

@@ -304,7 +304,7 @@ test('the help says of each scope what it opens', async ({ world }) => {
   const words: Record<string, string> = {
     timeline: 'timelines',
     reconciliation: 'drifts',
-    transactions: 'movements',
+    transactions: 'transactions',
     top_ups: 'top-ups',
     kyc: 'verifications',
     tasks: 'AI tasks',
