@@ -106,7 +106,7 @@ test('all jobs that the filters find are retried: each says what became of it', 
   await dialog.getByRole('link', { name: 'Result of each job' }).click()
   await page.getByText('They are known now').waitFor()
   const results = page.getByRole('table', { name: 'Jobs of this act' }).getByRole('row')
-  await results.filter({ hasText: 'It is running right now' }).waitFor()
+  await results.filter({ hasText: 'It is running: try again later.' }).waitFor()
   expect(await results.filter({ hasText: 'Done: ready' }).count()).toBe(2)
   const retried = await Promise.all(parked)
   const due =
@@ -166,7 +166,7 @@ test('a call that nobody knows about is resolved on the page of its job, in word
   await dialog.getByLabel('Provider reference').waitFor()
   expect(await resolve.isDisabled()).toBe(true)
   await dialog.getByLabel('It did not take effect').check()
-  await dialog.getByText('The refund of $3.00 fails, and what it reserved is free again.').waitFor()
+  await dialog.getByText('The refund of $3.00 fails, and its reserved money is available again.').waitFor()
   await checkAccessible(page)
   await resolve.click()
   await dialog.getByText('Resolved', { exact: true }).waitFor()
