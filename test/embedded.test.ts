@@ -77,10 +77,10 @@ test('a port that is taken is refused with its number and the variable to set', 
   const server = await startedPostgres({ data_dir: await folder() })
   const { port } = server
   await expect(startPostgres({ data_dir: await folder(), port })).rejects.toThrow(
-    new RegExp(`Port ${port} on 127.0.0.1 is taken.*POSTGRES_PORT`),
+    new RegExp(`Port ${port} on 127.0.0.1 is in use.*POSTGRES_PORT`),
   )
   await expect(startRedis({ data_dir: await folder(), port })).rejects.toThrow(
-    new RegExp(`Port ${port} on 127.0.0.1 is taken.*REDIS_PORT`),
+    new RegExp(`Port ${port} on 127.0.0.1 is in use.*REDIS_PORT`),
   )
 })
 
