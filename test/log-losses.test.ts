@@ -190,7 +190,7 @@ test('an emulator whose disk is full goes on, and writes down what happened when
   await full.waitForLine('cannot be written (Error: EFBIG')
   await pay()
   execFileSync('prlimit', ['--pid', String(full.child.pid), '--fsize=unlimited:'])
-  await full.waitForLine('stripe-journal.jsonl is written again')
+  await full.waitForLine('stripe-journal.jsonl can be written again')
   await endsWell(full)
   const again = await startEmulator('')
   for (const id of ids)

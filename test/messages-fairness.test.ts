@@ -247,14 +247,14 @@ test('while a large email is being written only messages of its tenant wait', as
   ]
   await whileLocked(world, minutesOf(own, busy, busy_too), async (release) => {
     const large = email(own, { text: 't', attachments: [{ ...FILE, content: 'A'.repeat(MIB) }] })
-    await until('it is being written', async () => (await blocked(world, 'with given as')) === 1)
+    await until('it is being written', async () => (await blocked(world, 'with requests as')) === 1)
     // Runs that take long: those who come now share the next ones.
     const first = [email(busy), sms(busy_too)]
-    await until('they are, too', async () => (await blocked(world, 'with given as')) === 3)
+    await until('they are, too', async () => (await blocked(world, 'with requests as')) === 3)
     const small = [email(own), sms(own)]
     const answered = noted([email(other), sms(other)])
     await until('the others are answered', () => answered.length === 2, 5_000)
-    expect(await blocked(world, 'with given as')).toBe(3)
+    expect(await blocked(world, 'with requests as')).toBe(3)
     await release()
     const answers = [...(await Promise.all([large, ...first, ...small])), ...answered]
     expect(answers.map(({ status }) => status)).toEqual(Array(7).fill(202))

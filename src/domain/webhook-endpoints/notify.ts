@@ -148,7 +148,7 @@ async function findBeyondLimit(tx: Tx, contacted: ContactedEndpoint[]): Promise<
     from unnest(${contacted.map(({ tenant_id }) => tenant_id)}::uuid[]) with ordinality as w(tenant_id, nth)`
   const rows = await tx<{ nth: number }[]>`
     with ${countingMessages(tx, 'destination', MAX_EMAILS_PER_HOUR, emails)}
-    select nth from destination_counted where not fits`
+    select nth from destination_counted where not within_limit`
   return new Set(rows.map(({ nth }) => contacted[nth - 1]!))
 }
 
