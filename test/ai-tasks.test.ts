@@ -431,7 +431,11 @@ test.for([
   [extract('x', { properties: { a: 1 } }), 'input.schema.properties.a', /^must be of type object or boolean/],
   [extract('x', { required: 'a' }), 'input.schema.required', /^must be of type array/],
   [extract('x', { $ref: 'https://schemas.example/person' }), 'input.schema.$ref', /into the schema itself/],
-  [extract('x', { anyOf: [{ $ref: '#/$defs/nobody' }] }), 'input.schema.anyOf.0.$ref', /does not lead to a part/],
+  [
+    extract('x', { anyOf: [{ $ref: '#/$defs/nobody' }] }),
+    'input.schema.anyOf.0.$ref',
+    /does not lead to a part/,
+  ],
   [extract('x', { $async: true }), 'input.schema'],
   [extract('x', { $id: 'https://schemas.example/person' }), 'input.schema'],
   [extract('x', { type: 'string', pattern: '(' }), 'input.schema.pattern'],

@@ -292,7 +292,10 @@ test('money and dates are written as people read them, and what is neither is re
     ],
     ['{{ "2026-11-26T14:00:00" | date_in: "UTC" }}', 'a time with its offset'],
     ['{{ "Nov 26, 2026" | date_in: "UTC" }}', 'a time with its offset'],
-    ['{{ "2026-11-26" | date_in: "UTC", "de", "long", "short" }}', '2026-11-26 is a day, so omit the fourth argument'],
+    [
+      '{{ "2026-11-26" | date_in: "UTC", "de", "long", "short" }}',
+      '2026-11-26 is a day, so omit the fourth argument',
+    ],
     ['{{ 1 | money: "EUR", "en-US-US" }}', 'a locale is a language such as "de"'],
     ['{{ 1 | money: "EUR", "jp" }}', 'a locale is a language such as "de"'],
     ['{{ "2026-02-30" | date_in: "UTC" }}', 'a day such as 2026-11-26'],
