@@ -305,7 +305,7 @@ test('an operator says of an unknown call whether it took effect, and what does 
     { act: 'resolve', who: operator.email, after: 'unknown' },
     { act: 'resolve', who: operator.email, after: 'failed' },
   ])
-  expect((await resultOf(await ask(job_id, { took_effect: false }))).refused).toMatch(/^It has ended/)
+  expect((await resultOf(await ask(job_id, { took_effect: false }))).refused).toMatch(/^It has finished/)
   const [strange] = await parkJobs(1, 'acts.strange')
   expect((await resultOf(await ask(strange!, { took_effect: false }))).refused).toBe(
     'It has no call to a provider that this version knows.',
