@@ -42,8 +42,8 @@ async function applyTopUp(
   const update = topUpUpdate({ tenant_id, top_up_id }, record)
   const effects = settlingTopUp({ update, notification_id: notification.id })
   const key = { tenant_id, subject: 'top_up', subject_id: top_up_id } as const
-  // A top-up of differs money does not match the request, although it carries our ids: nothing is posted for it, and
-  // its reference is not stored.
+  // A top-up of another amount or currency does not match the request, although it carries our ids: nothing is posted
+  // for it, and its reference is not stored.
   const theirs = sideOfTopUp(record)
   const differs = isOfOtherMoney(top_up, theirs)
   // Our top-up may have another final status, and then no notification will change it.
